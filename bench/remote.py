@@ -21,7 +21,7 @@ import docker
 from bench.place import NotMeasurable, Place
 from bench.report import Effort, Finding, Section, in_turn, milliseconds
 from gdal_mcp.policy.rates import Rates
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.settings.remote import RemoteSettings
 from gdal_mcp.toolboxes.gdal.environment import environment
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
@@ -180,7 +180,7 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
         source = {"at": where.address, "networks": ["127.0.0.0/8"]}
         settings = RemoteSettings.model_validate({"source": [source]})
         kept = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))  # nothing of an earlier round
-        door = stack.enter_context(contextlib.closing(Door(settings, Path(kept), rates)))
+        door = stack.enter_context(contextlib.closing(RemoteGateway(settings, Path(kept), rates)))
         cancel = stack.enter_context(contextlib.closing(Cancellation()))
         slot = host.runner.launch(template, "bench-0001", idle_seconds=60.0)
         begun = time.perf_counter()

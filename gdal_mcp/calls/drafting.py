@@ -18,8 +18,8 @@ from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.policy.identity import WRITE
 from gdal_mcp.policy.policy import Policy, case, decide
-from gdal_mcp.remote.door import Door
-from gdal_mcp.remote.places import Numbered, local
+from gdal_mcp.remote.gateway import RemoteGateway
+from gdal_mcp.remote.places import AddressTable, local
 from gdal_mcp.remote.seal import Seal
 from gdal_mcp.runtime.hosting import Hosting, SandboxScope
 from gdal_mcp.settings import Settings
@@ -43,7 +43,7 @@ class Drafting:
     settings: Settings
     policy: Policy
     hosting: Hosting
-    door: Door
+    gateway: RemoteGateway
     seal: Seal
 
     def draft(self, call: Invocation) -> Drafted | ImmediateResult:
@@ -72,7 +72,7 @@ class Drafting:
         """
         assert answer.ask is not None
         until = time.monotonic() + ASK_SECONDS
-        with self.door.asking(call.request.principal, until, ended) as meter:
+        with self.gateway.asking(call.request.principal, until, ended) as meter:
             try:
                 call = replace(call, answer=answer.ask(meter))
             except ToolError as error:
@@ -121,10 +121,10 @@ class Drafting:
             surface=entitlements.surface,
             verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
             preflight=entitlements.preflights[toolbox.name],
-            remote=Numbered(lambda text: self.door.address(text, principal)),
+            remote=AddressTable(lambda text: self.gateway.address(text, principal)),
             as_new=bool(as_new),
             principal=principal,
-            door=self.door,
+            gateway=self.gateway,
         )
 
 

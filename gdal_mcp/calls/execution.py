@@ -16,8 +16,8 @@ from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
-from gdal_mcp.remote.door import Door
-from gdal_mcp.remote.places import named_by
+from gdal_mcp.remote.gateway import RemoteGateway
+from gdal_mcp.remote.places import restore_addresses
 from gdal_mcp.remote.reading import Reading
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.settings import Settings
@@ -66,7 +66,7 @@ class Execution:
 
     settings: Settings
     hosting: Hosting
-    door: Door
+    gateway: RemoteGateway
 
     def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
@@ -126,7 +126,7 @@ class Execution:
         who = {"principal": plan.principal, "call_id": plan.call_id}
         within = call.authorization.reads
         with closing(
-            self.door.open(plan.draft.addresses, **who, deadline=deadline, within=within)
+            self.gateway.open(plan.draft.addresses, **who, deadline=deadline, within=within)
         ) as reading:
             yield reading
 
@@ -197,7 +197,7 @@ class Execution:
         """The result for the caller, made from the container's answer, which may be anything."""
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
-        printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
+        printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
         heard, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
         heard += said_in_threads(unsaid(stderr, heard))
@@ -246,19 +246,19 @@ class Execution:
 
 def _placed(text: str, draft: Draft) -> str:
     """The text with what the caller named: paths in the workspace and addresses, not names in the container."""
-    text = named_by(text, draft.addresses)
+    text = restore_addresses(text, draft.addresses)
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))
     return text
 
 
 def _named(value: Any, addresses: Sequence[Address]) -> Any:
-    """As `named_by`, of JSON: what was printed may have its slashes escaped."""
+    """As `restore_addresses`, of JSON: what was printed may have its slashes escaped."""
     if isinstance(value, dict):
-        return {named_by(key, addresses): _named(inner, addresses) for key, inner in value.items()}
+        return {restore_addresses(key, addresses): _named(inner, addresses) for key, inner in value.items()}
     if isinstance(value, list):
         return [_named(inner, addresses) for inner in value]
-    return named_by(value, addresses) if isinstance(value, str) else value
+    return restore_addresses(value, addresses) if isinstance(value, str) else value
 
 
 def _make_outputs_folder(target: Located) -> None:

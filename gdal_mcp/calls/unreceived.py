@@ -37,7 +37,9 @@ class Unreceived:
         lasted = time.time() - call.begun
         if reply is None or (call.waiting > 0 and lasted < self.patient_seconds) or call.scope.cancel_called:
             return
-        if FULL_RESULT in reply.result or self.results.keep(call.call_id, json_text(reply.result), call.principal):
+        if FULL_RESULT in reply.result or self.results.keep(
+            call.call_id, json_text(reply.result), call.principal
+        ):
             outcome = "OK" if reply.error is None else str(reply.error.code)
             row = {"call_id": call.call_id, "tool": call.tool, "outcome": outcome}
             self._waiting[call.principal].append({**row, "get": f"list_workspace result={call.call_id}"})

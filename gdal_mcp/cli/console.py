@@ -46,9 +46,9 @@ def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
     with closing(Owner(state.servers)) as owner:
         others = [path.stem for path in owner.folder.glob("*.lock") if path.stem != owner.id]
         if not any(owner.is_alive(server) for server in others):
-            return runtime_file.living(state.root, owner.is_alive)
+            return runtime_file.running(state.root, owner.is_alive)
         runtime_file.ask(state.root)
         end = time.monotonic() + WAIT_SECONDS
-        while not (found := runtime_file.living(state.root, owner.is_alive)) and time.monotonic() < end:
+        while not (found := runtime_file.running(state.root, owner.is_alive)) and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
         return found

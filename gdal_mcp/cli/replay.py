@@ -16,7 +16,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.records.provenance import PATIENCE, Materials
 from gdal_mcp.records.registry import Call
 from gdal_mcp.server.app import App, local_user
-from gdal_mcp.server.operations.rehearsal import Rehearsal
+from gdal_mcp.server.operations.replay import Replay
 from sandbox.errors import PathMissing, PathRefused
 
 CLIENT = "gdal-mcp replay"
@@ -67,7 +67,7 @@ def _repeatable(app: App, call_id: str) -> Call:
 def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
     """The result of a replay. `changed` lists differences from the record: what, was, is."""
     changed = list(_changes(app, call))
-    rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
+    rehearsal = Replay(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
     # the command itself is approval, since nothing is changed
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
@@ -132,8 +132,8 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         return  # several files, or a server that does not report changes: the results decide
     who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
     try:
-        address = app.pipeline.drafting.door.address(row["path"], who)
-        opened = app.pipeline.drafting.door.open(
+        address = app.pipeline.drafting.gateway.address(row["path"], who)
+        opened = app.pipeline.drafting.gateway.open(
             [address], principal=who, call_id="replay", deadline=deadline
         )
         with closing(opened) as reading:

@@ -51,7 +51,7 @@ def unready(reason: str) -> None:
     if not sys.stdin.isatty():
         import anyio
 
-        from gdal_mcp.server.mcp.unready import serve
+        from gdal_mcp.server.mcp.fallback_server import serve
 
         anyio.run(serve, reason)
 

@@ -30,11 +30,11 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class NotAnAddress(ValueError):
-    """The text is no address that can be read; the message says why, and never repeats the text."""
+    """The text is not a valid address; the message says why and never repeats the text."""
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is meant as the address of remote data."""
+    """True if a text looks like the address of remote data."""
     return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
@@ -45,9 +45,9 @@ def plain_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One address. Its text, its `repr` and its digest of itself are without what is secret in it.
+    """One address. Its text, `repr` and hash leave out its secrets.
 
-    `path` begins with a slash: percent-encoded as it is asked for, or the plain key of a bucket.
+    `path` begins with a slash. It is percent-encoded as requested, or the plain key of a bucket.
     """
 
     scheme: Scheme
@@ -67,12 +67,12 @@ class Address:
 
     @property
     def is_tree(self) -> bool:
-        """Whether it stands for all files below it."""
+        """True if the address covers all files below it."""
         return self.path.endswith("/") or self.path.lower().endswith((".zarr", ".zarr3"))
 
     @property
     def folder(self) -> str:
-        """Scheme, host and folder: what grants are for. Items have a scheme of their own: their assets may lie elsewhere."""
+        """Scheme, host and folder, as grants name them. Items have a scheme of their own, since their assets may be on other hosts."""
         return f"{'stac+' if self.item_asset else ''}{self.origin}{self.path.rpartition('/')[0]}/"
 
     @property
@@ -83,7 +83,7 @@ class Address:
 
     @property
     def hidden(self) -> "Address":
-        """The same with all of its query secret, as another server's word is that chose it."""
+        """The same address with its whole query treated as secret, for addresses that another server chose."""
         return replace(self, query=(), secret=(*self.query, *self.secret))
 
     @property
@@ -107,7 +107,7 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """The address that a text is. Raises NotAnAddress."""
+    """Parses a text. Raises NotAnAddress."""
     web = text.lower().startswith(("http", "stac"))
     if len(text) > _LONGEST or not text.isprintable() or "\\" in text or (web and " " in text):
         raise NotAnAddress("it is too long, or holds blanks, backslashes or control characters")
@@ -153,7 +153,7 @@ def folder_of(text: str) -> str:
 
 
 def _path(path: str, *, bucket: bool) -> str:
-    """As it is asked for. Dots that climb and coded slashes are refused, so that a prefix means what it says."""
+    """The path as requested. Parent references and encoded slashes are refused, so that a prefix match is reliable."""
     plain = path if bucket else unquote(path)
     # some servers take what stands behind a semicolon for no part of the name
     climbs = any(segment.partition(";")[0] in (".", "..") for segment in plain.split("/"))
@@ -167,7 +167,7 @@ def _path(path: str, *, bucket: bool) -> str:
 
 
 def _query(query: str, *, bucket: bool) -> tuple[tuple[str, str], ...]:
-    """Pairs, not decoded: a signature holds for the very text."""
+    """The query as pairs, not decoded: a signature covers the exact text."""
     if not query:
         return ()
     if bucket:

@@ -1,4 +1,4 @@
-"""Every check between an address and the bytes that come of it, in the order in which they are made.
+"""Every check between an address and its bytes, in order.
 
 1. The address lies in what the settings list, and in what the policy leaves to the principal: `listed`.
 2. Its host is looked up once. Each address found is public or in a network that is listed for it, and the connection goes to
@@ -29,7 +29,7 @@ import httpcore2
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
 from gdal_mcp.remote.limits import Meter, Missing, ReadFailed, Shares
-from gdal_mcp.remote.network import PACE, CheckedNetwork, Pace
+from gdal_mcp.remote.network import DEADLINE, CheckedNetwork, Deadline
 from gdal_mcp.remote.record import Version
 from gdal_mcp.remote.signing import Target, place, signed
 from gdal_mcp.settings import SettingsError
@@ -61,10 +61,10 @@ class Got:
 
 
 class Checks:
-    """The way of one server to everything that its settings list. For several threads."""
+    """Sends the checked requests of one server. Thread-safe."""
 
     def __init__(self, settings: RemoteSettings, hosts_of: Callable[[str], Sequence[str] | None]) -> None:
-        """`hosts_of` narrows the settings for a principal; None leaves them as they are. Raises SettingsError."""
+        """`hosts_of` restricts the settings for a principal; None leaves them unchanged. Raises SettingsError."""
         self.settings = settings
         self._hosts_of = hosts_of
         context = ssl.create_default_context() if settings.sources else None  # which takes a while
@@ -87,7 +87,7 @@ class Checks:
     # 1. what is listed
 
     def listed(self, address: Address, principal: str, *, followed: bool = False) -> Source:
-        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) with the line that would.
+        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) that names the setting to add.
 
         Where a redirect leads, the query is the other server's word, which tells it nothing new.
         """
@@ -96,19 +96,19 @@ class Checks:
         line = address.origin.removeprefix("https://")
         if source is None:
             raise _blocked(
-                f"the server does not read from {line}, or not from that folder of it",
+                f"the server does not read from {line}, or not from that folder",
                 f'`--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file',
             )
         given = self._hosts_of(principal)
         if given is not None and not any(source_at(text).holds(*where) for text in given):
             raise _blocked(
-                f"the server's policy does not let you read from {line}",
+                f"the policy does not let you read from {line}",
                 f'`remote = ["{line}"]` in your [[principal]] entry of the policy file',
             )
         unknown = [key for key, _ in address.query if key not in source.query]
         if unknown and not followed:
             raise _blocked(
-                f"addresses of {line} may not have the parameter {unknown[0][:40]!r}",
+                f"addresses of {line} may not use the parameter {unknown[0][:40]!r}",
                 f'`query = ["{unknown[0][:40]}"]` in its [[remote.source]]',
             )
         return source
@@ -116,7 +116,7 @@ class Checks:
     # 3. to 6. one request
 
     def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> Got:
-        """So many bytes of a file, fewer only where it ends. Raises ReadFailed."""
+        """`size` bytes of a file, fewer only at its end. Raises ReadFailed."""
         headers = {"Range": f"bytes={start}-{start + size - 1}"}
         if known.validator == "etag":
             headers["If-Match"] = known.etag
@@ -127,23 +127,23 @@ class Checks:
         return got
 
     def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> Got:
-        """How a file begins, or that it is still the one that is held. Raises ReadFailed."""
+        """The beginning of a file, or that the cached version is current. Raises ReadFailed."""
         headers = {"Range": f"bytes=0-{size - 1}"}
         if held is not None:
             headers["If-None-Match"] = held.etag
         return self._asked(address, meter, _Ask(lambda answer: _ranged(answer, 0, size, held), size, headers))
 
     def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:
-        """A whole text of at most so many bytes; with a body, JSON, what the address answers to it. Raises ReadFailed."""
+        """A document of at most `most` bytes; with a JSON body, the answer to a POST of it. Raises ReadFailed."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         return self._asked(address, meter, _Ask(_whole, most, headers, body)).data
 
     def listing(self, address: Address, meter: Meter, most: int, query: str) -> bytes:
-        """A page of the keys below the address of a bucket's folder, as XML of at most so many bytes. Raises ReadFailed."""
+        """A page of the keys below a folder of a bucket, as XML of at most `most` bytes. Raises ReadFailed."""
         return self._asked(address, meter, _Ask(_whole, most, listing=query)).data
 
     def _asked(self, address: Address, meter: Meter, ask: "_Ask") -> Got:
-        """One checked answer, after redirects and repetitions. Raises ReadFailed, also for a ToolError of a check."""
+        """One checked answer, after redirects and retries. Raises ReadFailed, also for a ToolError of a check."""
         try:
             source = self.listed(address, meter.call.principal)
             now = address.bucket if ask.listing else address
@@ -162,13 +162,13 @@ class Checks:
                 # another host gets no credentials, and none are used again once another host has said where to go
                 signs = signs and found is source and at.origin == home
                 if ask.body is not None:
-                    raise ReadFailed(f"{address.host} redirects a question, and only files are followed")
+                    raise ReadFailed(f"{address.host} redirects a request for a list, which is not followed")
         except ToolError as error:
             raise ReadFailed(f"{error.message} {error.suggestion}".rstrip(".")) from error
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
 
     def _patiently(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
-        """The answer, or where it redirects to; asked again where the server was busy or the connection was lost."""
+        """The answer, or the redirect target; retried if the server was busy or the connection was lost."""
         for attempt in range(_RETRIES + 1):
             try:
                 return self._once(target, meter, ask, now)
@@ -197,7 +197,7 @@ class Checks:
             content=ask.body,
             extensions={"timeout": timeout},
         )
-        kept = PACE.set(Pace(meter.call, time.monotonic() + longest))
+        kept = DEADLINE.set(Deadline(meter.call, time.monotonic() + longest))
         try:
             with (
                 self._shares.one(meter.call),
@@ -219,9 +219,9 @@ class Checks:
                 raise ReadFailed(f"the certificate of {target.host} is not trusted") from error
             raise _Again("the connection was refused or lost") from error
         except (httpcore2.ProtocolError, ValueError) as error:
-            raise ReadFailed(f"{target.host} does not speak HTTP as it should") from error
+            raise ReadFailed(f"{target.host} sent an invalid HTTP response") from error
         finally:
-            PACE.reset(kept)
+            DEADLINE.reset(kept)
 
 
 # 2. where a connection goes
@@ -232,18 +232,18 @@ def resolved(host: str, port: int, sources: Iterable[Source]) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise ReadFailed(f"{host} is not known to the name server") from error
+        raise ReadFailed(f"{host} cannot be resolved") from error
     addresses = [str(row[4][0]) for row in found]
     networks = [one for source in sources if _stands_for(source, host, port) for one in source.networks]
     if not addresses or not all(is_allowed(text, networks) for text in addresses):
         raise ReadFailed(
-            f"{host} has an address that is not public; who runs the server can list it: `networks` in its [[remote.source]]"
+            f"{host} has an address that is not public; the person who runs the server can allow it with `networks` in its [[remote.source]]"
         )
     return addresses
 
 
 def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
-    """Whether a connection may go to an address: a public one, or one of the networks."""
+    """True if a connection may go to an address: a public one, or one in the networks."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address
@@ -266,21 +266,21 @@ def _stands_for(source: Source, host: str, port: int) -> bool:
 
 
 def _followed(location: str, at: Target) -> Address:
-    """Raises ReadFailed for what is no address."""
+    """Raises ReadFailed for a location that is not a valid address."""
     try:
         found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
     except ValueError as error:
-        raise ReadFailed(f"{at.host} redirects to what is no address") from error
+        raise ReadFailed(f"{at.host} redirects to an invalid address") from error
     return replace(found.hidden, sidecars=())
 
 
 def _require_told(address: Address, at: Target, meter: Meter) -> None:
-    """Raises ReadFailed where a person approved the call, and did not know of that place."""
+    """Raises ReadFailed if a person approved the call without this location."""
     within = meter.within
     if within is not None and not f"{address.origin}{address.path}".startswith(within):
         raise ReadFailed(
-            f"{at.host} redirects to {address.origin}, which is no part of what was approved; who approves calls can allow it: "
-            f"`gdal-mcp grants new` with `--reads {address.origin}/` besides what it reads already"
+            f"{at.host} redirects to {address.origin}, which was not approved; an approver can allow it: "
+            f"`gdal-mcp grants new` with `--reads {address.origin}/` in addition to what it already reads"
         )
 
 
@@ -288,7 +288,7 @@ def _require_told(address: Address, at: Target, meter: Meter) -> None:
 
 
 class _Again(Exception):
-    """The same request may be answered soon. `after` is what the server asked for, in seconds."""
+    """The request may succeed if it is repeated. `after` is the delay that the server asked for, in seconds."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -297,7 +297,7 @@ class _Again(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked of an address, and how its answer is judged: bytes that follow, their version, whether none do."""
+    """A request to an address, and how its answer is checked: the number of bytes, their version, and whether the body is empty."""
 
     judge: "Callable[[_Answer], tuple[int | None, Version, bool]]"
     most: int  # bytes
@@ -313,10 +313,10 @@ class _Answer:
     headers: Sequence[tuple[bytes, bytes]]
 
     def one(self, name: str) -> str:
-        """A header; empty when it is not there. Raises ReadFailed when it is there twice, too long to be true, or not ASCII."""
+        """A header; empty if it is missing. Raises ReadFailed if it is repeated, too long or not ASCII."""
         found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
         if len(found) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in found):
-            raise ReadFailed(f"{self.host} sends a header that cannot be read")
+            raise ReadFailed(f"{self.host} sends an invalid header")
         return found[0].strip() if found else ""
 
     def require_no_failure(self) -> None:
@@ -329,31 +329,31 @@ class _Answer:
             after = self.one("retry-after")
             raise _Again(f"HTTP {self.status}", float(after) if after.isdecimal() and len(after) < 6 else 0.0)
         if self.status in (401, 403):
-            raise ReadFailed(f"{self.host}: HTTP {self.status}; credentials stand in [[remote.source]]")
+            raise ReadFailed(f"{self.host}: HTTP {self.status}; set its credentials in [[remote.source]]")
         if self.status not in (200, 206, 304, 416):
             raise ReadFailed(f"{self.host}: HTTP {self.status}")
         if self.one("content-encoding") not in ("", "identity"):
-            raise ReadFailed(f"{self.host} answers in a coding that was not asked for")
+            raise ReadFailed(f"{self.host} uses a content encoding that was not requested")
 
     def version(self, length: int) -> Version:
         return Version(length, self.one("etag"), self.one("last-modified"))
 
 
 def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tuple[int, Version, bool]:
-    """How many bytes follow, of which version, and whether none do because it is the known one. Raises ReadFailed."""
+    """The number of bytes, their version, and whether the body is empty because the known version is current. Raises ReadFailed."""
     if answer.status == 304 and known is not None:
         return 0, known, True
     is_empty = answer.status == 416 and answer.one("content-range") == "bytes */0"
     if start == 0 and (is_empty or (answer.status == 200 and answer.one("content-length") == "0")):
         return 0, answer.version(0), False
     if answer.status != 206:
-        raise ReadFailed(f"{answer.host} does not answer ranges, so nothing can be read in pieces")
+        raise ReadFailed(f"{answer.host} does not support range requests")
     found = _CONTENT_RANGE.fullmatch(answer.one("content-range"))
     if found is None:
-        raise ReadFailed(f"{answer.host} does not say which range it answers")
+        raise ReadFailed(f"{answer.host} does not state the range of its answer")
     first, last, total = (int(text) for text in found.groups())
     if first != start or last != min(start + size, total) - 1 or last < first:
-        raise ReadFailed(f"{answer.host} answers another range than was asked for")
+        raise ReadFailed(f"{answer.host} answers a different range than was requested")
     return last - first + 1, answer.version(total), False
 
 
@@ -364,19 +364,19 @@ def _whole(answer: _Answer) -> tuple[None, Version, bool]:
 
 
 def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, came: list[int]) -> bytes:
-    """Exactly so many bytes, or where that is not known, as many as come, up to the most. Raises ReadFailed, _Again."""
+    """Exactly that many bytes or, if the length is unknown, up to `most`. Raises ReadFailed, _Again."""
     data = bytearray()
     most = most if size is None else size
     for part in parts:
         data += part
         came[0] = min(len(data), most)
         if len(data) > most:
-            raise ReadFailed(f"{answer.host} answers with more bytes than it may")
+            raise ReadFailed(f"{answer.host} sends more bytes than requested")
     if size is not None and len(data) != size:
-        raise _Again("fewer bytes came than were announced")
+        raise _Again("the answer was shorter than announced")
     return bytes(data)
 
 
 def _blocked(why: str, line: str) -> ToolError:
-    advice = f"Who runs the server can allow it: {line}."
+    advice = f"The person who runs the server can allow it: {line}."
     return ToolError(Code.NETWORK_BLOCKED, Stage.VALIDATE, f"{why}.", advice)

@@ -1,11 +1,11 @@
-"""What is kept on disk of what was read: blocks of versions of files, each for one principal alone.
+"""A disk cache of remote files: blocks of file versions, each for one principal.
 
 Invariants:
-* a principal is given nothing that another's calls read: its name is part of the key;
-* a block is given out only for the version of the file that it was read of;
-* all copies together stay within the bound, and take one descriptor; where none can go, a block is not kept;
-* a block that the disk gives back otherwise than it was written is given to nobody;
-* the file has no name, so that it does not outlive its server.
+* a principal gets nothing that another principal's calls read: its name is part of the key;
+* a block is returned only for the file version that it was read from;
+* all copies together stay within the bound and use one descriptor; a block that does not fit is not cached;
+* a block that differs from what was written to disk is never returned;
+* the file has no name, so it does not outlive its server.
 """
 
 import os
@@ -33,7 +33,7 @@ Key = tuple[str, Address]
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """The blocks that are held of one version of a file."""
+    """The cached blocks of one version of a file."""
 
     key: Key
     version: Version
@@ -48,8 +48,8 @@ class Copy:
 
 
 @dataclass(slots=True, eq=False)
-class Copies:
-    """The copies of one server, in one file of places of BLOCK bytes. For several threads.
+class BlockCache:
+    """The copies of one server, in one file of slots of BLOCK bytes. Thread-safe.
 
     A tree has thousands of files; with a file on disk for each, the server would have no descriptors left for its calls.
     """
@@ -70,7 +70,7 @@ class Copies:
             return (self._places - len(self._free)) * BLOCK
 
     def known(self, key: Key) -> Copy | None:
-        """What is held of a file, to be asked whether it is still the same; give it back with `release`."""
+        """The cached copy of a file, which still has to be revalidated. Call `release` when done."""
         with self._lock:
             copy = self._copies.get(key)
             if copy is not None:
@@ -79,7 +79,7 @@ class Copies:
             return copy
 
     def begin(self, key: Key, version: Version) -> Copy:
-        """An empty copy of a version. It is found again only if its ETag is a strong one; give it back with `release`."""
+        """An empty copy of a version. It is found again only if its ETag is strong. Call `release` when done."""
         copy = Copy(key, version, users=1)
         with self._lock:
             old = self._copies.pop(key, None)
@@ -100,25 +100,25 @@ class Copies:
                 self._drop(copy)
 
     def get(self, copy: Copy, block: int) -> bytes:
-        """A block that is held. Raises ReadFailed where the disk does not give it back, or the server has ended."""
+        """A cached block. Raises ReadFailed if it cannot be read from disk, or the server has ended."""
         place, size = copy.held[block], copy.size_of(block)
         try:
             with self._lock:
                 file = self._opened()
             data = os.pread(file.fileno(), size, place * BLOCK)
         except (OSError, ValueError) as error:  # ValueError: closed since
-            raise ReadFailed("what was read before cannot be read from the server's disk") from error
+            raise ReadFailed("the cache cannot be read from the server's disk") from error
         if sha256(data).digest() != copy.digests[block]:
-            raise ReadFailed("what was read before has changed on the server's disk")
+            raise ReadFailed("the cache has changed on the server's disk")
         return data
 
     def put(self, copy: Copy, block: int, data: memoryview) -> None:
-        """Keeps a block, if there is room for it. Raises ReadFailed if it was read before and was another."""
+        """Caches a block if there is room. Raises ReadFailed if it differs from an earlier read."""
         digest = sha256(data).digest()
         with copy.lock:
             known = copy.digests.setdefault(block, digest)
             if known != digest:
-                raise ReadFailed("the file changed while it was read, and its server did not say so")
+                raise ReadFailed("the file changed while it was read, without a new version")
             if block in copy.held:
                 return
             place = self._place()
@@ -133,7 +133,7 @@ class Copies:
                 self._file.close()
 
     def _written(self, place: int, data: memoryview) -> bool:
-        """False where the disk is full or failed: nothing is kept then, and that is all."""
+        """False if the disk is full or failed; the block is then not cached."""
         with suppress(OSError, ValueError):  # ValueError: closed since
             with self._lock:
                 file = self._opened()
@@ -153,7 +153,7 @@ class Copies:
         return self._file
 
     def _place(self) -> int | None:
-        """A free place, which may be that of the copy that was not used for longest; None where there is none."""
+        """A free slot, if need be of the least recently used copy; None if there is none."""
         with self._lock:
             if not self._free and (self._places + 1) * BLOCK <= self.bound:
                 self._places += 1

@@ -1,4 +1,4 @@
-"""One remote file as one call reads it: in blocks, near ones together, each once. What is read ahead, the container asks for."""
+"""One remote file as one call reads it: in blocks, each once, near ones in one request. The container asks for read-ahead."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from typing import Final
 
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.checks import Checks
-from gdal_mcp.remote.copies import BLOCK, Copies, Copy
+from gdal_mcp.remote.copies import BLOCK, BlockCache, Copy
 from gdal_mcp.remote.limits import Meter, Missing, ReadFailed
 from gdal_mcp.remote.record import SourceRead, Version
 
@@ -18,23 +18,23 @@ _GAP: Final = 1  # blocks between two that are read rather than asked around
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What the files of one call are read with."""
+class FetchDeps:
+    """What reading the files of one call needs."""
 
     checks: Checks
-    copies: Copies
+    cache: BlockCache
     work: Executor
 
 
 class RemoteFile:
-    """For several threads. `look` comes before all else, by itself if need be."""
+    """Thread-safe. Every method looks at the file first."""
 
-    def __init__(self, address: Address, meter: Meter, means: Means, first: int) -> None:
+    def __init__(self, address: Address, meter: Meter, deps: FetchDeps, first: int) -> None:
         """`first` is what is read of it to begin with, in bytes: whole blocks."""
         self.address = address
         self._first = first
         self._meter = meter
-        self._means = means
+        self._deps = deps
         self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._copy: Copy | None = None
@@ -45,7 +45,7 @@ class RemoteFile:
         self._before: frozenset[int] = frozenset()
 
     def look(self) -> Version:
-        """What the file is now, asked once. Raises Missing, ReadFailed."""
+        """The current version of the file, requested once. Raises Missing, ReadFailed."""
         return self._opened().version
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
@@ -68,7 +68,7 @@ class RemoteFile:
         return b"".join(pieces)
 
     def record(self) -> SourceRead | None:
-        """What was read; None if it was not even found."""
+        """What was read; None if the file was not found."""
         copy = self._copy
         if copy is None:
             return None
@@ -97,7 +97,7 @@ class RemoteFile:
     def close(self) -> None:
         with self._opening:
             if self._copy is not None:
-                self._means.copies.release(self._copy)
+                self._deps.cache.release(self._copy)
 
     def _opened(self) -> Copy:
         with self._opening:
@@ -108,15 +108,15 @@ class RemoteFile:
             return self._copy
 
     def _open(self) -> Copy:
-        copies = self._means.copies
+        cache = self._deps.cache
         key = self._meter.call.principal, replace(self.address, sidecars=())
-        held = copies.known(key)
+        held = cache.known(key)
         known = held.version if held else None
         try:
-            got = self._means.checks.look(self.address, self._meter, self._first, known)
+            got = self._deps.checks.look(self.address, self._meter, self._first, known)
         except ReadFailed as error:
             if held is not None:
-                copies.release(held)
+                cache.release(held)
             if isinstance(error, Missing):  # which stays so for this call; other failures may pass
                 self._missing = str(error)
             raise
@@ -125,42 +125,42 @@ class RemoteFile:
             self._before = frozenset(held.held)
             return held
         if held is not None:
-            copies.release(held)
-        copy = copies.begin(key, got.version)
+            cache.release(held)
+        copy = cache.begin(key, got.version)
         for block in _blocks(0, len(got.data)):
-            copies.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
+            cache.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
         return copy
 
     def _asked(
         self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview]
     ) -> dict[int, "Future[tuple[int, bytes]]"]:
-        """The blocks that are under way, those that nobody asked for until now among them; those that are here are put into `found`."""
+        """The blocks that are being fetched, new ones included. Cached blocks are put into `found`."""
         missing = []
         waiting: dict[int, Future[tuple[int, bytes]]] = {}
         with self._lock:
             for block in wanted:
                 if block in copy.held:
-                    found[block] = memoryview(self._means.copies.get(copy, block))
+                    found[block] = memoryview(self._deps.cache.get(copy, block))
                 elif block in self._pending:
                     waiting[block] = self._pending[block]
                 else:
                     missing.append(block)
             for first, last in _spans(missing):
-                future = self._means.work.submit(self._fetch, copy, first, last)
+                future = self._deps.work.submit(self._fetch, copy, first, last)
                 for block in missing:
                     if first <= block <= last:
                         self._pending[block] = waiting[block] = future
         return waiting
 
     def _fetch(self, copy: Copy, first: int, last: int) -> tuple[int, bytes]:
-        """Some blocks in a row, kept and told."""
+        """Fetches and caches consecutive blocks."""
         try:
             start = first * BLOCK
             size = min((last + 1) * BLOCK, copy.version.length) - start
-            got = self._means.checks.range(self.address, self._meter, start, size, copy.version)
+            got = self._deps.checks.range(self.address, self._meter, start, size, copy.version)
             view = memoryview(got.data)
             for block in range(first, last + 1):
-                self._means.copies.put(copy, block, view[(block - first) * BLOCK :][:BLOCK])
+                self._deps.cache.put(copy, block, view[(block - first) * BLOCK :][:BLOCK])
             return first, got.data
         finally:
             with self._lock:
@@ -173,7 +173,7 @@ def _blocks(offset: int, length: int) -> range:
 
 
 def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
-    """Rows of blocks, first and last, each for one request."""
+    """Spans of blocks, first and last, one for each request."""
     spans: list[tuple[int, int]] = []
     for block in blocks:
         if spans and block - spans[-1][1] <= 1 + _GAP and block - spans[-1][0] < _PART:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.remote.listing import Listed, listed
 from sandbox.parsing import require_simple
@@ -31,11 +31,11 @@ _TEXT: Final = 500  # characters of one text
 
 
 def search(
-    door: Door, meter: Meter, api: Address, asked: Mapping[str, Any], most: int
+    gateway: RemoteGateway, meter: Meter, api: Address, asked: Mapping[str, Any], most: int
 ) -> list[tuple[dict[str, Any], list[Address]]]:
-    """At most so many items that an API finds, each with the addresses of what looks like a dataset among its assets.
+    """Up to `limit` items that an API finds, each with the addresses of the assets that look like datasets.
 
-    Only of those that the principal may read as they stand, without anything secret in them. Raises ToolError, ReadFailed.
+    Addresses that the principal may not read, or that hold secrets, are left out. Raises ToolError, ReadFailed.
     """
     try:
         reader: Any = import_module("pystac_client.stac_api_io").StacApiIO
@@ -45,13 +45,13 @@ def search(
         what = "searching STAC needs a library that is not installed."
         advice = "Install the server with its extra: gdal-sandbox-mcp[remote]."
         raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
-    pages = _Pages(door, meter, api.origin)
+    pages = _Pages(gateway, meter, api.origin)
     through = type("_Through", (reader,), {"request": pages.request})(max_retries=None)
     home = str(api).rstrip("/")
     url = home if home.endswith("/search") else f"{home}/search"
     try:
         found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
-        return [_item(row, door, meter.call.principal) for row in islice(found.items_as_dicts(), most)]
+        return [_item(row, gateway, meter.call.principal) for row in islice(found.items_as_dicts(), most)]
     except (failed, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
         raise ReadFailed(what) from error
@@ -59,9 +59,9 @@ def search(
 
 @dataclass(slots=True)
 class _Pages:
-    """What pystac-client asks for, and what it gets. Its own headers, and those that a page asks for, are dropped."""
+    """Makes the requests of pystac-client. Its own headers, and those that a page asks for, are dropped."""
 
-    door: Door
+    gateway: RemoteGateway
     meter: Meter
     origin: str  # of the API: no page sends a question, and credentials, to another
     count: int = 0
@@ -86,26 +86,30 @@ class _Pages:
         else:
             rows = tuple((key, urlencode({"": value})[1:]) for key, value in (parameters or {}).items())
             address = replace(address, secret=(*address.secret, *rows))
-        page = self.door.checks.document(address, self.meter, _PAGE, body)
+        page = self.gateway.checks.document(address, self.meter, _PAGE, body)
         require_simple(page, _MAX_VALUES)
         return page.decode()
 
 
-def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Listed, Address | None], ...]:
-    """At most so many keys and folders below a folder of a bucket, each with its address. Raises ReadFailed."""
-    rows = listed(folder, door.checks, meter, deep=False, most=_MAX_KEYS)
+def keys(
+    gateway: RemoteGateway, meter: Meter, folder: Address, most: int
+) -> tuple[tuple[Listed, Address | None], ...]:
+    """Up to `most` keys and folders below a folder of a bucket, each with its address. Raises ReadFailed."""
+    rows = listed(folder, gateway.checks, meter, deep=False, most=_MAX_KEYS)
     return tuple(
-        (row, _address(f"{str(folder).rstrip('/')}/{row.name}", door, meter.call.principal))
+        (row, _address(f"{str(folder).rstrip('/')}/{row.name}", gateway, meter.call.principal))
         for row in islice(rows, most)
     )
 
 
-def _item(row: Mapping[str, Any], door: Door, principal: str) -> tuple[dict[str, Any], list[Address]]:
-    """An item as it is told, and the addresses of its datasets. Data first, as those are what a call could read."""
+def _item(
+    row: Mapping[str, Any], gateway: RemoteGateway, principal: str
+) -> tuple[dict[str, Any], list[Address]]:
+    """An item and the addresses of its datasets, data first."""
     assets, found = {}, []
     for name, asset in islice((row.get("assets") or {}).items(), _LOOKED):
         href, kind = _text(asset.get("href")), _text(asset.get("type"))
-        address = _address(str(asset.get("href")), door, principal)
+        address = _address(str(asset.get("href")), gateway, principal)
         assets[_text(name)] = {
             "href": str(address or "") or href.partition("?")[0],
             "type": kind,
@@ -125,10 +129,10 @@ def _item(row: Mapping[str, Any], door: Door, principal: str) -> tuple[dict[str,
     return told, [address for _, address in found[:_KEPT]]
 
 
-def _address(text: str, door: Door, principal: str) -> Address | None:
-    """What a text leads to, if it is an address that this principal may read and may be shown whole."""
+def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:
+    """The address in a text, if this principal may read it and it holds no secret."""
     with suppress(ToolError):
-        address = door.address(text, principal)
+        address = gateway.address(text, principal)
         return None if address.secret else address
     return None
 

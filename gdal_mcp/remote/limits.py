@@ -1,6 +1,6 @@
-"""What calls may read, counted before it is asked for: of one call, of one source in it, and of a principal's day (UTC).
+"""Limits of what calls read, counted before each request: per call, per source, and per principal and day (UTC).
 
-A day is on disk when its calls end; until then this server counts it in memory.
+Use is written to disk when a call ends; until then this server counts it in memory.
 """
 
 import threading
@@ -17,11 +17,11 @@ _LOOK_SECONDS: Final = 0.25  # after which a request that waits looks whether it
 
 
 class ReadFailed(Exception):
-    """A source did not give what it was asked for; the message says which and why."""
+    """A read failed; the message names the source and the reason."""
 
 
 class Missing(ReadFailed):
-    """There is nothing at the address."""
+    """Nothing exists at the address."""
 
 
 class Quota(Protocol):
@@ -33,37 +33,37 @@ class Quota(Protocol):
 
 
 @dataclass(slots=True)
-class Asked:
-    """What one host was asked for: bytes that came, and requests."""
+class HostUsage:
+    """Bytes received from one host, and requests sent to it."""
 
     read: int = 0
     requests: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class Allowance:
-    """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
+class CallBudget:
+    """What one call may still read. Setting `ended` ends its requests. Thread-safe."""
 
     principal: str
     deadline: float  # by time.monotonic()
     bytes_left: int
     requests_left: int
-    days: "Days"
+    daily: "DailyQuota"
     read: int = 0
     requests: int = 0
-    hosts: dict[str, Asked] = field(default_factory=dict)
+    hosts: dict[str, HostUsage] = field(default_factory=dict)
     ended: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def request(self, size: int, meter: "Meter", host: str) -> Iterator[list[int]]:
-        """One request of a source for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
+        """One request of a source for up to `size` bytes; the caller puts the received bytes into the list. Raises ReadFailed over a limit."""
         with self._lock:
             if self.requests_left < 1:
-                raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
+                raise ReadFailed("this call has reached its limit of requests (`requests_a_call`)")
             if self.bytes_left < size:
-                raise ReadFailed("this call would read more bytes than it may (`bytes_a_call`)")
-            self.days.spend(self.principal, size, 1)
+                raise ReadFailed("this call has reached its limit of bytes (`bytes_a_call`)")
+            self.daily.spend(self.principal, size, 1)
             self.requests_left, self.bytes_left = self.requests_left - 1, self.bytes_left - size
         came = [0]
         try:
@@ -71,19 +71,19 @@ class Allowance:
         finally:
             with self._lock:
                 self.bytes_left += size - came[0]
-                for one in (self, meter, self.hosts.setdefault(host, Asked())):
+                for one in (self, meter, self.hosts.setdefault(host, HostUsage())):
                     one.read, one.requests = one.read + came[0], one.requests + 1
-                self.days.spend(self.principal, came[0] - size, 0)
+                self.daily.spend(self.principal, came[0] - size, 0)
 
     def by_host(self) -> list[dict[str, Any]]:
-        """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
+        """Bytes and requests by host for the receipt, redirecting hosts included."""
         return [
             {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
             for host, one in self.hosts.copy().items()
         ]
 
     def left(self) -> float:
-        """Seconds. Raises ReadFailed when there are none."""
+        """Seconds left. Raises ReadFailed if there are none."""
         seconds = self.deadline - time.monotonic()
         if self.ended.is_set() or seconds <= 0:
             raise ReadFailed("the call ended")
@@ -92,7 +92,7 @@ class Allowance:
 
 @dataclass(slots=True, eq=False)
 class Shares:
-    """Requests of the whole server at once, shared by principals. For several threads.
+    """Limits concurrent requests of the server, shared by principals. Thread-safe.
 
     One principal has at most half of what the others leave, so that several slow ones leave room for the next.
     """
@@ -102,8 +102,8 @@ class Shares:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
-    def one(self, call: Allowance) -> Iterator[None]:
-        """One request of the call's principal, once there is room. Raises ReadFailed where the call ends before."""
+    def one(self, call: CallBudget) -> Iterator[None]:
+        """One request of the call's principal, once there is room. Raises ReadFailed if the call ends first."""
         principal = call.principal
         with self._changed:
             while not self._has_room(principal):
@@ -124,9 +124,9 @@ class Shares:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """What one source takes of the allowance of its call, and where its redirects may lead."""
+    """What one source uses of the budget of its call, and where its redirects may lead."""
 
-    call: Allowance
+    call: CallBudget
     # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None for wherever it may read
     within: tuple[str, ...] | None = None
     read: int = 0
@@ -134,8 +134,8 @@ class Meter:
 
 
 @dataclass(slots=True, eq=False)
-class Days:
-    """What principals read today, with what their running calls have read so far. For several threads."""
+class DailyQuota:
+    """What principals read today, running calls included. Thread-safe."""
 
     settings: RemoteSettings
     quota: Quota
@@ -145,26 +145,28 @@ class Days:
     _read: Counter[str] = field(default_factory=Counter)  # by calls that run
     _requests: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, principal: str, deadline: float) -> Allowance:
-        """What a call may read; to be given to `end`."""
+    def begin(self, principal: str, deadline: float) -> CallBudget:
+        """The budget of a new call; pass it to `end`."""
         settings = self.settings
         with self._lock:  # around the reading too, so that no older figure takes the place of a newer one
             self._kept[principal] = self.quota.remote_used(principal)
-        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
+        return CallBudget(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
-        """Raises ReadFailed over a limit; what is given back is always taken."""
+        """Raises ReadFailed over a limit; giving back never fails."""
         with self._lock:
             kept_bytes, kept_requests = self._kept[principal]
             bytes_today = kept_bytes + self._read[principal] + read
             requests_today = kept_requests + self._requests[principal] + requests
             over = bytes_today > self.settings.bytes_a_day or requests_today > self.settings.requests_a_day
             if over and requests:
-                raise ReadFailed("you have read as much today as you may (`bytes_a_day`, `requests_a_day`)")
+                raise ReadFailed(
+                    "you have reached today's limit of remote data (`bytes_a_day`, `requests_a_day`)"
+                )
             self._read[principal] += read
             self._requests[principal] += requests
 
-    def end(self, call: Allowance) -> None:
+    def end(self, call: CallBudget) -> None:
         """Once no request of the call is under way."""
         principal = call.principal
         with self._lock:

@@ -1,4 +1,4 @@
-"""The keys of a bucket below a folder, page by page: of S3, of GCS, which speaks the same, and of Azure."""
+"""Lists the keys of a bucket below a folder, page by page: S3, GCS (the same protocol) and Azure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ class Listed:
 
 
 def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: int) -> Iterator[Listed]:
-    """What is below a folder of a bucket: all of it, or one level. Raises ReadFailed, also beyond `most` keys."""
+    """The keys below a folder of a bucket: all of them, or one level. Raises ReadFailed, also for more than `most` keys."""
     if address.scheme in PORTS:
-        raise ReadFailed(f"{address.host} is a host, and hosts have no list that could be relied on")
+        raise ReadFailed(f"{address.host} is a host; only buckets can be listed")
     path = address.path.lstrip("/")
     folder = path.partition("/")[2] if address.scheme == "az" else path
     folder = f"{folder.rstrip('/')}/" if folder.strip("/") else ""
@@ -56,7 +56,7 @@ def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: 
 
 
 def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
-    """In the order of the names, as signatures want it."""
+    """Sorted by name, as signatures require."""
     azure = address.scheme == "az"
     rows = {"comp": "list", "restype": "container"} if azure else {"list-type": "2"}
     rows |= {"prefix": folder} if folder else {}
@@ -66,7 +66,7 @@ def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
 
 
 class _Page:
-    """What one page lists, read as a stream: no tree of elements is made, and names of elements stay as short as they are written."""
+    """One page of a list, parsed as a stream, without a tree of elements."""
 
     def __init__(self, folder: str) -> None:
         self.rows: list[Listed] = []
@@ -137,9 +137,9 @@ def _parsed(data: bytes, address: Address, folder: str = "") -> _Page:
     except ReadFailed as error:
         raise ReadFailed(f"{address.host}: {error}") from error
     except (ExpatError, UnicodeDecodeError) as error:
-        raise ReadFailed(f"{address.host} lists its keys in what is no XML") from error
+        raise ReadFailed(f"{address.host} lists its keys in invalid XML") from error
     return page
 
 
 def _refuse(*_declared: Any) -> NoReturn:
-    raise ReadFailed("the list of keys has declarations of its own")
+    raise ReadFailed("the list of keys contains declarations")

@@ -1,4 +1,4 @@
-"""Connections that go where they are told and end when they should. Which addresses they may go to, `checks` says."""
+"""Connections to checked addresses alone, which end with their request's deadline and with their call."""
 
 import ssl
 import time
@@ -9,24 +9,24 @@ from typing import Any, Final
 
 import httpcore2
 
-from gdal_mcp.remote.limits import Allowance
+from gdal_mcp.remote.limits import CallBudget
 
 _SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Until when, by time.monotonic(), the request of this thread may last."""
+class Deadline:
+    """When the request of this thread ends, by time.monotonic()."""
 
-    call: Allowance
+    call: CallBudget
     until: float
 
 
-PACE: ContextVar[Pace] = ContextVar("pace")
+DEADLINE: ContextVar[Deadline] = ContextVar("deadline")
 
 
 class CheckedNetwork(httpcore2.NetworkBackend):
-    """Connects to the addresses that `checked` gives for a host and port, and to nothing else."""
+    """Connects only to the addresses that `checked` returns for a host and port."""
 
     def __init__(self, checked: Callable[[str, int], Sequence[str]]) -> None:
         self._checked = checked
@@ -41,29 +41,29 @@ class CheckedNetwork(httpcore2.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
         *others, last = self._checked(host, port)
-        PACE.get().call.left()  # a name server takes its time, and the call may be over
+        DEADLINE.get().call.left()  # a name server takes its time, and the call may be over
         for address in others:
             try:
-                return PacedStream(
+                return DeadlineStream(
                     self._plain.connect_tcp(address, port, timeout, local_address, socket_options)
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                PACE.get().call.left()
-        return PacedStream(self._plain.connect_tcp(last, port, timeout, local_address, socket_options))
+                DEADLINE.get().call.left()
+        return DeadlineStream(self._plain.connect_tcp(last, port, timeout, local_address, socket_options))
 
 
-class PacedStream(httpcore2.NetworkStream):
-    """A connection whose reads end with the time of the answer, however often a byte comes, and with their call."""
+class DeadlineStream(httpcore2.NetworkStream):
+    """A connection whose reads end at the deadline, even if bytes keep arriving, and with their call."""
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        pace = PACE.get()
+        deadline = DEADLINE.get()
         silent = time.monotonic() + (timeout or _SLICE)
         while True:
-            left = min(pace.until, silent) - time.monotonic()
-            if left <= 0 or pace.call.ended.is_set():
+            left = min(deadline.until, silent) - time.monotonic()
+            if left <= 0 or deadline.call.ended.is_set():
                 raise httpcore2.ReadTimeout
             try:
                 return self._inner.read(max_bytes, min(left, _SLICE))
@@ -79,7 +79,7 @@ class PacedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        return PacedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
+        return DeadlineStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

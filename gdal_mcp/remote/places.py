@@ -1,7 +1,6 @@
-"""The places of remote data in a call: what its container sees instead of an address.
+"""The paths of remote data in a call: what its container sees instead of addresses.
 
-Invariant: no address, host or credential is in what the container is given; it is given `/vsihost/NUMBER/NAME`, which means
-something to the host alone, for this one call.
+Invariant: the container gets no address, host or credential, only `/vsihost/NUMBER/NAME`, which only the host can resolve, for one call.
 """
 
 import time
@@ -20,14 +19,14 @@ _FRESH: Final = 600  # seconds for which a description of remote data is believe
 
 @dataclass(frozen=True, slots=True)
 class Remote(Located):
-    """What the host reads for the container. As a text it is the name in the container; for people there is `label`."""
+    """Remote data that the host reads for the container. Its text is the path in the container; `label` is for people."""
 
     address: Address = field(kw_only=True)
     period: int = field(default=0, kw_only=True, compare=False)  # in which it was named
 
 
 @dataclass(slots=True, eq=False)
-class Numbered:
+class AddressTable:
     """The addresses of one draft, each with its number from 1 on, in the order in which they are named."""
 
     parse: Callable[[str], Address]  # raises ToolError for what is no address, or none that may be read
@@ -52,17 +51,17 @@ class Numbered:
 
 
 def label(located: Located) -> str:
-    """What people are shown: the path, or the address without what is secret in it."""
+    """What people are shown: the path, or the address without its secrets."""
     return str(located.address) if isinstance(located, Remote) else str(located)
 
 
 def local(places: Iterable[Located]) -> tuple[Located, ...]:
-    """Those that lie in a workspace."""
+    """The paths in a workspace."""
     return tuple(one for one in places if not isinstance(one, Remote))
 
 
 def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> list[dict[str, Any]]:
-    """What people are told of remote data before it is read: each host by itself. Bytes are those of the files, 0 if unknown."""
+    """Remote data by host, as shown for approval. Bytes are those of the files, 0 if unknown."""
     rows: dict[str, dict[str, Any]] = {}
     for one in dict.fromkeys(places):
         if isinstance(one, Remote):
@@ -77,8 +76,8 @@ def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> lis
     return list(rows.values())
 
 
-def named_by(text: str, addresses: Iterable[Address]) -> str:
-    """A text of the container with addresses instead of the names that stand for them there."""
+def restore_addresses(text: str, addresses: Iterable[Address]) -> str:
+    """Replaces the container's paths of remote data in a text by their addresses."""
     for number, address in enumerate(addresses, 1):
         folder = f"{_HOST.root}/{number}/"
         text = text.replace(f"{folder}{address.name}", str(address)).replace(folder, address.folder)

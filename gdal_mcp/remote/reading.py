@@ -1,4 +1,4 @@
-"""What one call reads: the answers to its container's questions, the first failure, and the record of what was read."""
+"""The remote data of one call: answers to its container, the first failure, and the record of what was read."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ import structlog
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, plain_name
 from gdal_mcp.remote.copies import BLOCK
-from gdal_mcp.remote.files import Means, RemoteFile
-from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
+from gdal_mcp.remote.files import FetchDeps, RemoteFile
+from gdal_mcp.remote.limits import CallBudget, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
-from gdal_mcp.remote.trees import Keys, of_names, of_zarr
+from gdal_mcp.remote.trees import KeyIndex, of_names, of_zarr
 from sandbox.outcome import Exited, HostReadFailed, Outcome
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
 
@@ -33,18 +33,18 @@ _METADATA: Final = (".zmetadata", "zarr.json")
 
 
 class Source:
-    """The files that an address stands for: one with those beside it, or all of a tree. Made once they are known to be there."""
+    """The files of one address: a file with its sidecars, or a tree. Made once they are known to exist."""
 
-    def __init__(self, address: Address, asked: Address, means: Means, meter: Meter) -> None:
+    def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
         """`asked` is as the caller wrote it. Raises ReadFailed."""
-        self._address, self._asked, self._means, self._meter = address, asked, means, meter
+        self._address, self._asked, self._deps, self._meter = address, asked, deps, meter
         self._beside = {} if address.is_tree else {plain_name(one): one for one in address.sidecars}
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
         try:
             self._keys = self._found()
             for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
-                means.work.submit(self._file(name).look)
+                deps.work.submit(self._file(name).look)
         # such as that of a call that ended meanwhile: nobody else closes what is half made
         except BaseException:
             self.close()
@@ -74,11 +74,11 @@ class Source:
             raise Missing(f"{self._address.host}: there is no such file")
         return self._file(key).read(ranges)
 
-    def below(self, name: str) -> Sequence[str] | None:
+    def list_dir(self, name: str) -> Sequence[str] | None:
         """The names in a folder, without chunks; None where there is none."""
         if name:
             key = self._key(name)
-            return self._keys.below(key) if self._keys.held(key) == "folder" else None
+            return self._keys.list_dir(key) if self._keys.held(key) == "folder" else None
 
         def is_there(one: str) -> bool:
             try:
@@ -88,7 +88,7 @@ class Source:
             return True
 
         beside = tuple(self._beside)
-        there = self._means.work.map(is_there, beside)
+        there = self._deps.work.map(is_there, beside)
         return (*(one for one, found in zip(beside, there, strict=True) if found), self._asked.name)
 
     def record(self) -> SourceRead:
@@ -112,10 +112,10 @@ class Source:
         top, _, key = name.partition("/")
         return key if top == self._asked.name else "\0"  # which no tree has
 
-    def _found(self) -> Keys:
+    def _found(self) -> KeyIndex:
         if not self._address.is_tree:
             self._file(self._asked.name).look()
-            return Keys((self._asked.name,), maybe=frozenset(self._beside))
+            return KeyIndex((self._asked.name,), maybe=frozenset(self._beside))
         for name in _METADATA:
             file = self._file(name)
             try:
@@ -133,7 +133,7 @@ class Source:
             raise ReadFailed(
                 f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
             )
-        rows = listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS)
+        rows = listed(self._address, self._deps.checks, self._meter, deep=True, most=_MAX_KEYS)
         return of_names(row.name for row in rows)
 
     def _file(self, key: str) -> RemoteFile:
@@ -146,16 +146,16 @@ class Source:
                     address = address.beside(self._beside[key])
                 elif address.path.lower().endswith(".fgb"):
                     first = _LONG_HEAD
-                self._files[key] = RemoteFile(address, self._meter, self._means, first)
+                self._files[key] = RemoteFile(address, self._meter, self._deps, first)
             return self._files[key]
 
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """Answers the questions of one container. `close` ends what is under way; it is to be called, always."""
+    """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
     sources: Mapping[str, "Future[Source]"]  # by the number in their names, as in /vsihost/1/x.tif
-    call: Allowance
+    call: CallBudget
     work: tuple[ThreadPoolExecutor, ...]
     closing: Callable[[], None]  # called when nothing of it runs any more
     failure: ToolError | None = None  # of the first read that failed; the call has failed with it
@@ -231,7 +231,7 @@ class Reading:
                     raise ReadFailed("a question for more bytes than one may ask for")
                 return source.read(name, question.ranges)
             case Op.LIST:
-                names = source.below(name)
+                names = source.list_dir(name)
                 return None if names is None else "\n".join(names).encode()
 
 

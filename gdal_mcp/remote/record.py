@@ -1,4 +1,4 @@
-"""What was read of one remote source, for records. Pure."""
+"""What was read from one remote source, for records. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,14 +11,14 @@ Validator = Literal["etag", "weak etag", "last-modified", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What tells one state of a file from another."""
+    """What distinguishes one version of a file from another."""
 
     length: int  # bytes
     etag: str = ""
     modified: str = ""  # Last-Modified, as it was said
 
     def same(self, other: "Version") -> bool:
-        """Whether both can be the same state: by the ETag where one has it, else by the time."""
+        """True if both can be the same version: by ETag if there is one, else by time."""
         mine, theirs = (self.etag, other.etag) if self.etag or other.etag else (self.modified, other.modified)
         return (self.length, mine) == (other.length, theirs)
 
@@ -30,7 +30,7 @@ class Version:
 
     @property
     def seconds(self) -> int:
-        """The modification, since 1970; 0 where it is not said."""
+        """The modification time in seconds since 1970; 0 if unknown."""
         try:
             return max(int(parsedate_to_datetime(self.modified).timestamp()), 0)
         except (ValueError, OverflowError, OSError):

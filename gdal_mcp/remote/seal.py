@@ -1,6 +1,6 @@
 """A keyed hash of the parts of addresses that are never shown or recorded, so that an approval covers them.
 
-The key is random, one for each state folder, and leaves it never: whoever reads a record cannot try values.
+The key is random, one for each state folder, and never leaves it, so that nobody who reads a record can try values.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Seal:
         return key
 
     def _make(self) -> None:
-        """Of two servers that start together, one makes it."""
+        """If two servers start together, one of them makes the key."""
         new = self.path.with_name(f".{secrets.token_hex(8)}")
         put_private(new, secrets.token_bytes(_KEY_BYTES))
         try:
@@ -59,5 +59,5 @@ def _unusable(path: Path, why: str) -> ToolError:
         Code.INTERNAL,
         Stage.APPROVAL,
         f"the key {path.name} of the state folder cannot be used: {why}.",
-        "Give this user the file, or remove it: open approvals of remote data are then asked for again.",
+        "Give this user the file, or remove it: pending approvals of remote data will be requested again.",
     )

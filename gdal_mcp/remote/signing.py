@@ -1,6 +1,6 @@
-"""Where a request for an address goes, and the credentials it bears: the only module that reads them.
+"""The URL and the credentials of requests for an address: the only module that reads credentials.
 
-The libraries sign; none of them talks to the network. They are the extra `remote` and loaded when they are needed.
+Libraries sign; none of them uses the network. They belong to the extra `remote` and are loaded on demand.
 """
 
 import json
@@ -45,7 +45,7 @@ class Target:
 
 
 def place(source: Source, address: Address) -> Target:
-    """Where an address is asked for, without any credential."""
+    """The target of an address, without credentials."""
     if address.scheme in PORTS:
         rows = (*address.query, *address.secret)
         query = quote("&".join(f"{key}={value}" if value else key for key, value in rows), safe=punctuation)
@@ -64,7 +64,7 @@ def place(source: Source, address: Address) -> Target:
 
 
 def signed(source: Source, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
-    """The request with the source's credentials; `headers` are those that it has already. Raises ToolError."""
+    """The target with the source's credentials, added to `headers`. Raises ToolError."""
     own = dict(headers)
     query = [target.query]
     try:
@@ -94,7 +94,7 @@ def signed(source: Source, address: Address, target: Target, headers: Mapping[st
 
 
 def _sigv4(source: Source, address: Address, target: Target) -> Target:
-    """As S3 and GCS take it."""
+    """The AWS Signature Version 4, for S3 and GCS."""
     from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - an extra
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
     from botocore.credentials import Credentials  # noqa: PLC0415
@@ -112,7 +112,7 @@ def _sigv4(source: Source, address: Address, target: Target) -> Target:
 
 
 def _google_token(path: Path) -> str:
-    """A token that the service account signs for itself, so that nobody has to be asked for one."""
+    """A token that the service account signs itself, so no token server is asked."""
     signer, email = _google_signer(path, path.stat().st_mtime_ns)
     jwt: Any = import_module("google.auth.jwt")
     now = int(time.time())

@@ -1,6 +1,6 @@
-"""Which files a tree has: told by the consolidated metadata of Zarr, or by the list of its bucket. Pure.
+"""The files of a tree, from consolidated Zarr metadata or the list of its bucket. Pure.
 
-What a container may ask for is one of these. Free names below a folder would be a way to tell its server something.
+A container may only ask for these: free names below a folder would let it send data to the server.
 """
 
 import math
@@ -28,7 +28,7 @@ Held = Literal["listed", "maybe", "folder", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The chunks of one array: how many there are along each of its dimensions, and how their keys look."""
+    """The chunks of one array: their number along each dimension, and the form of their keys."""
 
     counts: tuple[int, ...]
     start: str  # such as `c/`
@@ -46,8 +46,8 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """The keys of one source. A question of a container takes about the same time however many there are.
+class KeyIndex:
+    """The keys of one source. A look-up takes about the same time however many there are.
 
     `files` is sorted and without duplicates. Folders are found in it by bisection, so that no more memory is taken than names take.
     """
@@ -72,7 +72,7 @@ class Keys:
         names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
         return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]
 
-    def below(self, folder: str) -> tuple[str, ...]:
+    def list_dir(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not be there."""
         return tuple(sorted(set(self._children(f"{folder}/" if folder else ""))))
 
@@ -92,8 +92,8 @@ def _at(names: Sequence[str], key: str) -> str:
     return names[at] if at < len(names) else ""
 
 
-def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> Keys:
-    """The keys with these names. Raises ReadFailed where they take too much memory."""
+def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> KeyIndex:
+    """An index of these names. Raises ReadFailed if they take too much memory."""
     found: set[str] = set()
     left = _MAX_NAMES
     for name in names:
@@ -101,11 +101,11 @@ def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> K
         if left < 0:
             raise ReadFailed(f"the names in the tree take more than {_MAX_NAMES} bytes")
         found.add(name)
-    return Keys(sorted(found), grids or {})
+    return KeyIndex(sorted(found), grids or {})
 
 
-def of_zarr(name: str, text: bytes) -> Keys | None:
-    """The keys that consolidated metadata tells of, by the name of its file; None where it tells of none. Raises ReadFailed."""
+def of_zarr(name: str, text: bytes) -> KeyIndex | None:
+    """An index of the keys in consolidated metadata, by the name of its file; None if it has none. Raises ReadFailed."""
     try:
         found = parse_json(text, _MAX_VALUES)
         if name == ".zmetadata":

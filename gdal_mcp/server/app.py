@@ -34,7 +34,7 @@ from gdal_mcp.policy.rates import Rates
 from gdal_mcp.records import retention
 from gdal_mcp.records.audit import AuditLog, AuditUnavailable
 from gdal_mcp.records.registry import Registry, RegistryUnavailable
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.seal import Seal
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.runtime.nested import HostPaths
@@ -138,7 +138,7 @@ def running(
 def _areas(
     settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
 ) -> Mapping[Path, StagingArea]:
-    """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
+    """Where outputs are staged, by workspace root. Files for undo are pruned in a thread, outside the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
@@ -168,16 +168,16 @@ def _pipeline(
     settings, policy = resolver.whole.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
-    door = Door(settings.remote, settings.state.remote, rates, policy.remote_of)
-    stack.callback(door.close)
-    drafting = Drafting(settings, policy, hosting, door, Seal(settings.state.seal))
+    gateway = RemoteGateway(settings.remote, settings.state.remote, rates, policy.remote_of)
+    stack.callback(gateway.close)
+    drafting = Drafting(settings, policy, hosting, gateway, Seal(settings.state.seal))
     checker = Checker(drafting, StepStore(settings.state.workflows))
     results = store_of(settings)
     pipeline = Pipeline(
         settings=settings,
         policy=policy,
         reaches=resolver,
-        execution=Execution(settings, hosting, door),
+        execution=Execution(settings, hosting, gateway),
         approvals=approvals,
         records=records,
         results=results,

@@ -33,7 +33,7 @@ def toolboxes(settings: Settings) -> Toolboxes:
     """Those that the settings turn on. Raises CatalogueBroken, SettingsError."""
     for name in settings.toolboxes:
         if name not in KNOWN:
-            raise SettingsError(f"{name[:40]!r} is no toolbox; they are {', '.join(KNOWN)}.")
+            raise SettingsError(f"{name[:40]!r} is not a toolbox. The toolboxes are {', '.join(KNOWN)}.")
     if "gdal" not in settings.toolboxes:
         raise SettingsError("The toolbox gdal cannot be left out: add it to `toolboxes`.")
     return Toolboxes(tuple(make(settings) for name, make in KNOWN.items() if name in settings.toolboxes))

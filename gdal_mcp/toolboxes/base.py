@@ -12,9 +12,9 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.policy.policy import Verdict
 from gdal_mcp.remote.address import Address
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.limits import Meter
-from gdal_mcp.remote.places import Numbered
+from gdal_mcp.remote.places import AddressTable
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
 from sandbox.workspace import Workspaces
@@ -79,10 +79,10 @@ class DraftScope:
     surface: Permits
     verdict: Callable[[str, Draft], Verdict]
     preflight: Any
-    remote: Numbered  # the addresses that the draft names
+    remote: AddressTable  # the addresses that the draft names
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
     principal: str = ""
-    door: Door | None = None  # to remote data
+    gateway: RemoteGateway | None = None  # to remote data
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.policy.policy import Policy, Verdict, case, decide
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import Answer, Arguments, Permits
 from gdal_mcp.toolboxes.gdal.catalogue.binding import bind_either, render
@@ -90,7 +90,7 @@ class DraftContext:
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
     principal: str = ""
-    door: Door | None = None  # to remote data
+    gateway: RemoteGateway | None = None  # to remote data
 
 
 def gdal_command(

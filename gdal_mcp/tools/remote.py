@@ -8,8 +8,8 @@ from pydantic import Field
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
-from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import keys, search
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.limits import Meter
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
@@ -39,12 +39,12 @@ class RemoteListArguments(Arguments):
 
 
 def _stac_search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
-    door = _door(context)
-    api = door.address(arguments.api, context.principal)
+    gateway = _gateway(context)
+    api = gateway.address(arguments.api, context.principal)
     asked = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
 
     def ask(meter: Meter) -> Mapping[str, Any]:
-        items = search(door, meter, api, asked, arguments.limit)
+        items = search(gateway, meter, api, asked, arguments.limit)
         found = (address for _, addresses in items for address in addresses)
         return {
             "count": len(items),
@@ -57,11 +57,11 @@ def _stac_search(arguments: SearchArguments, context: DraftContext) -> Immediate
 
 
 def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> ImmediateResult:
-    door = _door(context)
-    folder = door.address(f"{arguments.prefix.rstrip('/')}/", context.principal)
+    gateway = _gateway(context)
+    folder = gateway.address(f"{arguments.prefix.rstrip('/')}/", context.principal)
 
     def ask(meter: Meter) -> Mapping[str, Any]:
-        rows = keys(door, meter, folder, arguments.limit + 1)
+        rows = keys(gateway, meter, folder, arguments.limit + 1)
         shown = rows[: arguments.limit]
         entries = [
             {"name": row.name}
@@ -80,11 +80,11 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
     return ImmediateResult(ask=ask, addresses=(folder,))
 
 
-def _door(context: DraftContext) -> Door:
+def _gateway(context: DraftContext) -> RemoteGateway:
     """Raises ToolError for a context in which nothing remote is read."""
-    if context.door is None:
+    if context.gateway is None:
         raise denied("nothing remote is read here")
-    return context.door
+    return context.gateway
 
 
 def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:

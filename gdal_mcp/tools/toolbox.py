@@ -158,7 +158,7 @@ def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
     paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new, remote=scope.remote)
     server = (scope.settings, scope.surface, scope.preflight)
-    return DraftContext(paths, *server, catalogue, scope.verdict, scope.principal, scope.door)
+    return DraftContext(paths, *server, catalogue, scope.verdict, scope.principal, scope.gateway)
 
 
 def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.policy.policy import Allow
-from gdal_mcp.remote.places import Numbered
+from gdal_mcp.remote.places import AddressTable
 from gdal_mcp.server.mcp import render
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
@@ -48,7 +48,7 @@ def drafted(tmp_path):
 
     def one(tool: str, **arguments: Any) -> Draft | ImmediateResult:
         scope = DraftScope(
-            "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None, Numbered(str)
+            "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None, AddressTable(str)
         )  # fmt: skip
         return surface.callable[tool].draft(arguments, scope)
 

@@ -19,9 +19,9 @@ from mcp.shared.subscriptions import ServerEvent
 from gdal_mcp.policy.identity import Principal
 from gdal_mcp.records.tasks import Task, TaskStore
 from gdal_mcp.server.mcp import icons, jobs, tasks
-from gdal_mcp.server.mcp.progress import Tell, relayed
+from gdal_mcp.server.mcp.progress import Tell, with_progress
 from gdal_mcp.server.mcp.resources import not_found
-from gdal_mcp.server.mcp.server import ProtocolServer, whole
+from gdal_mcp.server.mcp.server import ProtocolServer, reject_cursor
 from gdal_mcp.server.mcp.subscriptions import Subscriptions
 from gdal_mcp.server.mcp.tasks import Context
 from tests.conformance import everything
@@ -135,7 +135,7 @@ class Handlers:
         return everything.SCHEMAS.get(name, {"type": "object"})
 
     async def list_tools(self, _ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-        whole(params)
+        reject_cursor(params)
         named = ((name, self.input_schema(name)) for name in self._tools)
         tools = [t.Tool(name=name, description=name, input_schema=schema) for name, schema in named]
         return t.ListToolsResult(tools=tools)
@@ -148,15 +148,15 @@ class Handlers:
             tasks.require(ctx)
         work = partial(tool, ctx)
         if not tasks.offered(ctx):
-            return await relayed(ctx, partial(work, params))
+            return await with_progress(ctx, partial(work, params))
         job = partial(jobs.Job, EVERYBODY.id, params, work)
-        ended = await relayed(ctx, lambda tell: ctx.lifespan_context.call(job(tell)))
+        ended = await with_progress(ctx, lambda tell: ctx.lifespan_context.call(job(tell)))
         return tasks.created(ended) if isinstance(ended, Task) else ended
 
     async def list_prompts(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListPromptsResult:
-        whole(params)
+        reject_cursor(params)
         prompts = [
             t.Prompt(
                 name=name, description=name, icons=[icons.PROMPT],
@@ -174,7 +174,7 @@ class Handlers:
     async def list_resources(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
-        whole(params)
+        reject_cursor(params)
         found = everything.RESOURCES.items()
         rows = [t.Resource(uri=uri, name=uri, mime_type=kind) for uri, kind in found]
         return t.ListResourcesResult(resources=rows)
@@ -182,7 +182,7 @@ class Handlers:
     async def list_templates(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourceTemplatesResult:
-        whole(params)
+        reject_cursor(params)
         template = t.ResourceTemplate(
             name="data", uri_template=everything.TEMPLATE, description="data", icons=[icons.RECORD]
         )

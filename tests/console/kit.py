@@ -61,7 +61,7 @@ class Stage:
 
 def links(state: Path) -> list[str]:
     """Addresses that let a person in, one for each console that said where it is."""
-    found = runtime_file.living(state, lambda _server: True)
+    found = runtime_file.running(state, lambda _server: True)
     return [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
 
 

@@ -106,6 +106,20 @@ def running(name: str, question_id: str | None = None, **more: Any) -> dict[str,
     return serializers.running(Running(name, **whose, **fields), ANN, question_id)
 
 
+STEPS = {
+    "id": "w1", "principal": WRITER, "name": "relief", "title": "Relief of a terrain model", "publishes": [LONG], "outcome": "GDAL_ERROR",
+    "ended": True, "message": "step 'shade': GDAL failed.", "question": None, "undone": False, "retryable": True,
+    "steps": [
+        {"id": "warped", "tool": "reproject", "command": f"gdal raster reproject {LONG} w.tif", "after": [], "state": "fine",
+         "crs": "EPSG:3857", "predicts": "GTiff, 24 x 16, EPSG:3857", "checks": [CHECK], "unknown": [], "error": None, "stands": "done",
+         "message": "", "fraction": None, "seconds": 1.5, "call": "done",
+         "came": {"driver": "GTiff", "size": [24, 16], "features": None, "crs": "EPSG:32632", "bytes": 900}, "reports": []},
+        {"id": "shade", "tool": "raster_hillshade", "command": "gdal raster hillshade ${steps.warped} s.tif", "after": ["warped"],
+         "state": "unknown", "crs": None, "predicts": "", "checks": [], "unknown": [f"the facts of {LONG}"], "error": None,
+         "stands": "failed", "message": "GDAL failed.", "fraction": None, "seconds": 0.2, "call": "failed", "came": None, "reports": []},
+    ],
+}  # fmt: skip
+
 RUNNING = [
     running("r1"),
     running(
@@ -215,11 +229,26 @@ ANSWERS: dict[str, Any] = {
     "grants": {"grants": [serializers.grant(GRANT, NOW, ANN)]},
     "audit": {"path": "/var/lib/gdal-mcp/audit.jsonl", "records": 40, "checkpoint": "40:" + "9a" * 32},
     "figures": FIGURES,
+    "workflows/w1": STEPS,
+    "files": {
+        "entries": [
+            {"path": "/srv/maps/inputs", "kind": "folder", "modified": None},
+            {
+                "path": f"/srv/maps/{WIDE}.tif",
+                "kind": "file",
+                "driver": "GTiff",
+                "bytes": 900,
+                "modified": time_text(NOW),
+                "files": ["a.aux.xml"],
+            },
+        ],
+        "next": None,
+    },
     **{f"calls/{one.id}": shown_call(one) for one in CALLS},
 }
 PICTURES = {
     "pictures/1": (320, 240), "pictures/2": (320, 320), "pictures/4": (64, 64),
-    "questions/q1/picture/0": (320, 200),
+    "questions/q1/picture/0": (320, 200), "workflows/w1/picture/warped": (320, 200),
 }  # fmt: skip
 ASKED = {
     "pending": [serializers.question(one, ANN) for one in QUESTIONS],

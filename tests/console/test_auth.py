@@ -21,7 +21,7 @@ STATIC = Path(runtime_file.__file__).parent / "static"
 
 def paths(method: str) -> list[str]:
     """Every address of the console that answers this method, with something in place of what varies."""
-    _page, mount = Console(mock.Mock(), None, None, None, mock.Mock()).routes()
+    _page, mount = Console(mock.Mock(), None, None, *[mock.Mock()] * 4).routes()
     api = next(one for one in mount.app.app.routes if getattr(one, "path", "") == "/api")
     found = {one.path for one in api.routes if method in one.methods} - {"/login", "/logout"}
     assert found
@@ -94,7 +94,7 @@ def test_a_link_opens_the_page_once(stage: Stage):
 
 @pytest.mark.claim("console.links-once")
 def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: Stage, base: str):
-    (notice,) = runtime_file.living(stage.place.state, lambda _server: True)
+    (notice,) = runtime_file.running(stage.place.state, lambda _server: True)
     good = new_login_token(notice.secret, time.time())
     ends, nonce, proof = good.split(".")
     forged = [

@@ -32,7 +32,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert opened(place) == []  # nothing needed it
         result = talk.call("convert", input="dem.tif", output="a.tif")
         told = result.structured_content["error"]["requiresConfirmation"]
-        (notice,) = runtime_file.living(place.state, lambda _server: True)
+        (notice,) = runtime_file.running(place.state, lambda _server: True)
         assert told["console"] == f"{notice.address}#approval={told['approval']}"
         said = result.model_dump_json() + (tmp_path / "log").read_text()
         assert notice.secret not in said

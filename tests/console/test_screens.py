@@ -22,6 +22,9 @@ VIEWS = {
     "call/waiting": "a.button",
     "call/undone": "h1 .badge.going",
     "call/done": ".places",
+    "workflow/w1": ".came.wrong",
+    "files": "#main a",
+    "files/%2Fsrv%2Fmaps": ".tile >> nth=1",
     "outputs": "#map img.leaflet-image-layer >> nth=1",
     "server": "#figures table",
 }
@@ -47,7 +50,7 @@ def test_every_view_fits_the_screen(browser: Browser, width: str):
                 found.go(f"#/{view}")
                 expect(found.page.locator(whole).first).to_be_visible()
                 expect(found.page.locator("[data-act=deny]:disabled")).to_have_count(0)
-                found.shot(f"{view.replace('/', '-')}-{width}-{scheme}")
+                found.shot(f"{view.replace('/', '-').replace('%2F', '_')}-{width}-{scheme}")
                 assert found.page.evaluate(WIDER) <= 0, view
                 if view == "history":
                     assert found.page.evaluate(BROKEN) == []
@@ -117,10 +120,10 @@ def test_a_yes_is_possible_only_once_the_command_and_every_warning_were_on_the_s
         expect(card.locator("pre")).not_to_be_in_viewport(ratio=1)
         assert approve.is_disabled()
         assert all(one.is_disabled() for one in card.locator("[data-minutes]").all())
-        card.get_by_role("button", name="Show the rest").click()
+        card.get_by_role("button", name="Scroll down").click()
         expect(approve).to_be_enabled()
         expect(card.locator("pre")).to_be_in_viewport()
-        expect(card.get_by_role("button", name="Show the rest")).to_be_hidden()
+        expect(card.get_by_role("button", name="Scroll down")).to_be_hidden()
         assert all(one.is_enabled() for one in card.locator("[data-minutes]").all())
     with screens.shown(browser, **DESK) as found:  # all of it fits
         expect(found.page.locator("[data-id=q1] [data-act=approve]")).to_be_enabled()

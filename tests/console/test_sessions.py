@@ -15,7 +15,7 @@ from gdal_mcp.policy.identity import APPROVE, Principal
 from gdal_mcp.records.registry import Registry
 from gdal_mcp.server.console import live
 from gdal_mcp.server.console.live import STREAMS_EACH, Live
-from gdal_mcp.server.console.sessions import MOST, MOST_OF_ONE, SECONDS, Sessions, Viewer
+from gdal_mcp.server.console.sessions import MAX_PER_PRINCIPAL, MOST, SECONDS, Sessions, Viewer
 
 ANN = Principal("token:ann", frozenset())
 
@@ -43,7 +43,7 @@ def test_who_signs_in_often_ends_the_own_sessions_and_nobody_elses():
     made = [sessions.open(ANN, None) for _ in range(2 * MOST)]
     assert sessions.find(bob.id, bob.key) == bob
     kept = [sessions.find(one.id, one.key) is not None for one in made]
-    assert kept == [False] * (len(made) - MOST_OF_ONE) + [True] * MOST_OF_ONE
+    assert kept == [False] * (len(made) - MAX_PER_PRINCIPAL) + [True] * MAX_PER_PRINCIPAL
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def test_only_the_very_link_of_the_very_file_is_good(data: st.DataObject):
     now = 1_700_000_000.0
     signer = Signer(lambda: now)
     expires, signature = signer.sign(SUBJECT, 60)
-    names = ("call_id", "name", "sha256", "principal", "standing")
+    names = ("call_id", "name", "sha256", "principal", "credential_version")
     others = ("9" * 12, "9" * 5000, f"0{expires}", f"{expires} ", "")
 
     def same_or_not(good: str) -> st.SearchStrategy[str]:
@@ -160,8 +160,8 @@ def test_only_the_very_link_of_the_very_file_is_good(data: st.DataObject):
     end = data.draw(same_or_not(str(expires)) | st.sampled_from(others))
     signed = data.draw(st.just(signature) | same_or_not(signature))
     same = (Subject(**fields), end, signed) == (SUBJECT, str(expires), signature)
-    assert signer.good(Subject(**fields), end, signed) == same
-    assert not Signer(lambda: now).good(SUBJECT, str(expires), signature)
+    assert signer.verify(Subject(**fields), end, signed) == same
+    assert not Signer(lambda: now).verify(SUBJECT, str(expires), signature)
 
 
 # Texts of files

@@ -1,4 +1,4 @@
-"""A door with the origin behind it. Names of the tests are resolved by the tests, as no name server is at hand."""
+"""A gateway with the origin behind it. Names of the tests are resolved by the tests, as no name server is at hand."""
 
 import ipaddress
 import random
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.policy.rates import Rates
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.reading import Reading
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.questions import Answer, Op, Question
@@ -71,19 +71,19 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
     return made
 
 
-Make = Callable[..., Door]
+Make = Callable[..., RemoteGateway]
 
 
 @pytest.fixture
 def make(
     server: Origin, shared_server: tuple[Origin, Path], resolver: Resolver, tmp_path: Path
 ) -> Iterator[Make]:
-    """A door by the sources of its settings: texts, or tables; data.test is one when nothing is said."""
+    """A gateway by the sources of its settings: texts, or tables; data.test is one when nothing is said."""
     with ExitStack() as stack:
         rates = Rates(tmp_path / "usage.sqlite")
         stack.callback(rates.close)
 
-        def made(*sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any) -> Door:
+        def made(*sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any) -> RemoteGateway:
             rows = [
                 {"networks": ["127.0.0.0/8"], **({"at": one} if isinstance(one, str) else one)}
                 for one in sources or (f"data.test:{server.port}",)
@@ -92,8 +92,10 @@ def make(
                 "source": rows, "ca": str(shared_server[1]), "silence_seconds": 30, "answer_seconds": 60,
             }  # fmt: skip
             settings = RemoteSettings.model_validate(values | more)
-            door = Door(settings, tmp_path / "remote", rates, narrowed or (lambda _principal: None))
-            return stack.enter_context(closing(door))
+            gateway = RemoteGateway(
+                settings, tmp_path / "remote", rates, narrowed or (lambda _principal: None)
+            )
+            return stack.enter_context(closing(gateway))
 
         yield made
 
@@ -123,9 +125,11 @@ def opened() -> Iterator[Opened]:
     """A call that reads some addresses; it is closed at the end of the test."""
     with ExitStack() as stack:
 
-        def made(door: Door, *texts: str, who: str = WHO, seconds: float = 20.0, **more: Any) -> Call:
-            addresses, deadline = [door.address(text, who) for text in texts], time.monotonic() + seconds
-            reading = door.open(addresses, principal=who, call_id="c1", deadline=deadline, **more)
+        def made(
+            gateway: RemoteGateway, *texts: str, who: str = WHO, seconds: float = 20.0, **more: Any
+        ) -> Call:
+            addresses, deadline = [gateway.address(text, who) for text in texts], time.monotonic() + seconds
+            reading = gateway.open(addresses, principal=who, call_id="c1", deadline=deadline, **more)
             stack.callback(reading.close)
             reading.require_found()
             return Call(reading, f"1/{addresses[0].name}")

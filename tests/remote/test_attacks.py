@@ -45,9 +45,9 @@ def failed(make: Make, opened: Opened, server: Origin) -> Fails:
 
 @pytest.mark.claim("remote.off-by-default")
 def test_nothing_is_readable_by_default_and_what_would_allow_it_is_said(make: Make, server: Origin):
-    door = make(source=[])
+    gateway = make(source=[])
     with pytest.raises(ToolError) as caught:
-        door.address("https://other.test/x.tif", WHO)
+        gateway.address("https://other.test/x.tif", WHO)
     assert caught.value.code is Code.NETWORK_BLOCKED
     assert "--remote other.test" in caught.value.suggestion
     assert server.asked == []
@@ -56,11 +56,11 @@ def test_nothing_is_readable_by_default_and_what_would_allow_it_is_said(make: Ma
 @pytest.mark.claim("remote.off-by-default")
 def test_hosts_buckets_and_folders_are_matched_whole(make: Make):
     listed = "data.test *.wild.test https://x.test:8443/cog/ s3://bucket/maps/ http://plain.test bücher.test"
-    door = make(*listed.split())
+    gateway = make(*listed.split())
     for text in """https://data.test/x https://DATA.test:443/x https://a.wild.test/x https://a.b.wild.test/x
         https://x.test:8443/cog/a/b.tif s3://bucket/maps/x.tif http://plain.test/x https://BÜCHER.test/x
         https://xn--bcher-kva.test/x""".split():
-        door.address(text, WHO)
+        gateway.address(text, WHO)
     refused = """http://data.test/x https://data.test:8443/x https://data.test.evil.test/x https://evil-data.test/x
         https://wild.test/x https://awild.test/x https://x.test:8443/cogs/a https://x.test:8443/cog/../a
         https://x.test:8443/cog/%2e%2e/a https://x.test:8443/cog/..;/a https://x.test:8443/cog/..%2fa https://x.test:8443/cog\\..\\a https://x.test/cog/a
@@ -69,15 +69,15 @@ def test_hosts_buckets_and_folders_are_matched_whole(make: Make):
         /vsicurl/https://data.test/x file:///etc/passwd""".split()
     for text in (*refused, "https://data.test/x\n"):
         with pytest.raises(ToolError):
-            door.address(text, WHO)
+            gateway.address(text, WHO)
 
 
 def test_a_policy_narrows_what_a_principal_reads(make: Make):
-    door = make("data.test", "other.test", narrowed={"local:bob": ("other.test",)}.get)
-    door.address("https://data.test/x", WHO)
-    door.address("https://other.test/x", "local:bob")
+    gateway = make("data.test", "other.test", narrowed={"local:bob": ("other.test",)}.get)
+    gateway.address("https://data.test/x", WHO)
+    gateway.address("https://other.test/x", "local:bob")
     with pytest.raises(ToolError) as caught:
-        door.address("https://data.test/x", "local:bob")
+        gateway.address("https://data.test/x", "local:bob")
     assert "policy" in caught.value.suggestion
 
 
@@ -248,10 +248,10 @@ def test_no_secret_is_seen_anywhere(make, opened, server, monkeypatch, caplog, t
     server.special["/ok/moved"] = to("/ok/x.tif?token=hidden-in-redirect&other=hidden-other&hidden-alone")
     seen, failing = [], (signed.replace("/ok/", mode) for mode in ("/500/", "/whole/"))
     for text in (signed, server.url("/ok/moved"), *failing):
-        door = make(source)
-        seen += [repr(door.settings), repr(door.address(text, WHO)), str(door.address(text, WHO))]
+        gateway = make(source)
+        seen += [repr(gateway.settings), repr(gateway.address(text, WHO)), str(gateway.address(text, WHO))]
         try:
-            call = opened(door, text)
+            call = opened(gateway, text)
         except ToolError as error:
             seen += [str(error), repr(error), error.suggestion, repr(error.__cause__)]
             continue
@@ -303,8 +303,8 @@ def test_a_stac_item_cannot_lead_elsewhere(make: Make, opened: Opened, server: O
     assets |= {"good": {"href": "../ok/x.tif"}, "redirected": {"href": "/ok/moved"}}
     server.special["/ok/moved"] = to(INSIDE[0])
     server.special["/items/1"] = lambda handler: handler.answer(200, json.dumps({"assets": assets}).encode())
-    door = make()
-    call = opened(door, f"stac+{server.url('/items/1')}#good")
+    gateway = make()
+    call = opened(gateway, f"stac+{server.url('/items/1')}#good")
     assert call.name == "1/1.good"
     assert call.read((5, 10)).body == DATA[5:15]
     assert call.reading.record()[0].address == f"stac+{server.url('/items/1')}#good"
@@ -313,7 +313,7 @@ def test_a_stac_item_cannot_lead_elsewhere(make: Make, opened: Opened, server: O
     for name in (*assets, "missing"):
         if name != "good":
             with pytest.raises(ToolError):
-                opened(door, f"stac+{server.url('/items/1')}#{name}")
+                opened(gateway, f"stac+{server.url('/items/1')}#{name}")
     assert set(server.paths()[asked:]) == {"/items/1", "/ok/moved"}
 
 
@@ -326,28 +326,28 @@ def test_an_item_s_asset_may_lie_elsewhere_and_no_other_redirect_of_an_approved_
         200, json.dumps({"assets": {"a": {"href": there}}}).encode()
     )
     server.special["/ok/moved"] = to(there)
-    door = make(*(f"{name}:{server.port}" for name in ("data.test", "other.test")))
+    gateway = make(*(f"{name}:{server.port}" for name in ("data.test", "other.test")))
     item, moved = f"stac+{server.url('/items/1')}#a", server.url("/ok/moved")
     told = (server.url("/"),)
-    assert opened(door, item, within=told).read((5, 10)).body == DATA[5:15]
-    assert opened(door, moved).read((5, 10)).body == DATA[5:15]
+    assert opened(gateway, item, within=told).read((5, 10)).body == DATA[5:15]
+    assert opened(gateway, moved).read((5, 10)).body == DATA[5:15]
     for addresses in ((moved,), (item, moved)):
         with pytest.raises(ToolError):
-            opened(door, *addresses, within=told)
+            opened(gateway, *addresses, within=told)
 
 
 def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(make, opened, server):
-    door = make()
-    assert opened(door, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
+    gateway = make()
+    assert opened(gateway, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
     assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")
     kept = server.url("/ok/kept")
     server.special["/ok/moved"] = to("/ok/x.tif?a=\u00e9")
     server.special["/ok/kept"] = lambda handler: handler.part(DATA, 0, 65536, len(DATA), ETag='"\u00e9"')
     for address in (server.url("/ok/moved"), kept):
         with pytest.raises(ToolError) as caught:
-            opened(door, address).look()
+            opened(gateway, address).look()
         assert caught.value.code is Code.REMOTE_ERROR
     # nothing of it is kept that would fail the next call
     del server.special["/ok/kept"]
     server.files["kept"] = DATA
-    assert opened(door, kept).read((5, 10)).body == DATA[5:15]
+    assert opened(gateway, kept).read((5, 10)).body == DATA[5:15]

@@ -78,12 +78,12 @@ def keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_is_read_with_a_signature_that_the_store_checks(make, opened, store, monkeypatch):
-    door = make(store.source())
+    gateway = make(store.source())
     for key in ("cog/x.tif", "cog/a b+ü%41.tif"):
-        call = opened(door, f"s3://maps/{key}")
+        call = opened(gateway, f"s3://maps/{key}")
         assert call.read((100_000, 50)).body == DATA[100_000:100_050]
         assert call.reading.record()[0].address == f"s3://maps/{key}"
-    second = opened(door, "s3://maps/cog/x.tif")
+    second = opened(gateway, "s3://maps/cog/x.tif")
     second.read((100_000, 50))
     assert second.reading.record()[0].bytes == 0
     monkeypatch.setenv("S3_SECRET", "wrong")
@@ -96,13 +96,13 @@ def test_a_key_is_read_with_a_signature_that_the_store_checks(make, opened, stor
 
 
 def test_a_key_that_is_not_there_and_a_bucket_that_is_not_listed(make: Make, opened: Opened, store: Store):
-    door = make(store.source("s3://maps/cog/"))
+    gateway = make(store.source("s3://maps/cog/"))
     with pytest.raises(ToolError) as caught:
-        opened(door, "s3://maps/cog/none.tif")
+        opened(gateway, "s3://maps/cog/none.tif")
     assert caught.value.code is Code.NOT_FOUND
     for text in ("s3://other/cog/x.tif", "s3://maps/tree/zarr", "s3://maps/cog/../tree/zarr"):
         with pytest.raises(ToolError) as caught:
-            door.address(text, WHO)
+            gateway.address(text, WHO)
         assert caught.value.code in (Code.NETWORK_BLOCKED, Code.INVALID_ARGUMENT)
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.remote.address import parse
-from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.listing import _parsed
 from gdal_mcp.toolboxes.base import ImmediateResult
@@ -25,21 +25,21 @@ from tests.remote.test_buckets import Store, store
 __all__ = ["store"]
 
 
-def context(door: Door) -> DraftContext:
+def context(gateway: RemoteGateway) -> DraftContext:
     nothing: Any = None
-    return DraftContext(nothing, nothing, nothing, nothing, nothing, principal=WHO, door=door)
+    return DraftContext(nothing, nothing, nothing, nothing, nothing, principal=WHO, gateway=gateway)
 
 
-def answer(tool: Any, door: Door, **arguments: Any) -> dict[str, Any]:
-    made = tool.draft(arguments, context(door))
+def answer(tool: Any, gateway: RemoteGateway, **arguments: Any) -> dict[str, Any]:
+    made = tool.draft(arguments, context(gateway))
     assert isinstance(made, ImmediateResult)
     assert made.ask is not None
-    with door.asking(WHO, time.monotonic() + 20) as meter:
+    with gateway.asking(WHO, time.monotonic() + 20) as meter:
         return dict(made.ask(meter))
 
 
-def search(door: Door, server: Origin, **arguments: Any) -> dict[str, Any]:
-    return answer(STAC_SEARCH, door, api=server.url("/stac"), **arguments)
+def search(gateway: RemoteGateway, server: Origin, **arguments: Any) -> dict[str, Any]:
+    return answer(STAC_SEARCH, gateway, api=server.url("/stac"), **arguments)
 
 
 def ids(result: dict[str, Any]) -> list[str]:
@@ -48,13 +48,13 @@ def ids(result: dict[str, Any]) -> list[str]:
 
 def test_a_search_finds_by_place_time_and_properties_over_several_pages(server: Origin, make: Make):
     serve(server)
-    door = make()
-    assert len(ids(search(door, server))) == 9
+    gateway = make()
+    assert len(ids(search(gateway, server))) == 9
     assert len(server.asked) == 5
     clear = {"eo:cloud_cover": {"lt": 20}}
-    found = search(door, server, bbox=[14, 57, 15, 58], datetime="2024-01-01/2024-12-31", query=clear)
+    found = search(gateway, server, bbox=[14, 57, 15, 58], datetime="2024-01-01/2024-12-31", query=clear)
     assert ids(found) == ["S2_sweden_202407"]
-    some = search(door, server, collections=["cop-dem-glo-30"], limit=2)
+    some = search(gateway, server, collections=["cop-dem-glo-30"], limit=2)
     assert ids(some) == ["S2_andes_202307", "S2_andes_202401"]
     [step] = found["next"]
     assert (step["tool"], step["arguments"]) == ("info", {"path": server.url("/ok/x.tif")})
@@ -68,7 +68,7 @@ def test_a_search_finds_by_place_time_and_properties_over_several_pages(server: 
 def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: Make, tmp_path: Any):
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({"features": [{"id": "stolen"}], "links": []}))
-    door = make(*(f"{host}:{server.port}" for host in ("data.test", "other.test")))
+    gateway = make(*(f"{host}:{server.port}" for host in ("data.test", "other.test")))
     for href in (
         server.url("/stac/search", "other.test"), str(secret), f"file://{secret}", "http://169.254.169.254/x", "https://127.0.0.1/x", "https://other.test/search", "",
     ):  # fmt: skip
@@ -78,14 +78,14 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
         )
         server.asked.clear()
         with pytest.raises(ToolError) as caught:
-            search(door, server)
+            search(gateway, server)
         assert "stolen" not in str(caught.value)
         assert set(server.paths()) == {"/stac/search"}, href
     page["links"] = [{"rel": "next", "href": server.url("/stac/search?page=2")}]
     server.special["/stac/search"] = lambda handler: handler.answer(200, json.dumps(page).encode())
     server.asked.clear()
     with pytest.raises(ToolError):
-        search(door, server, limit=100)
+        search(gateway, server, limit=100)
     assert len(server.asked) <= 21
     for kind in (
         b"[" * 100_000, b"{}", b"[7]", b"\xff", b'{"features": [7]}',
@@ -93,24 +93,24 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
     ):  # fmt: skip
         server.special["/stac/search"] = lambda handler, kind=kind: handler.answer(200, kind)
         with suppress(ToolError):
-            assert search(door, server)["count"] == 0
+            assert search(gateway, server)["count"] == 0
     server.special["/stac/search"] = to("https://other.test/stac/search")
     with pytest.raises(ToolError):
-        search(door, server)
+        search(gateway, server)
 
 
 def test_a_time_or_place_that_no_api_reads_is_refused_before_it_is_asked(server: Origin, make: Make):
     serve(server)
-    door = make()
+    gateway = make()
     for wrong in ("July 2024", "2024-7-1", "2024-07-01/tomorrow", "2024-07-01T10:00"):
         with pytest.raises(ValidationError):
-            search(door, server, datetime=wrong)
+            search(gateway, server, datetime=wrong)
     with pytest.raises(ValidationError):
-        search(door, server, bbox=[14, 58, 15, 57])
+        search(gateway, server, bbox=[14, 58, 15, 57])
     assert server.asked == []
-    search(door, server, bbox=[179, -20, -178, -16])
+    search(gateway, server, bbox=[179, -20, -178, -16])
     for right in ("2024", "2024-07", "2024-07-01/..", "2023-07-01T00:00:00Z/2024-08-01T00:00:00.5+02:00"):
-        search(door, server, datetime=right)
+        search(gateway, server, datetime=right)
 
 
 @pytest.mark.claim("remote.finding-is-reading")
@@ -139,20 +139,20 @@ def test_what_items_say_is_untrusted_and_proposes_nothing_that_is_not_allowed(se
 def test_a_bucket_is_listed_folder_by_folder(make: Make, store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("S3_KEY", store.key)
     monkeypatch.setenv("S3_SECRET", store.secret)
-    door = make(store.source("s3://maps/"), store.source("s3://other/cog/"))
-    top = answer(REMOTE_LIST, door, prefix="s3://maps")
+    gateway = make(store.source("s3://maps/"), store.source("s3://other/cog/"))
+    top = answer(REMOTE_LIST, gateway, prefix="s3://maps")
     folders = [(one["name"], one.get("folder")) for one in top["untrusted"]["entries"]]
     assert folders == [("cog", True), ("tree", True)]
-    inner = answer(REMOTE_LIST, door, prefix="s3://maps/cog", limit=2)
+    inner = answer(REMOTE_LIST, gateway, prefix="s3://maps/cog", limit=2)
     assert inner["more"] is True
     assert {"name": "x.tif", "size": 200_000} not in inner["untrusted"]["entries"]
     assert inner["count"] == 2
     assert all(one["arguments"]["path"].startswith("s3://maps/cog/") for one in inner["next"])
-    assert answer(REMOTE_LIST, door, prefix="s3://other/cog/")["count"] == 3
+    assert answer(REMOTE_LIST, gateway, prefix="s3://other/cog/")["count"] == 3
     wrong = "s3://other s3://other/tree/ s3://none/ s3://other/cog/../tree file:///etc https://data.test/x"
     for prefix in wrong.split():
         with pytest.raises(ToolError):
-            answer(REMOTE_LIST, door, prefix=prefix)
+            answer(REMOTE_LIST, gateway, prefix=prefix)
 
 
 def test_a_list_with_declarations_is_refused_in_any_coding():
@@ -194,17 +194,17 @@ def test_a_list_takes_memory_by_its_length_whatever_its_elements_are():
 def test_a_page_of_items_with_very_many_values_is_refused(server: Origin, make: Make):
     page = b'{"type": "FeatureCollection", "features": [' + b"{}," * 2_000_000 + b"{}]}"
     server.special["/stac/search"] = lambda handler: handler.answer(200, page)
-    door = make()
+    gateway = make()
     tracemalloc.start()
     with pytest.raises(ToolError):
-        answer(STAC_SEARCH, door, api=server.url("/stac"))
+        answer(STAC_SEARCH, gateway, api=server.url("/stac"))
     assert tracemalloc.get_traced_memory()[1] < 10 * len(page)
     tracemalloc.stop()
     item = b'{"assets": {"a": [' + b"[]," * 1_000_000 + b"0]}}"
     server.special["/ok/item.json"] = lambda handler: handler.answer(200, item)
     with pytest.raises(ToolError):
-        call = door.open(
-            [door.address(server.url("/ok/item.json#a").replace("https", "stac+https"), WHO)],
+        call = gateway.open(
+            [gateway.address(server.url("/ok/item.json#a").replace("https", "stac+https"), WHO)],
             principal=WHO,
             call_id="c1",
             deadline=time.monotonic() + 20,
@@ -217,6 +217,6 @@ def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):
     row = "<Contents><Key>f/{}</Key><Size>{}</Size></Contents>"
     page = f"<List>{row.format('true', 7)}{row.format('long', '9' * 5000)}</List>".encode()
     server.special["/maps"] = server.special["/maps/"] = lambda handler: handler.answer(200, page)
-    door = make({"at": "s3://maps/", "endpoint": server.url("")})
-    entries = answer(REMOTE_LIST, door, prefix="s3://maps/f/")["untrusted"]["entries"]
+    gateway = make({"at": "s3://maps/", "endpoint": server.url("")})
+    entries = answer(REMOTE_LIST, gateway, prefix="s3://maps/f/")["untrusted"]["entries"]
     assert [(one["name"], one["size"]) for one in entries] == [("true", 7), ("long", 0)]

@@ -50,9 +50,9 @@ def test_the_record_tells_blocks_digest_requests_and_bytes(server: Origin, make:
 
 
 def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(server, make, opened):
-    door = make()
+    gateway = make()
     for _ in range(2):
-        call = opened(door, server.url("/ok/x.tif"))
+        call = opened(gateway, server.url("/ok/x.tif"))
         assert call.read((0, 1_000_000)).body == DATA[:1_000_000]
     first = server.sent
     (row,) = call.reading.record()
@@ -60,17 +60,17 @@ def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(server,
     assert row.cached_bytes == 16 * BLOCK
     assert server.asked[-1].headers["if-none-match"] == '"v1"'
     server.etags["x.tif"], server.files["x.tif"] = '"v2"', bytes(2_000_000)
-    call = opened(door, server.url("/ok/x.tif"))
+    call = opened(gateway, server.url("/ok/x.tif"))
     assert call.read((0, 1_000_000)).body == bytes(1_000_000)
     assert server.sent > first
 
 
 @pytest.mark.claim("remote.principals-apart")
 def test_one_principal_never_reads_what_another_one_read(server: Origin, make: Make, opened: Opened):
-    door = make()
-    opened(door, server.url("/ok/x.tif"), who="local:ann").read((0, 1_000_000))
+    gateway = make()
+    opened(gateway, server.url("/ok/x.tif"), who="local:ann").read((0, 1_000_000))
     before = server.sent
-    call = opened(door, server.url("/ok/x.tif"), who="local:bob")
+    call = opened(gateway, server.url("/ok/x.tif"), who="local:bob")
     assert call.read((0, 1_000_000)).body == DATA[:1_000_000]
     assert server.sent == 2 * before
     assert "if-none-match" not in server.asked[-1].headers
@@ -85,16 +85,16 @@ def test_what_a_hidden_parameter_chooses_is_not_taken_for_another(server: Origin
         handler.mode_ok(bodies[handler.path[-1]])
 
     server.special["/ok/get"] = chosen
-    door = make()
+    gateway = make()
     for name, body in bodies.items():
-        assert opened(door, server.url(f"/ok/get?key={name}")).read((0, 1000)).body == body
+        assert opened(gateway, server.url(f"/ok/get?key={name}")).read((0, 1000)).body == body
 
 
 def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, make, opened):
-    door = make()
+    gateway = make()
     server.etags["x.tif"] = 'W/"v1"'
     for _ in range(2):
-        call = opened(door, server.url("/ok/x.tif"))
+        call = opened(gateway, server.url("/ok/x.tif"))
         call.read((0, 1_000_000))
         (row,) = call.reading.record()
         assert (row.validator, row.cached_bytes) == ("weak etag", 0)
@@ -105,28 +105,28 @@ def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, ma
 def test_a_version_with_a_very_long_name_is_not_kept(server: Origin, make: Make, opened: Opened):
     """Thousands of them would take more memory than the files take on disk."""
     server.etags["x.tif"] = f'"{"v" * 4000}"'
-    door = make()
+    gateway = make()
     for _ in range(2):
-        call = opened(door, server.url("/ok/x.tif"))
+        call = opened(gateway, server.url("/ok/x.tif"))
         assert call.read((0, 1000)).body == DATA[:1000]
         assert call.reading.record()[0].cached_bytes == 0
         call.reading.close()
-    assert len(door._copies._copies) == 0
-    assert door._copies.stored == 0
+    assert len(gateway._cache._copies) == 0
+    assert gateway._cache.stored == 0
 
 
 def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Opened):
     server.files |= {f"{number}": DATA for number in range(4)}
-    door = make(cache=5_000_000)
+    gateway = make(cache=5_000_000)
     for number in range(4):
-        call = opened(door, server.url(f"/ok/{number}"))
+        call = opened(gateway, server.url(f"/ok/{number}"))
         assert call.read((0, len(DATA))).body == DATA
         call.reading.close()
-        assert door._copies.stored <= 5_000_000
+        assert gateway._cache.stored <= 5_000_000
     before = server.sent
-    assert opened(door, server.url("/ok/3")).read((0, len(DATA))).body == DATA
+    assert opened(gateway, server.url("/ok/3")).read((0, len(DATA))).body == DATA
     assert server.sent == before  # the newest is held, the oldest is not
-    assert opened(door, server.url("/ok/0")).read((0, len(DATA))).body == DATA
+    assert opened(gateway, server.url("/ok/0")).read((0, len(DATA))).body == DATA
     assert server.sent > before
 
 
@@ -136,8 +136,8 @@ def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, o
     metadata = {"metadata": {"a/.zarray": {"shape": [300], "chunks": [1]}}}
     server.files["t.zarr/.zmetadata"] = json.dumps(metadata).encode()
     server.files |= {f"t.zarr/a/{number}": b"%d" % number * 1000 for number in range(300)}
-    door = make()
-    call = opened(door, server.url("/ok/t.zarr"))
+    gateway = make()
+    call = opened(gateway, server.url("/ok/t.zarr"))
     before = len(os.listdir("/proc/self/fd"))
     for number in range(300):
         chunk = call.read((0, 1000), name=f"{call.name}/a/{number}")
@@ -145,7 +145,7 @@ def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, o
     assert len(os.listdir("/proc/self/fd")) < before + 20
     call.reading.close()
     sent = server.sent
-    again = opened(door, server.url("/ok/t.zarr"))
+    again = opened(gateway, server.url("/ok/t.zarr"))
     for number in range(300):
         assert again.read((0, 9), name=f"{again.name}/a/{number}").body == (b"%d" % number * 9)[:9]
     assert server.sent == sent  # all of them were kept
@@ -154,41 +154,41 @@ def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, o
 @pytest.mark.claim("remote.bounded")
 def test_places_of_one_copy_are_used_again_for_others_and_give_nothing_of_it(server, make, opened):
     """Shorter files take the places of longer ones, whose bytes are still behind theirs."""
-    door = make(cache=4 * BLOCK)
+    gateway = make(cache=4 * BLOCK)
     for name, body in (("long", b"a" * 4 * BLOCK), ("short", b"b" * 10), ("middle", b"c" * (BLOCK + 5))) * 2:
         server.files[name] = body
-        call = opened(door, server.url(f"/ok/{name}"))
+        call = opened(gateway, server.url(f"/ok/{name}"))
         assert call.read((0, len(body))).body == body
         call.reading.close()
-        assert door._copies.stored <= 4 * BLOCK
-    with os.fdopen(os.dup(door._copies._opened().fileno())) as file:
+        assert gateway._cache.stored <= 4 * BLOCK
+    with os.fdopen(os.dup(gateway._cache._opened().fileno())) as file:
         assert os.fstat(file.fileno()).st_size <= 4 * BLOCK
 
 
 @pytest.mark.claim("remote.bounded")
 def test_empty_files_are_not_kept_without_end(server, make, opened, monkeypatch):
     monkeypatch.setattr("gdal_mcp.remote.copies.MAX_COPIES", 5)
-    door = make()
+    gateway = make()
     for number in range(20):
         server.files[f"{number}"] = b"x"
-        opened(door, server.url(f"/ok/{number}")).reading.close()
-        assert len(door._copies._copies) <= 5
+        opened(gateway, server.url(f"/ok/{number}")).reading.close()
+        assert len(gateway._cache._copies) <= 5
 
 
 def test_a_block_that_the_disk_changed_is_given_to_nobody(server: Origin, make: Make, opened: Opened):
-    door = make()
-    opened(door, server.url("/ok/x.tif")).read((0, 100))
-    os.pwrite(door._copies._opened().fileno(), b"other", 50)
-    again = opened(door, server.url("/ok/x.tif"))
+    gateway = make()
+    opened(gateway, server.url("/ok/x.tif")).read((0, 100))
+    os.pwrite(gateway._cache._opened().fileno(), b"other", 50)
+    again = opened(gateway, server.url("/ok/x.tif"))
     assert again.read((0, 100)).status is Status.EIO
 
 
 def test_a_block_that_was_written_in_part_is_read_again(server, make, opened, monkeypatch):
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, offset: whole(file, data[: len(data) // 2], offset))
-    door = make()
+    gateway = make()
     for _ in range(2):
-        call = opened(door, server.url("/ok/x.tif"))
+        call = opened(gateway, server.url("/ok/x.tif"))
         assert call.read((0, len(DATA))).body == DATA
         assert call.reading.record()[0].cached_bytes == 0
         call.reading.close()
@@ -228,15 +228,15 @@ def test_a_missing_file_is_not_found_before_the_call_runs(server: Origin, make: 
 def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: Opened):
     bounds = {"bytes_a_call": 200_000, "requests_a_call": 2, "bytes_a_day": 200_000, "requests_a_day": 2}
     for limits in ({name: value} for name, value in bounds.items()):
-        door = make(**limits)
-        call = opened(door, server.url("/ok/x.tif"), who=f"local:{limits}")
+        gateway = make(**limits)
+        call = opened(gateway, server.url("/ok/x.tif"), who=f"local:{limits}")
         for start in range(0, 3_000_000, 500_000):
             call.read((start, 10))
         assert call.reading.failure is not None, limits
         assert call.reading.record()[0].bytes <= 200_000, limits
         call.reading.close()
         if "bytes_a_day" in limits or "requests_a_day" in limits:
-            with pytest.raises(ToolError):  # it is on disk, so that a new door knows it too
+            with pytest.raises(ToolError):  # it is on disk, so that a new gateway knows it too
                 opened(make(**limits), server.url("/ok/x.tif"), who=f"local:{limits}").read((0, 3_000_000))
         opened(make(**limits), server.url("/ok/x.tif"), who=f"local:not {limits}").reading.close()
 
@@ -264,8 +264,8 @@ def test_one_principal_s_slow_reads_leave_room_for_others(server: Origin, make: 
         (handler.mode_ok if handler.range(1)[0] == 0 else handler.mode_stalling)(DATA)
 
     server.special["/ok/slow"] = stalling
-    door, most = make(), 32
-    calls = [opened(door, server.url("/ok/slow"), who="local:eve", seconds=60) for _ in range(9)]
+    gateway, most = make(), 32
+    calls = [opened(gateway, server.url("/ok/slow"), who="local:eve", seconds=60) for _ in range(9)]
     far = [((number + 1) * 5 * BLOCK, 10) for number in range(8)]
     reads = [threading.Thread(target=call.read, args=far, daemon=True) for call in calls]
     for one in reads:
@@ -276,7 +276,7 @@ def test_one_principal_s_slow_reads_leave_room_for_others(server: Origin, make: 
 
     until(lambda: stalled() >= most)
     for who in ("local:ann", "local:bob", "local:cid"):
-        assert opened(door, server.url("/ok/x.tif"), who=who).read((0, 100)).body == DATA[:100]
+        assert opened(gateway, server.url("/ok/x.tif"), who=who).read((0, 100)).body == DATA[:100]
     eve = [one for one in server.asked if one.path == "/ok/slow" and "bytes=0-" not in one.headers["range"]]
     assert len(eve) == most
     for call in calls:

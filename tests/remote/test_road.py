@@ -160,8 +160,8 @@ def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener
 
     anyio.run(cancelled)
     going.set()
-    door = made.pipeline.drafting.door
-    until(lambda: not door._days._read.total() and not door._days._requests.total())
+    gateway = made.pipeline.drafting.gateway
+    until(lambda: not gateway._daily._read.total() and not gateway._daily._requests.total())
     assert len(listener.asked) == 1
 
 

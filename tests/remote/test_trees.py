@@ -157,8 +157,8 @@ def test_folders_above_many_files_take_no_memory_of_their_own():
         keys = of_zarr(".zmetadata", text)
         assert keys is not None
         assert keys.held("0" * 2 + "/01") == "folder"
-        assert len(keys.below("")) == 4001
-        assert [keys.below(name.rpartition("/")[0]) for name in names[:9]] == [(".zgroup",)] * 9
+        assert len(keys.list_dir("")) == 4001
+        assert [keys.list_dir(name.rpartition("/")[0]) for name in names[:9]] == [(".zgroup",)] * 9
 
     assert peak(found) < 15 * len(text)
 
@@ -183,7 +183,7 @@ def test_names_in_a_folder_are_found_whatever_sorts_between_them():
     for folder in ("", "a", "a/b", "b\u00e4", "z", "z/\U0001f5fa", "none", "a-b"):
         prefix = f"{folder}/" if folder else ""
         below = {one[len(prefix) :].partition("/")[0] for one in names if one.startswith(prefix)} - {""}
-        assert set(keys.below(folder)) == below
+        assert set(keys.list_dir(folder)) == below
     assert [keys.held(one) for one in ("a", "a/", "z", "z/x", "b")] == [
         "listed",
         "folder",

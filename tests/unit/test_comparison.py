@@ -1,6 +1,6 @@
 """Whether outputs are the same, by bytes and by what a container says of them."""
 
-from gdal_mcp.server.operations.rehearsal import by_content, own_files
+from gdal_mcp.server.operations.replay import by_content, own_files
 
 RASTER = {
     "driver": "GTiff", "size": [2, 3], "crs": "x",

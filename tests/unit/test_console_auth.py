@@ -11,7 +11,7 @@ from gdal_mcp.policy.identity import APPROVE, READ, Principal
 from gdal_mcp.server.console.auth import (
     BODY_SECONDS,
     KEY_HEADER,
-    STRANGERS,
+    MAX_PENDING_LOGINS,
     TICKET_BYTES,
     ConsoleAuth,
     LoginThrottle,
@@ -83,7 +83,7 @@ def test_who_has_stood_for_longest_makes_room_for_who_comes():
 
     async def crowd() -> None:
         async with anyio.create_task_group() as group:
-            for number in range(STRANGERS + 3):
+            for number in range(MAX_PENDING_LOGINS + 3):
                 group.start_soon(stand, number)
                 await settle()
             assert ended == [(0, 408), (1, 408), (2, 408)]

@@ -18,7 +18,7 @@ SUBJECT = Subject("0123456789abcdef", "dem.tif", "ab" * 32, "token:ann", "1.0")
 def test_the_boundary_between_two_parts_cannot_be_moved():
     signer = Signer(lambda: NOW)
     expires, signature = signer.sign(replace(SUBJECT, call_id="ab", name="cd"), 60)
-    assert not signer.good(replace(SUBJECT, call_id="abc", name="d"), str(expires), signature)
+    assert not signer.verify(replace(SUBJECT, call_id="abc", name="d"), str(expires), signature)
 
 
 def test_the_key_is_in_no_text():

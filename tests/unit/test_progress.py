@@ -7,7 +7,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.server.mcp.progress import RUNNING, relayed, worded
+from gdal_mcp.server.mcp.progress import RUNNING, sanitize, with_progress
 from tests.unit.virtual_time import run
 
 Report = tuple[float, float | None, str | None]
@@ -30,7 +30,7 @@ class Line:
 
 
 def told(line: Line, work: Callable[..., Any]) -> Any:
-    return run(relayed, line, work)
+    return run(with_progress, line, work)
 
 
 async def flood(tell: Callable[[float, str], None]) -> str:
@@ -118,7 +118,7 @@ def test_any_thread_may_tell_the_loops_own_included():
 
     ticked = anyio.Event()
     line = Ticking()
-    anyio.run(relayed, line, work)
+    anyio.run(with_progress, line, work)
     assert line.sent == [(0.25, 1.0, "from a thread"), (0.5, 1.0, "from the loop")]
 
 
@@ -132,7 +132,7 @@ def test_any_thread_may_tell_the_loops_own_included():
 )  # fmt: skip
 def test_what_a_container_says_is_one_short_visible_line_and_nothing_in_lockdown(said, locked, told_words):
     heard: list[tuple[float, str]] = []
-    worded(lambda fraction, words: heard.append((fraction, words)), locked=locked)(0.5, said)
+    sanitize(lambda fraction, words: heard.append((fraction, words)), locked=locked)(0.5, said)
     [(fraction, words)] = heard
     assert fraction == 0.5
     assert len(words) < 150

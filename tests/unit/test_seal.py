@@ -9,7 +9,7 @@ from gdal_mcp.approvals.question import parts, question_text
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Plan
 from gdal_mcp.remote.address import parse
-from gdal_mcp.remote.places import Numbered
+from gdal_mcp.remote.places import AddressTable
 from gdal_mcp.remote.seal import Seal
 from tests.unit.values import draft, located, output, plan
 
@@ -18,7 +18,7 @@ HOST = "https://data.test/x.tif"
 
 def planned(seal: Seal, *texts: str) -> Plan:
     """A call that reads these addresses."""
-    numbered = Numbered(parse)
+    numbered = AddressTable(parse)
     places = tuple(numbered.place(text) for text in texts)
     made = replace(draft(output()), inputs=places, addresses=numbered.addresses)
     return plan(made, hidden=seal(numbered.addresses))

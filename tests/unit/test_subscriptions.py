@@ -221,7 +221,7 @@ async def test_who_is_gone_leaves_nothing_behind(server, legacy: bool):
 
 
 async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_room(server, monkeypatch):
-    monkeypatch.setattr(subscriptions, "MOST_STREAMS", 2)
+    monkeypatch.setattr(subscriptions, "MAX_STREAMS", 2)
 
     async with client(server) as made, made.listen(tools_list_changed=True):
         async with made.listen(tools_list_changed=True):
@@ -236,7 +236,7 @@ async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_roo
 @pytest.mark.parametrize(
     "uris",
     [
-        [f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)],
+        [f"test://{n}" for n in range(subscriptions.MAX_URIS + 1)],
         ["x" * (subscriptions.MAX_URI + 1)],
         ["test://\U0001f600"],
         [f"test://{n}/" + "x" * 1000 for n in range(300)],

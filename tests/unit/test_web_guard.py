@@ -13,7 +13,7 @@ from gdal_mcp.policy.identity import ADMIN, APPROVE, READ, WRITE, Principal
 from gdal_mcp.policy.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.server.http import address, guard, protocol
 from gdal_mcp.server.http.auth import Authenticator, TokenVerifier, Unavailable
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 from gdal_mcp.server.http.guard import HostFilter, TooLarge, TooSlow, whole_body
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
 from gdal_mcp.settings import load_settings
@@ -136,12 +136,12 @@ def test_one_principal_cannot_take_the_room_of_all():
     gate = RequestLimit(100, 2)
 
     async def attempt() -> None:
-        with gate.share("ann"), gate.share("ann"):
-            with pytest.raises(Full), gate.share("ann"):
+        with gate.per_principal("ann"), gate.per_principal("ann"):
+            with pytest.raises(LimitExceeded), gate.per_principal("ann"):
                 pass
-            with gate.share("bob"):
+            with gate.per_principal("bob"):
                 pass
-        with gate.share("ann"):
+        with gate.per_principal("ann"):
             pass
 
     run(attempt)

@@ -171,7 +171,7 @@ def test_documents_are_fetched_and_redirects_are_not_followed(site: Site):
 
 
 def test_an_endless_document_is_not_read_to_its_end(site: Site, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(issuers, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(issuers, "_MAX_BYTES", 1000)
     site.documents |= {"/large": {"keys": ["x" * 2000]}, "/small": {"keys": ["x" * 500]}}
     assert anyio.run(fetched, f"{site.base}/small")
     with pytest.raises(FetchFailed):

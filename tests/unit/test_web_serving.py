@@ -106,7 +106,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.claim("http.bounded")
 def test_a_client_that_takes_nothing_of_its_answer_is_disconnected(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "TAKE_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "WRITE_SECONDS", 0.2)
     gate = RequestLimit(9, 9)
     with served(gate=gate) as (port, _end), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

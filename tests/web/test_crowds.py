@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from gdal_mcp.policy.identity import ADMIN, APPROVE, READ
-from gdal_mcp.server.console.auth import STRANGERS
+from gdal_mcp.server.console.auth import MAX_PENDING_LOGINS
 from tests.console.kit import origin, plain
 from tests.mcp.talk import HELLO, Place
 from tests.waiting import until
@@ -20,7 +20,7 @@ from tests.web.raw import ACCEPT
 pytestmark = pytest.mark.engine
 
 EACH = 2  # sessions of one principal
-OPEN = STRANGERS + 4  # requests at once
+OPEN = MAX_PENDING_LOGINS + 4  # requests at once
 
 
 @pytest.fixture(scope="module")

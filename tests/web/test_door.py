@@ -113,14 +113,19 @@ def test_figures_are_for_monitoring_whose_token_opens_nothing_else(http_server: 
 
 def test_the_log_names_principal_and_peer_of_a_call_and_of_a_stranger(grounds: Path):
     place, log = Place.made(grounds / "named"), grounds / "named.log"
-    options = ("--log-level", "info", "--engine", "unix:///nonexistent.sock")
+    options = ("--log-level", "info", "--engine", "unix:///nonexistent.sock", "--console", "on")
     with hosting(place, log, *options) as hosted:
         Raw(hosted, hosted.token("ann")).call("list_workspace")
         assert hosted.request("POST", token="gdmcp_wrong").status_code == 401
+        assert hosted.request("GET", "/console/api/me", token="gdmcp_wrong").status_code == 401
+        writer = hosted.token("bob", READ, WRITE)
+        assert hosted.request("PUT", "/uploads/9/x.tif", token=writer, content=b"x").status_code == 400
     rows = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    [call] = [row for row in rows if row["event"] == "call"]
-    assert (call["principal"], call["peer"], call["tool"]) == ("token:ann", "127.0.0.1", "list_workspace")
-    [stranger] = [row for row in rows if row["event"] == "stranger"]
+    calls = [(one["principal"], one["peer"], one["tool"]) for one in rows if one["event"] == "call"]
+    assert calls == [("token:ann", "127.0.0.1", "list_workspace"), ("token:bob", "127.0.0.1", "upload")]
+    [refused] = [row for row in rows if row["event"] == "console_refused"]
+    assert (refused["peer"], refused["status"]) == ("127.0.0.1", 401)
+    [stranger] = [row for row in rows if row["event"] == "not_authenticated"]
     assert stranger["peer"] == "127.0.0.1"
     assert "gdmcp_wrong" not in log.read_text()
 

@@ -1,1 +1,1 @@
-"""The web page on which people decide and look: who may come in, what is told to whom, and the page itself."""
+"""The web console: authentication, what each viewer sees, and the page itself."""

@@ -2,7 +2,7 @@
 
 Invariants:
 * every request needs a session, or in HTTP mode a token, that is valid at that moment and may read;
-* from a stranger only a login is read, within seconds; the slowest ones make room for new ones;
+* without authentication only a login is read, within seconds; the slowest make room for new ones;
 * requests that another site makes a browser send are refused: they have a foreign Origin, and never the key of a session;
 * requests that change something are JSON, from a page of our own.
 """
@@ -24,7 +24,7 @@ KEY_HEADER: Final = "X-Console-Key"
 BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
 TICKET_BYTES: Final = 1 << 10  # of a login where only login tokens are accepted; one has a hundred
 BODY_SECONDS: Final = 5.0  # a page sends its whole body at once
-STRANGERS: Final = 16  # logins that are read at once
+MAX_PENDING_LOGINS: Final = 16  # logins that are read at once
 _OURS: Final = ("same-origin", "none")  # accepted values of Sec-Fetch-Site
 
 Verify = Callable[[str], Awaitable[Principal | None]]
@@ -47,8 +47,8 @@ class LoginThrottle:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Always gives a slot, if need be by cancelling the oldest holder. Raises Refused for that one."""
-        while len(self._reading) >= STRANGERS:
+        """Always yields a slot, if need be by cancelling the oldest login, which gets Refused."""
+        while len(self._reading) >= MAX_PENDING_LOGINS:
             self._reading.pop(0).cancel()
         with anyio.CancelScope() as mine:
             self._reading.append(mine)
@@ -63,7 +63,7 @@ class LoginThrottle:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAuth:
-    """Authenticates for one console. `origins` are those of its own page; `verify` tells whose a token is."""
+    """Authenticates for one console. `origins` are those of its own page; `verify` returns the principal of a token."""
 
     local: Principal
     tickets: LoginTokens
@@ -103,7 +103,7 @@ class ConsoleAuth:
                     return Viewer(session.principal, session.name)
             else:
                 self.sessions.close(session.id)
-        raise Refused(401, "You are not signed in here, or your session has ended.")
+        raise Refused(401, "You are not signed in, or your session has expired.")
 
     def leave(self, request: Request) -> None:
         if (session := self._session(request)) is not None:

@@ -33,7 +33,7 @@ class Autostart:
         self._address: str | None = None
 
     async def url(self, needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
-        """The address of the page, which lets nobody in by itself. If it is `needed`, waits until the page is open."""
+        """The address of the page, which signs nobody in. If `needed`, opens the page first and waits for it."""
         if needed and self._mode != "off":
             self._needed.set()
             await self._settled.wait()
@@ -43,7 +43,7 @@ class Autostart:
         """Waits until the page is wanted, and serves it until it is cancelled."""
         if self._mode == "off":
             return
-        look = partial(runtime_file.is_asked, self._state_dir)
+        look = partial(runtime_file.open_requested, self._state_dir)
         while self._mode == "auto" and not (self._needed.is_set() or look()):
             with anyio.move_on_after(LOOK_SECONDS):
                 await self._needed.wait()

@@ -2,8 +2,8 @@
 
 Invariants:
 * what is sent is a listed output, found by its number; no path ever comes from a client;
-* a link cannot be guessed, is good once, within a minute, and for what its viewer may still see then;
-* a browser that shows the file in spite of all runs nothing of it.
+* a link cannot be guessed, works once, within a minute, and only for what its viewer may still see then;
+* a browser that displays the file anyway runs nothing of it.
 """
 
 import os
@@ -38,29 +38,29 @@ class Links:
         now = time.monotonic()
         self._open = {name: one for name, one in self._open.items() if one[2] > now}
         if sum(whose.name == viewer.name for whose, *_ in self._open.values()) >= _MOST:
-            raise Refused(429, "You asked for too many downloads at once. Try again in a minute.")
+            raise Refused(429, "Too many downloads at once. Try again in a minute.")
         name = secrets.token_urlsafe(32)
         self._open[name] = (viewer, number, now + SECONDS)
         return name
 
     def take(self, name: str) -> tuple[Viewer, int]:
-        """Who asked for which output. Raises Refused for a link that was used already, or was never given out."""
+        """The viewer and the output of a link. Raises Refused for a link that was used or never issued."""
         viewer, number, ends = self._open.pop(name, (None, 0, 0.0))
         if viewer is None or ends <= time.monotonic():
-            raise Refused(404, "This link was used already, or is too old. Ask for the file again.")
+            raise Refused(404, "This link was already used or has expired. Click Download again.")
         return viewer, number
 
 
 def download(workspaces: Workspaces, artifact: Artifact) -> OpenFile:
-    """The file as it is now. Raises Refused if it is a folder, or its path leads elsewhere now."""
+    """The file as it is now. Raises Refused if it is a folder or was replaced by something else."""
     try:
         located = workspaces.input(artifact.path)
         if str(located) != artifact.path or located.is_folder:
-            raise Refused(409, "That output is a folder, or another file stands in its place.")
+            raise Refused(409, "That output is a folder, or was replaced by another file.")
         with open_file(located) as opened:
             file = os.dup(opened)
     except SandboxError as error:
-        raise Refused(404, "That output is not there any more.") from error
+        raise Refused(404, "That output no longer exists.") from error
     headers = {
         "Content-Type": "application/octet-stream",
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(artifact.name, safe='', errors='replace')}",

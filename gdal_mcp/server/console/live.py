@@ -1,9 +1,9 @@
 """What changes while people look: open questions, decisions and running calls, as server-sent events.
 
 Invariants:
-* however many look, the registry is asked once in LOOK_SECONDS, and not at all while nobody looks;
+* the registry is queried once in LOOK_SECONDS, however many viewers there are, and not at all without viewers;
 * each viewer is sent what that viewer may see, and only when it changed;
-* a stream ends with what let its viewer in.
+* a stream ends with its viewer's session or token.
 """
 
 import json
@@ -23,7 +23,7 @@ from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console import serializers
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 LOOK_SECONDS: Final = 0.5
 # how long a stream is silent at most, and how late it sees that its token was revoked
@@ -37,7 +37,7 @@ Good = Callable[[], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything at one moment, of everybody. `running` are the calls of this server."""
+    """All questions, decisions and running calls at one moment. `running` are the calls of this server."""
 
     pending: tuple[Approval, ...] = ()
     decided: tuple[Approval, ...] = ()
@@ -53,7 +53,7 @@ class Snapshot:
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:
         asked = {one.call_id: one.id for one in self.pending if viewer.sees_question(one.principal)}
-        mine = [one for one in self.running if viewer.governs(one.principal)]
+        mine = [one for one in self.running if viewer.can_manage(one.principal)]
         return {"running": [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]}
 
 
@@ -68,7 +68,7 @@ class Live:
     streams: RequestLimit = field(default_factory=lambda: RequestLimit(STREAMS, STREAMS_EACH))
 
     async def now(self) -> Snapshot:
-        """As things were at most LOOK_SECONDS ago. Raises RegistryUnavailable."""
+        """A snapshot that is at most LOOK_SECONDS old. Raises RegistryUnavailable."""
         async with self._lock:
             if time.monotonic() - self._at >= LOOK_SECONDS:
                 approvals = self.app.approvals.approvals
@@ -79,7 +79,7 @@ class Live:
             return self._seen
 
     async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
-        """The bytes of a stream, until `good` says that the viewer may not look any more."""
+        """The bytes of a stream, until `good` returns False."""
         sent: dict[str, str] = {}
         beat = time.monotonic()
         while True:
@@ -105,7 +105,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The answer to one who looks on. Its room is taken in the moment in which it is found, and given back whatever happens."""
+    """The event stream of one viewer. It counts towards the limits as long as it is open."""
 
     live: Live
     viewer: Viewer
@@ -113,11 +113,11 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self.live.streams.request(), self.live.streams.share(self.viewer.name):
+            with self.live.streams.request(), self.live.streams.per_principal(self.viewer.name):
                 events = self.live.events(self.viewer, self.good)
                 await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
-        except Full:
-            told = {"error": "Too many windows of this console are open. Close one."}
+        except LimitExceeded:
+            told = {"error": "Too many console windows are open. Close one."}
             await JSONResponse(told, 429)(scope, receive, send)
 
 

@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 async def serve(app: App, opened: Callable[[str], None]) -> None:
-    """Serves until it is cancelled; `opened` is told the address. Raises SettingsError for a port that is taken."""
+    """Serves until it is cancelled; `opened` is called with the address. Raises SettingsError for a port that is taken."""
     wanted, state = app.settings.console_port, app.settings.state_dir
     host, published = await anyio.to_thread.run_sync(_place, app.settings)
     try:
@@ -80,7 +80,7 @@ def _place(settings: Settings) -> tuple[str, int]:
             own = own_container(engine)
     except EngineUnavailable as error:
         raise SettingsError(
-            f"whether the port of the console is published cannot be told: {error}"
+            f"cannot determine whether the port of the console is published: {error}"
         ) from error
     if own is None or own.shares_network:
         return HOST, 0

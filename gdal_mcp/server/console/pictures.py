@@ -10,12 +10,15 @@ Invariants:
 """
 
 import hashlib
+import json
 import os
 import re
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -31,12 +34,13 @@ from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.settings.state import put_private
+from sandbox.errors import PathMissing, PathRefused
 from sandbox.portable import O_PATH_FLAG
-from sandbox.workspace import Workspaces
+from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
-MOST: Final = 2000  # thumbnails kept, some 100 MB; the oldest make room
+MOST: Final = 4000  # files kept, a thumbnail and a legend for each output, some 100 MB; the oldest make room
 UNLISTED: Final = Operation(in_history=False)
 WAITING: Final = 64  # requests; a page of the gallery has 24
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -62,10 +66,32 @@ class Pictures:
 
         Raises Refused when too many requests wait.
         """
-        identity = f"{artifact.call_id}\0{artifact.path}\0{artifact.sha256}"
-        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
-        has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
-        if not has or not _DIGEST.fullmatch(artifact.sha256) or key in self._without:
+        if not _shows(artifact, workspaces):
+            return None
+        return await self._drawn(artifact, viewer, partial(self.store.open, artifact, workspaces), operation)
+
+    async def of_input(self, path: str, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
+        """The PNG of any file of these workspaces; None if it cannot be drawn. Raises Refused."""
+        try:
+            opened = await anyio.to_thread.run_sync(open_input, path, workspaces)
+        except Gone:
+            return None
+        opened.close()
+
+        def again() -> Opened:
+            found = open_input(path, workspaces)
+            if found.artifact == opened.artifact:
+                return found
+            found.close()
+            raise Gone("it was changed")
+
+        return await self._drawn(opened.artifact, viewer, again, UNLISTED)
+
+    async def _drawn(
+        self, artifact: Artifact, viewer: Viewer, reopen: Callable[[], Opened], operation: Operation
+    ) -> bytes | None:
+        key = _key(artifact)
+        if key in self._without:
             return None
         if self._one.statistics().tasks_waiting >= WAITING:
             raise Refused(429, "Too many pictures are being made.")
@@ -75,7 +101,7 @@ class Pictures:
             if kept is not None:
                 return kept
             try:
-                opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
+                opened = await anyio.to_thread.run_sync(reopen)
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
@@ -85,28 +111,71 @@ class Pictures:
                 opened.close()
             if made is None or not same:
                 return None
-            await anyio.to_thread.run_sync(_keep, path, made)
-            return made
+            picture, legend = made
+            await anyio.to_thread.run_sync(_keep, path.with_suffix(".json"), legend)
+            await anyio.to_thread.run_sync(_keep, path, picture)
+            return picture
 
-    async def _made(self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation) -> bytes | None:
+    def legend(self, artifact: Artifact, workspaces: Workspaces) -> dict[str, Any]:
+        """How the values of a dataset became the colours of its picture, once that was drawn: `color`, `bands` and `stretch`.
+
+        For threads. Raises Refused where there is no picture.
+        """
+        path = self.app.settings.state_dir / FOLDER / f"{_key(artifact)}.json"
+        try:
+            text = path.read_text(encoding="utf-8") if _shows(artifact, workspaces) else ""
+            shown = json.loads(text)
+        except (OSError, ValueError) as error:
+            raise Refused(404, "No legend is available.") from error
+        return {name: shown.get(name) for name in ("kind", "color", "bands", "stretch")}
+
+    async def _made(
+        self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation
+    ) -> tuple[bytes, bytes] | None:
+        """The PNG, and what the tool says that it shows, as JSON."""
         reply = None
         with anyio.CancelScope() as scope:
             arguments = {"path": artifact.path, "max_size": PIXELS}
             request = Request(
-                "preview", arguments, viewer.principal, "console", _Unasked(scope), operation=operation
+                "preview", arguments, viewer.principal, "console", Unasked(scope), operation=operation
             )
             reply = await self.app.pipeline.call(request)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
-        if picture is not None:
-            return picture
+        if reply is not None and picture is not None:
+            return picture, json.dumps(reply.result.get("shown", {})).encode()
         if reply is not None and reply.error is not None and reply.error.code is Code.GDAL_ERROR:
             self._without = {*self._without, key} if len(self._without) < MOST else {key}
         return None
 
 
+def open_input(path: str, workspaces: Workspaces) -> Opened:
+    """A file of these workspaces, as an artifact whose digest is that of its metadata. Raises Gone where it cannot be opened."""
+    with ExitStack() as stack:
+        try:
+            located = workspaces.input(path)
+            file = stack.enter_context(open_file(located))
+        except (PathMissing, PathRefused, OSError) as error:
+            raise Gone("it cannot be opened") from error
+        fingerprint = Fingerprint.of(file)
+        digest = hashlib.sha256(repr(fingerprint).encode()).hexdigest()
+        made = Artifact(located.uri, str(located), located.name, fingerprint.size, "", digest, kind="input")
+        return Opened(made, file, fingerprint, stack.pop_all().close)
+
+
+def _key(artifact: Artifact) -> str:
+    identity = f"{artifact.call_id}\0{artifact.path}\0{artifact.sha256}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
+    """Whether an output is one that can be drawn, in one of these workspaces."""
+    has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
+    return has and _DIGEST.fullmatch(artifact.sha256) is not None
+
+
 @dataclass(frozen=True, slots=True)
-class _Unasked(Nobody):
-    """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
+class Unasked(Nobody):
+    """Asks nobody: a call of the console that needs approval is cancelled."""
 
     scope: anyio.CancelScope
 
@@ -120,7 +189,7 @@ class _Unasked(Nobody):
 
 
 def _is_still_there(opened: Opened) -> bool:
-    """Whether the opened file is unchanged, and still at its path."""
+    """True if the opened file is unchanged and still at its path."""
     try:
         now = os.open(opened.artifact.path, O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The addresses of one console, and putting one together: for who has a token, and for the user who runs the server."""
+"""The routes of one console, and its construction: for holders of tokens, and for the user who runs the server."""
 
 import secrets
 import time
@@ -30,7 +30,9 @@ from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.server.app import App, local_user
 from gdal_mcp.server.console import runtime_file
 from gdal_mcp.server.console.auth import ConsoleAuth, Refused, Verify
+from gdal_mcp.server.console.browse import Browse
 from gdal_mcp.server.console.downloads import Links, download
+from gdal_mcp.server.console.identify import Identify
 from gdal_mcp.server.console.live import Live, Stream
 from gdal_mcp.server.console.pictures import Pictures
 from gdal_mcp.server.console.runtime_file import Advertisement
@@ -38,13 +40,14 @@ from gdal_mcp.server.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.server.console.sessions import SECONDS, LoginTokens, Viewer
 from gdal_mcp.server.console.workflows import Workflows, picture_operation
 from gdal_mcp.server.http import address
-from gdal_mcp.server.http.auth import Unavailable
+from gdal_mcp.server.http.auth import Unavailable, peer_address
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
 _DAY: Final = 86_400.0  # seconds
+_NOT_LET_IN: Final = (401, 403)
 # `trusted-types`: no text becomes markup, whatever a script of the page would do with it
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -71,6 +74,8 @@ class Console:
     live: Live
     pictures: Pictures
     workflows: Workflows
+    identify: Identify
+    browse: Browse
     secure: bool = False
     links: Links = field(default_factory=Links)
     # for what takes long
@@ -93,7 +98,12 @@ class Console:
             self._route("GET", "/calls/{id}", service.call),
             self._route("GET", "/outputs", service.outputs, "cursor"),
             self._route("GET", "/pictures/{number:int}", self._drawn(service.artifact)),
+            self._route("GET", "/legends/{number:int}", self._legend),
+            self._route("POST", "/values/{number:int}", self._values, "position"),
             self._route("GET", "/questions/{id}/picture/{number:int}", self._drawn(service.replaced)),
+            self._route("GET", "/files", self.browse.rows, "path", "cursor"),
+            self._route("GET", "/files/picture", self._file_picture, "path"),
+            self._route("POST", "/folder", self._folder, "path"),
             self._route("GET", "/workflows/{id}", workflows.show),
             self._route("GET", "/workflows/{id}/picture/{step}", self._step_picture),
             self._route("POST", "/workflows/{id}/retry", workflows.retry, "step"),
@@ -131,6 +141,8 @@ class Console:
             try:
                 found = await handler(request)
             except Refused as refused:
+                if refused.status in _NOT_LET_IN:
+                    _log.info("console_refused", peer=peer_address(request.scope), status=refused.status)
                 return JSONResponse({"error": refused.reason}, refused.status)
             except ToolError as error:
                 return JSONResponse({"error": f"{error.message} {error.suggestion}"}, 409)
@@ -138,13 +150,14 @@ class Console:
                 return JSONResponse({"error": str(error)}, 409)
             except (AuditUnavailable, RegistryUnavailable, TokensUnavailable, Unavailable) as error:
                 _log.warning("console_failed", reason=str(error))
-                return JSONResponse({"error": "The server cannot do that now; its log says why."}, 503)
+                return JSONResponse({"error": "The server cannot do that now. See its log."}, 503)
             return found if isinstance(found, Response | Stream) else JSONResponse(found)
 
         return answer
 
     async def _login(self, request: Request) -> Response:
         session = await self.auth.enter(request)
+        _log.info("console_login", peer=peer_address(request.scope), principal=session.principal.id)
         reply = JSONResponse({"key": session.key, "principal": session.principal.id})
         reply.set_cookie(
             self.auth.cookie,
@@ -181,7 +194,7 @@ class Console:
         }
 
     def _setup(self) -> dict[str, Any]:
-        """How this server was set up, as far as it is known without looking at the host."""
+        """The settings of this server that are known without examining the host."""
         app, settings = self.service.app, self.service.app.settings
         image = app.hosting.known_image() or settings.image or next(iter(app.toolboxes.items)).image.reference
         return {
@@ -191,7 +204,7 @@ class Console:
         }
 
     def _workspaces(self, viewer: Viewer) -> Workspaces:
-        """All for who runs the server; of anybody else those that the policy gives. Raises ToolError where it gives nothing."""
+        """All workspaces for administrators; for others those that the policy gives. Raises ToolError if it gives none."""
         app = self.service.app
         return app.workspaces if viewer.is_admin else app.reaches.of(viewer.name).workspaces
 
@@ -226,6 +239,20 @@ class Console:
         results = Workspaces((store.workspace,))
         return _png(await self.pictures.of(artifact, viewer, results, picture_operation(store)))
 
+    async def _file_picture(self, viewer: Viewer, path: str | None) -> Response:
+        return _png(await self.pictures.of_input(path or "", viewer, self._workspaces(viewer)))
+
+    async def _folder(self, viewer: Viewer, path: object) -> Any:
+        return await run_sync(self.browse.make_folder, viewer, self._workspaces(viewer), path)
+
+    async def _legend(self, viewer: Viewer, number: int) -> Any:
+        artifact = await run_sync(self.service.artifact, viewer, number)
+        return await run_sync(self.pictures.legend, artifact, self._workspaces(viewer))
+
+    async def _values(self, viewer: Viewer, number: int, position: object) -> Any:
+        artifact = await run_sync(self.service.artifact, viewer, number)
+        return await self.identify.values(artifact, viewer, self._workspaces(viewer), position)
+
     async def _link(self, viewer: Viewer, number: int) -> Any:
         await run_sync(self.service.artifact, viewer, number)
         return {"href": f"files/{self.links.new(viewer, number)}"}
@@ -237,7 +264,7 @@ class Console:
         return found
 
     def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
-        """A handler for administrators. One at a time: it may take long."""
+        """A handler for administrators, one at a time since it may take long."""
 
         async def handler(viewer: Viewer) -> Any:
             if not viewer.is_admin:
@@ -283,23 +310,23 @@ class Assets(StaticFiles):
 
 def _png(picture: bytes | None) -> Response:
     if picture is None:
-        raise Refused(404, "There is no picture of this.")
+        raise Refused(404, "No preview is available.")
     return Response(picture, media_type="image/png")
 
 
 def _figures(app: App) -> dict[str, Any]:
-    """Of the last day and of all that is kept. Raises RegistryUnavailable."""
+    """Figures of the last day and in total. Raises RegistryUnavailable."""
     return {"since": "24h", **figures.figures(app.registry, app.toolboxes.tools, time.time() - _DAY)}
 
 
 def _checkpoint(app: App) -> dict[str, Any]:
-    """Where the audit log ends. Raises AuditUnavailable."""
+    """The last checkpoint of the audit log. Raises AuditUnavailable."""
     at = app.audit.checkpoint()
     return {"path": str(app.audit.path), "records": at.seq, "checkpoint": str(at)}
 
 
 def _verified(app: App) -> dict[str, Any]:
-    """What a walk over the whole log finds. Raises AuditUnavailable."""
+    """The result of verifying the whole log. Raises AuditUnavailable."""
     found = verify(app.audit.path)
     return {**asdict(found), "checkpoint": str(found.last)}
 
@@ -345,5 +372,8 @@ def build_console(app: App, found: Advertisement, origins: Collection[str], veri
     # Cookies are told apart by host and name, not by port: two servers of one host need two names.
     auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = found.address.startswith("https:")
-    pictures = Pictures(app, ArtifactStore(app.registry))
-    return Console(ConsoleService(app), auth, Live(app), pictures, Workflows(app), secure=secure)
+    store = ArtifactStore(app.registry)
+    pictures, identify = Pictures(app, store), Identify(app, store)
+    return Console(
+        ConsoleService(app), auth, Live(app), pictures, Workflows(app), identify, Browse(app), secure=secure
+    )

@@ -1,6 +1,6 @@
-"""Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each, while its server lives.
+"""Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each running server.
 
-Whoever can read such a file can sign in: this user, who can read and write everything else of the server too.
+Anybody who can read such a file can sign in: only this user, who can access everything else of the server too.
 """
 
 import json
@@ -39,7 +39,7 @@ def drop(state: Path, server: str) -> None:
         (state / FOLDER / f"{server}.json").unlink()
 
 
-def living(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, ...]:
+def running(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, ...]:
     """The running consoles, newest first; removes the files of dead servers."""
     found = []
     for path in (state / FOLDER).glob("*.json"):
@@ -59,7 +59,7 @@ def ask(state: Path) -> None:
     (folder / _WANTED).touch(mode=0o600)
 
 
-def is_asked(state: Path) -> bool:
+def open_requested(state: Path) -> bool:
     try:
         asked = (state / FOLDER / _WANTED).lstat().st_mtime
     except OSError:

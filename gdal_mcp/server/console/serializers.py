@@ -32,7 +32,7 @@ def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
 
 
 def can_be_granted(row: Approval) -> bool:
-    """Whether approval in advance would count for such calls: not for those that a person decides every time."""
+    """True if such calls can be approved in advance; some are decided by a person every time."""
     told = row.details
     asked_always = told.get("code") or any((told.get(key) or {}).get("shown") for key in ("moves", "removes"))
     return bool(row.workspaces) and row.effect != Effect.DESTROY and not asked_always
@@ -58,7 +58,7 @@ def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dic
         "message": shown_text(one.message, _MESSAGE),
         "outputs": [shown_text(path, _MESSAGE) for path in one.outputs],
         "question": question_id,
-        "cancellable": viewer.governs(one.principal),
+        "cancellable": viewer.can_manage(one.principal),
     }
 
 

@@ -1,7 +1,7 @@
 """What a viewer sees and does: the console without HTTP.
 
 Invariants:
-* to a viewer who may not see a principal's records, they do not exist;
+* a viewer who may not see a principal's records gets the same answer as if they did not exist;
 * decisions, undos and revocations are in the audit log before they happen; a cancellation is in the record of the call's end.
 
 Methods are for threads, except `cancel`, which is for the event loop. They raise Refused for what is missing or not allowed.
@@ -41,7 +41,7 @@ class ConsoleService:
         Raises ToolError if the policy does not accept approval by the console, AuditUnavailable.
         """
         if not isinstance(approved, bool):
-            raise Refused(400, "`approved` is true or false.")
+            raise Refused(400, "`approved` must be true or false.")
         row, begun, yours = self._question(viewer, approval_id), time.time(), False
         if not viewer.decides:
             raise Refused(403, "Deciding needs the scope gdal:approve.")
@@ -57,10 +57,10 @@ class ConsoleService:
     def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
         """Approves this question, and for some minutes further calls of its tool in its workspaces."""
         if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes not in GRANT_MINUTES:
-            raise Refused(400, f"Approval in advance is for one of {GRANT_MINUTES} minutes.")
+            raise Refused(400, f"Approval in advance must be for one of {GRANT_MINUTES} minutes.")
         row = self._question(viewer, approval_id)
         if not serializers.can_be_granted(row):
-            raise Refused(409, "Such calls are approved one by one.")
+            raise Refused(409, "Such calls have to be approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
         remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
         for workspace in row.workspaces if answer["yours"] else ():
@@ -75,7 +75,7 @@ class ConsoleService:
     def _question(self, viewer: Viewer, approval_id: str) -> Approval:
         row = self.app.approvals.approvals.approval(approval_id)
         if row is None or not viewer.sees_question(row.principal):
-            raise Refused(404, "There is no such question.")
+            raise Refused(404, "That question does not exist.")
         return row
 
     def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
@@ -87,14 +87,14 @@ class ConsoleService:
         uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
         found = self.app.registry.artifact(uri, viewer.of)
         if found is None:
-            raise Refused(404, "There is no picture of this.")
+            raise Refused(404, "No preview is available.")
         return found
 
     async def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         activity = self.app.pipeline.activity
         found = next((one for one in activity.all() if one.call_id == call_id), None)
-        if found is None or not viewer.governs(found.principal):
-            raise Refused(404, "That call does not run here, or has ended.")
+        if found is None or not viewer.can_manage(found.principal):
+            raise Refused(404, "That call is not running here, or has ended.")
         return {"cancelled": activity.cancel(call_id, viewer.name)}
 
     def history(
@@ -144,11 +144,11 @@ class ConsoleService:
     def _call(self, viewer: Viewer, call_id: str) -> Call:
         call = self.app.registry.call(call_id, viewer.of)
         if call is None:
-            raise Refused(404, "There is no such call.")
+            raise Refused(404, "That call does not exist.")
         return call
 
     def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
-        """Undoes a call: what was done, and what those who watch are told. Raises SandboxError when it is not possible."""
+        """Undoes a call: what was done, and the change to announce. Raises SandboxError if it is not possible."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
@@ -179,7 +179,7 @@ class ConsoleService:
     def artifact(self, viewer: Viewer, number: int) -> Artifact:
         found = self.app.registry.artifact_numbered(number, viewer.of)
         if found is None:
-            raise Refused(404, "There is no such output, or it was undone.")
+            raise Refused(404, "That output does not exist, or was undone.")
         return found
 
     def grants(self, viewer: Viewer) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class ConsoleService:
     def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
         found = next((one for one in self.app.approvals.approvals.grants() if one.id == grant_id), None)
         if found is None or not viewer.sees_question(found.principal):
-            raise Refused(404, "There is no such grant.")
+            raise Refused(404, "That grant does not exist.")
         now = time.time()
         if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
             raise Refused(403, "Revoking it needs the scope gdal:admin.")

@@ -1,6 +1,6 @@
 """The viewers of the page, what they may see and do, their sessions, and the login tokens that open one.
 
-Whoever can read this user's files can make a login token.
+Anybody who can read this user's files can make a login token.
 
 Invariants:
 * a session needs two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which it keeps
@@ -24,7 +24,7 @@ from gdal_mcp.policy.identity import ADMIN, APPROVE, Principal
 
 SECONDS: Final = 12 * 3600.0  # for one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room
-MOST_OF_ONE: Final = 8  # for one principal
+MAX_PER_PRINCIPAL: Final = 8  # for one principal
 LINK_SECONDS: Final = 60  # from the command that made it to the browser that shows it
 _TICKET: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
@@ -61,7 +61,7 @@ class Viewer:
         """Whether this viewer sees questions about calls of `principal`: approvers see all that wait."""
         return self.decides or self.is_admin or principal == self.name
 
-    def governs(self, principal: str) -> bool:
+    def can_manage(self, principal: str) -> bool:
         return self.is_admin or principal == self.name
 
     def may_undo(self, principal: str) -> bool:
@@ -92,7 +92,7 @@ class Sessions:
         now = self.clock()
         self._open = {name: one for name, one in self._open.items() if now < one.ends}
         mine = [one.id for one in self._open.values() if one.principal == principal]
-        for oldest in mine[: max(0, len(mine) + 1 - MOST_OF_ONE)]:
+        for oldest in mine[: max(0, len(mine) + 1 - MAX_PER_PRINCIPAL)]:
             self.close(oldest)  # whoever opens many ends their own ones, nobody else's
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
@@ -102,7 +102,7 @@ class Sessions:
         return made
 
     def find(self, session_id: str, key: str) -> Session | None:
-        """The session that has both secrets, if its time is not over."""
+        """The session with both secrets, unless it has expired."""
         found = self._open.get(session_id)
         if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):
             return None
@@ -130,7 +130,7 @@ class LoginTokens:
     _taken: dict[str, int] = field(default_factory=dict)  # until when each would have been good
 
     def take(self, text: str) -> bool:
-        """Whether a token is valid. It is used up by this."""
+        """True if a token is valid. It cannot be used again."""
         parts = _TICKET.fullmatch(text)
         if parts is None:
             return False

@@ -65,7 +65,7 @@ class Workflows:
         made = self._step_calls(call)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
         if step not in reused:
-            raise Refused(404, "There is no such step.")
+            raise Refused(404, "That step does not exist.")
         self._require_sources(workspaces, forecast, made.values())
         source = made.get(step) or self.app.registry.call(reused[step] or "")
         first = str(source.outputs[0]["path"]) if source and source.outputs else ""
@@ -73,7 +73,7 @@ class Workflows:
             one for one in self.app.registry.artifacts_of(source.id if source else "") if one.path == first
         ]
         if not found:
-            raise Refused(404, "This step wrote nothing that could be shown.")
+            raise Refused(404, "This step wrote no file that can be shown.")
         return found[0]
 
     async def retry(self, viewer: Viewer, call_id: str, step: object) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Workflows:
             raise why
         after = {row["id"]: row["after"] for row in forecast["steps"]}
         if step not in after:
-            raise Refused(404, "There is no such step.")
+            raise Refused(404, "That step does not exist.")
         made, again = self._step_calls(call), _dependent(str(step), after)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
         forget(self.store, {made[one].id if one in made else reused[one] or "" for one in again})
@@ -112,21 +112,21 @@ class Workflows:
     def _why_not(viewer: Viewer, call: Call) -> Refused | None:
         """Why a viewer cannot run a workflow again; None if nothing prevents it."""
         if call.principal != viewer.name:
-            return Refused(403, "Only its own caller can run a workflow again.")
+            return Refused(403, "Only the caller of a workflow can run it again.")
         if call.finished is None:
             return Refused(409, "The workflow is still running. Cancel it first.")
         if "workflow" not in call.arguments:
-            return Refused(409, "The workflow itself was not recorded. Ask the assistant to send it again.")
+            return Refused(409, "The workflow was not recorded. Ask the assistant to send it again.")
         return None
 
     def _find(self, viewer: Viewer, call_id: str) -> tuple[Mapping[str, Any], Call | None]:
         """The forecast of a workflow, and the record of its call once that has begun."""
         forecast = Forecasts(self.app.settings.state_dir / FOLDER).get(call_id)
         if forecast is None:
-            raise Refused(404, "There is no such workflow.")
+            raise Refused(404, "That workflow does not exist.")
         decides = viewer.decides and self._open_question(call_id) is not None
-        if not (viewer.governs(forecast["principal"]) or decides):
-            raise Refused(404, "There is no such workflow.")
+        if not (viewer.can_manage(forecast["principal"]) or decides):
+            raise Refused(404, "That workflow does not exist.")
         return forecast, self.app.registry.call(call_id)
 
     def _open_question(self, call_id: str) -> str | None:
@@ -172,7 +172,7 @@ class Workflows:
         paths = [Path(one) for one in (*read, *forecast["publishes"])]
         own = [one for one in paths if not one.is_relative_to(self.store.folder)]
         if not all(any(one.is_relative_to(place.root) for place in workspaces.items) for one in own):
-            raise Refused(404, "There is no picture of this.")
+            raise Refused(404, "No preview is available.")
 
 
 def picture_operation(store: StepStore) -> WorkflowStep:

@@ -1,4 +1,4 @@
-"""Who sent a request, by the bearer token in it.
+"""Authenticates requests by their bearer token.
 
 The SDK's bearer middleware is not used: it takes the first of two Authorization headers, turns a token that cannot be checked
 now into a server error, and names only one missing scope in its challenge.
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.policy.tokens import PREFIX, TokenStore, TokensUnavailable
 from gdal_mcp.server.http import replies
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 _log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ _MAX_TOKEN: Final = 16 << 10  # characters; signed ones with many claims have a 
 
 
 class Unavailable(Exception):
-    """Tokens cannot be checked now: nobody is let in, and no token is called invalid."""
+    """Tokens cannot be checked now: no request is admitted, and no token is reported as invalid."""
 
 
 class Verifier(Protocol):
@@ -49,9 +49,9 @@ class TokenVerifier:
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Admits requests with a valid token, as its principal, and a bounded number of each principal at once.
+    """Admits requests with a valid token, and a bounded number of each principal at once.
 
-    Without a verifier everybody is the local user. `metadata` is the address that challenges name, or empty.
+    Without a verifier every sender is the local user. `metadata` is the address in challenges, or empty.
     """
 
     verifier: Verifier | None
@@ -83,7 +83,7 @@ class Authenticator:
         except (Unavailable, TokensUnavailable):
             return replies.busy(503, "tokens cannot be checked now")
         if who is None:
-            _log.info("stranger", peer=peer, host=headers.get("host", "")[:200])
+            _log.info("not_authenticated", peer=peer, host=headers.get("host", "")[:200])
             text, error = "a token is needed", {}
             if "authorization" in headers:  # what is wrong with it is not told
                 text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
@@ -96,9 +96,9 @@ class Authenticator:
     def limited(self, principal: str, app: ASGIApp) -> ASGIApp:
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             try:
-                with self.limit.share(principal):
+                with self.limit.per_principal(principal):
                     await app(scope, receive, send)
-            except Full:
+            except LimitExceeded:
                 await replies.busy(429, "too many requests of yours are open")(scope, receive, send)
 
         return counted

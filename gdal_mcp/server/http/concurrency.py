@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import anyio
 
 
-class Full(Exception):
-    """As many requests are open as may be."""
+class LimitExceeded(Exception):
+    """The limit of open requests is reached."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,9 +22,9 @@ class RequestLimit:
 
     @contextmanager
     def request(self) -> Iterator[anyio.CancelScope]:
-        """One open request, cancelled by `close`. Raises Full."""
+        """One open request, cancelled by `close`. Raises LimitExceeded."""
         if self.closed or len(self._open) >= self.requests:
-            raise Full
+            raise LimitExceeded
         with anyio.CancelScope() as scope:
             self._open.add(scope)
             try:
@@ -33,10 +33,10 @@ class RequestLimit:
                 self._open.discard(scope)
 
     @contextmanager
-    def share(self, principal: str) -> Iterator[None]:
-        """One open request of this principal. Raises Full."""
+    def per_principal(self, principal: str) -> Iterator[None]:
+        """One open request of this principal. Raises LimitExceeded."""
         if self._shares[principal] >= self.each:
-            raise Full
+            raise LimitExceeded
         self._shares[principal] += 1
         try:
             yield

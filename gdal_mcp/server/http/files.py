@@ -4,7 +4,7 @@
 `/files/CALL/NAME` is one file, and a POST to it makes a link to it.
 
 Invariants:
-* without a valid token or link nobody learns whether a call or file exists;
+* without a valid token or link, nobody learns whether a call or file exists;
 * one entity tag always stands for the same bytes;
 * a browser runs nothing of a file: the headers give its type, forbid guessing another, and put it in a sandbox.
 """
@@ -42,8 +42,8 @@ from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject
 from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
 
 FILES_PATH: Final = "/files"
-LEAST_LINK_SECONDS: Final = 1.0
-MOST_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
+MIN_LINK_SECONDS: Final = 1.0
+MAX_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
 _OPENERS: Final = 4  # threads that find files and check that they are unchanged
 _INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
 _ALWAYS: Final = {
@@ -80,7 +80,7 @@ class Files:
         ]
 
     async def _get(self, request: Request) -> ASGIApp:
-        """A request with a signature is judged by that alone, whatever token it also has."""
+        """A request with a signature is authorized by that alone, even if it has a token."""
         signed = links.SIGNATURE in request.query_params
         return _answering(self._linked) if signed else self._guarded(self._read)
 
@@ -100,7 +100,7 @@ class Files:
         return self.auth.limited(principal, _answering(partial(self._sent, artifact, principal)))
 
     async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
-        """The reply to a request for a file or a range of it. `principal` is whose workspaces count."""
+        """The reply to a request for a file or a range of it, in the workspaces of `principal`."""
         etag = f'"{artifact.sha256}"'
         opened: Opened = await self._thread(self._opened, artifact, principal)
         if (status := _precondition(request.headers, etag)) is not None:
@@ -120,7 +120,7 @@ class Files:
         return JSONResponse({"files": rows}, headers=_ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
-        """Without it GDAL requests each of the dozens of possible sidecar files of a dataset."""
+        """An index, without which GDAL would request dozens of possible sidecar files of a dataset."""
         made = await self._thread(self._made, who, request)
         names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
@@ -143,22 +143,22 @@ class Files:
         return {**row, "media_type": one.media_type, "url": self.base + path_of(one.call_id, one.name)}
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
-        """Only for the owner of the file: administrators could give away what is not theirs."""
+        """Only the owner of a file may make a link, so that administrators cannot give away files of others."""
         artifact = await self._thread(self._found, who, request)
         owner = await self._thread(self.store.owner, artifact.call_id)
         try:
             seconds = float(request.query_params.get("seconds", self.link_seconds))
         except ValueError:
             seconds = math.nan
-        if not LEAST_LINK_SECONDS <= seconds <= MOST_LINK_SECONDS:
-            most = f"seconds is a number from {LEAST_LINK_SECONDS:g} to {MOST_LINK_SECONDS:g}"
+        if not MIN_LINK_SECONDS <= seconds <= MAX_LINK_SECONDS:
+            most = f"seconds is a number from {MIN_LINK_SECONDS:g} to {MAX_LINK_SECONDS:g}"
             return replies.refused(400, "invalid_request", most)
-        standing = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
-        if standing is None:
+        credential_version = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
+        if credential_version is None:
             return replies.refused(403, "not_yours", "only the owner of the call may make links to its files")
         opened: Opened = await self._thread(self._opened, artifact, owner)
         opened.close()
-        expires, signature = self.signer.sign(_subject(artifact, owner, standing), seconds)
+        expires, signature = self.signer.sign(_subject(artifact, owner, credential_version), seconds)
         event = {
             "type": "link.made",
             "outcome": "OK",
@@ -187,11 +187,11 @@ class Files:
             artifact = self.store.find(request.path_params["call"], request.path_params["name"])
         except (Absent, Gone):
             return None
-        standing = self.status.of(owner)
-        if signed is None or standing is None:
+        credential_version = self.status.of(owner)
+        if signed is None or credential_version is None:
             return None
-        good = self.signer.good(_subject(artifact, owner, standing), *signed)
-        return (artifact, owner) if good else None
+        valid = self.signer.verify(_subject(artifact, owner, credential_version), *signed)
+        return (artifact, owner) if valid else None
 
     def _opened(self, artifact: Artifact, principal: str) -> Opened:
         return self.store.open(artifact, self.reaches.of(principal).workspaces)
@@ -224,8 +224,8 @@ def path_of(call_id: str, name: str) -> str:
     return f"{FILES_PATH}/{call_id}/{quote(name, safe='')}"
 
 
-def _subject(artifact: Artifact, owner: str, standing: str) -> Subject:
-    return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, standing)
+def _subject(artifact: Artifact, owner: str, credential_version: str) -> Subject:
+    return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, credential_version)
 
 
 def about(artifact: Artifact) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The filter in front of everything that is served over HTTP.
+"""The filter in front of every HTTP route.
 
 Invariants:
 * a request with a foreign Host or Origin, or with a head that is too large, reaches nothing;
@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp.server.http import replies
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 MAX_HEAD: Final = 32 << 10  # bytes of request line and headers
 MAX_HEADERS: Final = 100
@@ -41,13 +41,13 @@ class HostFilter:
         try:
             with self.limit.request():
                 await (self._refusal(scope) or self.app)(scope, reply.receive, reply)
-        except Full:
+        except LimitExceeded:
             await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
         if reply.unfinished:
             await reply({"type": "http.response.body", "body": b"", "more_body": False})
         elif self.limit.closed and not reply.begun:
-            await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
+            await replies.busy(503, "the server is shutting down")(scope, reply.receive, reply)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         if _head_size(scope) > MAX_HEAD or len(scope["headers"]) > MAX_HEADERS:
@@ -56,7 +56,9 @@ class HostFilter:
 
     def _foreign(self, headers: Headers) -> ASGIApp | None:
         if headers.getlist("host") not in ([host] for host in self.hosts):
-            return replies.refused(421, "misdirected_request", "this server is not reached by that name")
+            return replies.refused(
+                421, "misdirected_request", "this server does not answer to that host name"
+            )
         if any(origin not in self.origins for origin in headers.getlist("origin")):
             return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
         return None

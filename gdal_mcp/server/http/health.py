@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`: for monitoring.
 
 Invariants:
-* without a token one learns only whether each item is well, never why, where or what it is;
+* without a token, only whether each item is well is shown, never why, where or what it is;
 * however often it is asked, the host is examined once in FRESH_SECONDS at most, by one thread.
 """
 
@@ -36,7 +36,7 @@ LOOK_SECONDS: Final = 3.0  # for one examination; a host in attestation takes lo
 FRESH_SECONDS: Final = 5.0
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _FRESH: Final = {"Cache-Control": "no-store"}
-_LEAST_FREE: Final = 16 << 20  # bytes on the disk of the records
+_MIN_FREE: Final = 16 << 20  # bytes on the disk of the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ def look(app: App) -> HostHealth:
 
 
 def _audit(app: App) -> bool:
-    """Whether a record could be written, without writing one."""
+    """True if a record could be written; none is."""
     try:
         app.audit.checkpoint()
         free = os.statvfs(app.audit.path)
     except (AuditUnavailable, OSError) as error:
         _log.info("not_ready", reason=str(error))
         return False
-    return os.access(app.audit.path, os.W_OK) and free.f_bavail * free.f_frsize >= _LEAST_FREE
+    return os.access(app.audit.path, os.W_OK) and free.f_bavail * free.f_frsize >= _MIN_FREE
 
 
 def health_routes(watch: Watch) -> list[BaseRoute]:

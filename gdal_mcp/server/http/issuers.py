@@ -29,7 +29,7 @@ FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without asking ag
 KEPT_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
 PAUSE_SECONDS: Final = 10.0  # between two questions to one issuer
 _FETCH_SECONDS: Final = 5.0
-_MOST_BYTES: Final = 256 << 10  # a key has about one thousand
+_MAX_BYTES: Final = 256 << 10  # a key has about one thousand
 _THREADS: Final = 2  # that wait for issuers, so that other work has threads
 ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
 
@@ -142,8 +142,8 @@ async def fetched(url: str) -> Any:
                     raise FetchFailed(f"{url} answers {answer.status_code}")
                 async for part in answer.aiter_bytes():
                     body += part
-                    if len(body) > _MOST_BYTES:
-                        raise FetchFailed(f"{url} is longer than {_MOST_BYTES} bytes")
+                    if len(body) > _MAX_BYTES:
+                        raise FetchFailed(f"{url} is longer than {_MAX_BYTES} bytes")
         return json.loads(bytes(body))
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as error:
         raise FetchFailed(f"{url} cannot be read: {type(error).__name__}") from error

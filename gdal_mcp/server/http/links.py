@@ -34,7 +34,7 @@ class Subject:
     name: str
     sha256: str
     principal: str
-    standing: str
+    credential_version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class CredentialStatus:
     clock: Callable[[], float] = time.time
 
     def of(self, principal: str) -> str | None:
-        """A text that changes if the right is lost and given again; None without the right. Raises TokensUnavailable.
+        """A version of the credential, which changes if the right is revoked and granted again; None without the right. Raises TokensUnavailable.
 
         The expiry of an issuer's token is not known here: links of such principals end only by their own expiry.
         """
@@ -69,8 +69,8 @@ class Signer:
         expires = int(self.clock() + seconds)
         return expires, self._signature(subject, expires)
 
-    def good(self, subject: Subject, expires: str, signature: str) -> bool:
-        """Whether this process signed exactly that, and it has not expired."""
+    def verify(self, subject: Subject, expires: str, signature: str) -> bool:
+        """True if this process signed exactly this subject and the link has not expired."""
         end = int(expires) if _TIME.fullmatch(expires) else 0
         signed = hmac.compare_digest(
             self._signature(subject, end).encode(), signature.encode("utf-8", "replace")

@@ -67,7 +67,7 @@ class SignedTokens:
 
 
 def _is_access_token(kind: Any, *, plain: bool) -> bool:
-    """Whether the type of a token is that of access tokens (RFC 9068, 4). An ID token of the same issuer has another."""
+    """True if the type of a token is that of access tokens (RFC 9068, 4). ID tokens of the same issuer have another type."""
     if plain and (kind is None or kind == "JWT"):
         return True
     return isinstance(kind, str) and kind.lower().removeprefix("application/") == "at+jwt"

@@ -20,9 +20,9 @@ from gdal_mcp.policy.identity import READ, WRITE, Principal
 from gdal_mcp.policy.tokens import TokensUnavailable
 from gdal_mcp.server.http import replies
 from gdal_mcp.server.http.auth import Authenticator, Unavailable
-from gdal_mcp.server.http.concurrency import Full
+from gdal_mcp.server.http.concurrency import LimitExceeded
 from gdal_mcp.server.http.guard import TooLarge, TooSlow, replayed, whole_body
-from gdal_mcp.server.mcp.http import Protocol, marked
+from gdal_mcp.server.mcp.http import Protocol, set_principal
 from sandbox.parsing import TooComplex, parse_json
 
 MAX_VALUES: Final = 200_000  # members and elements of one body: they take memory as long as its call runs
@@ -42,7 +42,7 @@ class ProtocolEndpoint:
 
     def of(self, who: Principal) -> ASGIApp:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            marked(scope, who)
+            set_principal(scope, who)
             if scope["method"] == "POST":
                 await self._posted(who, scope, receive, send)
             elif scope["method"] == "GET":
@@ -53,13 +53,13 @@ class ProtocolEndpoint:
         return answer
 
     async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Checks the very bytes that the protocol reads: the body is read once, and passed on."""
+        """Checks the same bytes that the protocol reads: the body is read once and passed on."""
         try:
             body = await whole_body(receive, self.body_bytes)
         except TooLarge:
             await replies.refused(413, "too_large", "the body is too large")(scope, receive, send)
         except TooSlow:
-            await replies.refused(408, "too_slow", "the body did not come in time")(scope, receive, send)
+            await replies.refused(408, "too_slow", "the body did not arrive in time")(scope, receive, send)
         except ClientDisconnect:
             return
         else:
@@ -95,7 +95,7 @@ class ProtocolEndpoint:
         with ExitStack() as held:
             try:
                 held.enter_context(self.protocol.opening(who))
-            except Full:
+            except LimitExceeded:
                 await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
                 return
 

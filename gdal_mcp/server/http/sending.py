@@ -1,4 +1,4 @@
-"""An open file as an answer: whole, or one range of it."""
+"""An open file as an answer, complete or one range of it."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from gdal_mcp.server.http.serving import TAKE_SECONDS
+from gdal_mcp.server.http.serving import WRITE_SECONDS
 
 _log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class OpenFile(FileResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def checked(message: Message) -> None:
             self._check()  # after it was read, before it goes out
-            with anyio.fail_after(TAKE_SECONDS):
+            with anyio.fail_after(WRITE_SECONDS):
                 await send(message)
 
         given = Headers(scope=scope).getlist("range")

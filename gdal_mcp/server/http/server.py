@@ -76,9 +76,9 @@ async def serve(app: App, bound: ListeningSocket) -> None:
     limit = RequestLimit(settings.http_requests, settings.http_requests_each)
 
     def started() -> None:
-        """Tells people on stderr, and programs on stdout, where the server is."""
+        """Prints the server's address: for people on stderr, for programs on stdout."""
         url = address.resource(settings, port)
-        auth = "none: whoever reaches the port is the local user" if settings.no_auth else "tokens"
+        auth = "none: everybody who reaches the port acts as the local user" if settings.no_auth else "tokens"
         sys.stderr.write(f"gdal-mcp: serving {url} (authentication: {auth})\n")
         sys.stdout.write(url + "\n")
         sys.stdout.flush()
@@ -115,7 +115,7 @@ async def serve(app: App, bound: ListeningSocket) -> None:
 
 
 def _listening(settings: Settings) -> Listening:
-    """Behind a proxy all connections are of one peer."""
+    """Behind a proxy all connections come from one peer."""
     most = settings.http_requests
     return Listening(
         most, settings.tls_cert, settings.tls_key, most if settings.behind_proxy else SILENT_EACH

@@ -24,7 +24,7 @@ from gdal_mcp.server.http.arrivals import SILENT_EACH, ListeningSocket, Silent
 from gdal_mcp.settings import SettingsError
 
 HEADER_SECONDS: Final = 5.0  # for the head of a request, since the connection or the reply before it
-TAKE_SECONDS: Final = 60.0  # for the client to take some of a reply
+WRITE_SECONDS: Final = 60.0  # for the client to take some of a reply
 SWEEP_SECONDS: Final = 1.0  # between two checks of the connections
 _KEEP_SECONDS: Final = 5  # an idle connection between two requests
 _HEAD_BYTES: Final = 32 << 10
@@ -148,7 +148,7 @@ class _Server(uvicorn.Server):
 
 
 async def _disconnect_slow_clients(server: uvicorn.Server, silent: Silent) -> None:
-    """Uvicorn itself bounds only the time between two requests; it waits for ever for heads and slow readers."""
+    """Uvicorn bounds only the time between two requests; it waits forever for request heads and slow readers."""
     states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
     while True:
         await anyio.sleep(SWEEP_SECONDS)
@@ -166,5 +166,5 @@ async def _disconnect_slow_clients(server: uvicorn.Server, silent: Silent) -> No
             state = unsent or "no request"
             known, since = before.get(connection, (state, now))
             states[connection] = (state, since if known == state else now)
-            if now - states[connection][1] >= (TAKE_SECONDS if unsent else HEADER_SECONDS):
+            if now - states[connection][1] >= (WRITE_SECONDS if unsent else HEADER_SECONDS):
                 connection.transport.abort()

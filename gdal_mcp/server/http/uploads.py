@@ -1,7 +1,7 @@
 """`PUT /uploads/NUMBER/PATH` stores a file in a workspace: a call with policy, approval and record like any other.
 
 Invariants:
-* whatever can be refused before the bytes arrive is refused then, and none of them are read;
+* what can be refused before the bytes arrive is refused then, and none of them are read;
 * the bytes are bounded in number and in time, whatever the request declares;
 * an upload that was not published leaves nothing behind.
 """
@@ -27,8 +27,8 @@ from gdal_mcp.calls.translation import explain
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.identity import READ, WRITE, Principal
 from gdal_mcp.server.http import replies
-from gdal_mcp.server.http.auth import Authenticator
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.auth import Authenticator, peer_address
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 from gdal_mcp.server.http.files import path_of
 from gdal_mcp.server.http.guard import TooSlow
 from gdal_mcp.server.operations.uploading import Destination, Reception, Uploads, reception
@@ -102,17 +102,17 @@ class UploadRoutes:
 
     async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self.limit.share(who.id):
+            with self.limit.per_principal(who.id):
                 reply = await self._arrived(who, scope, receive)
-        except Full:
+        except LimitExceeded:
             reply = replies.busy(429, "too many uploads of yours are in progress")
         except TooSlow:
-            reply = replies.refused(408, "too_slow", "the file did not come in time")
+            reply = replies.refused(408, "too_slow", "the file did not arrive in time")
         except ClientDisconnect:
             return
         except (ToolError, SandboxError) as error:
             refused = error if isinstance(error, ToolError) else explain(error, Stage.RUN)
-            record = partial(self.uploads.refused, who, scope["path"], refused)
+            record = partial(self.uploads.refused, who, scope["path"], refused, peer_address(scope))
             reply = _told(refused, await anyio.to_thread.run_sync(record))
         await reply(scope, receive, send)
 
@@ -130,7 +130,9 @@ class UploadRoutes:
                 raise _invalid(
                     "the SHA-256 of the received bytes differs from the declared one", "Send them again."
                 )
-            reply = await self.uploads.publish(who, to, received, overwrite=sent.overwrite)
+            reply = await self.uploads.publish(
+                who, to, received, overwrite=sent.overwrite, peer=peer_address(scope)
+            )
         if reply.error is not None:
             return _told(reply.error, dict(reply.result))
         done = reply.done
@@ -181,7 +183,7 @@ class UploadRoutes:
 
     @asynccontextmanager
     async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
-        """Enters and leaves a blocking context manager in threads; it is left even after a cancellation."""
+        """Enters and exits a blocking context manager in threads, even after a cancellation."""
         stack = ExitStack()
         try:
             with anyio.CancelScope(shield=True):

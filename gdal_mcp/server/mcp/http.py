@@ -1,8 +1,8 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
@@ -13,7 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from gdal_mcp.policy.identity import Principal
 from gdal_mcp.server.app import App
-from gdal_mcp.server.http.concurrency import Full
+from gdal_mcp.server.http.concurrency import LimitExceeded
 from gdal_mcp.server.mcp.server import build
 from gdal_mcp.server.mcp.tasks import Context
 
@@ -26,7 +26,7 @@ _KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
 
 
 class Protocol:
-    """The protocol of one server, both eras. Every request must have been given its principal by `marked`."""
+    """The protocol of one server, for both eras. Call `set_principal` on every request first."""
 
     def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
         """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
@@ -58,15 +58,22 @@ class Protocol:
 
     @property
     def sessions(self) -> Collection[str]:
-        return self._manager._session_owners.keys()  # noqa: SLF001 - the SDK has no public name for them
+        return self._owners.keys()
+
+    @property
+    def _owners(self) -> Mapping[str, object]:
+        """The opener of each session."""
+        return self._manager._session_owners  # noqa: SLF001 - the SDK bounds only all sessions together, and has no public name for them
 
     @contextmanager
     def opening(self, principal: Principal) -> Iterator[None]:
-        """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises Full."""
-        owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds only all sessions together
+        """Reserves room for a session while the SDK creates it. Raises LimitExceeded."""
         mine = authorization_context(_user(principal))
-        if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._sessions_each:
-            raise Full
+        if (
+            sum(owner == mine for owner in self._owners.values()) + self._opening[principal.id]
+            >= self._sessions_each
+        ):
+            raise LimitExceeded
         self._opening[principal.id] += 1
         try:
             yield
@@ -83,12 +90,12 @@ class Protocol:
             auth_context_var.reset(held)
 
 
-def marked(scope: Scope, principal: Principal) -> None:
+def set_principal(scope: Scope, principal: Principal) -> None:
     scope.setdefault("state", {})[_KEY] = principal
 
 
 def who(ctx: Context) -> Principal:
-    """Who sent this very request, whatever session it came in. Raises KeyError if it was not `marked`."""
+    """The sender of this request, whatever its session. Raises KeyError without `set_principal`."""
     assert ctx.request is not None
     principal = ctx.request.scope["state"][_KEY]
     assert isinstance(principal, Principal)

@@ -1,4 +1,4 @@
-"""Calls that may outlive their requests: each runs in the server's own task group, and a long one becomes a task.
+"""Calls that may outlive their requests: each runs in the server's task group, and a long one becomes a task.
 
 Invariants:
 * a call ends once: as the reply to its request, or as its task;
@@ -123,7 +123,7 @@ class Jobs:
     _live: dict[str, Job] = field(default_factory=dict)
 
     async def call(self, job: Job) -> Answer | Task:
-        """The call's own answer, or a task in its place. Raises MCPError as the work does."""
+        """The call's answer, or a task instead. Raises MCPError."""
         self._group.start_soon(self._run, job)
         try:
             with anyio.move_on_after(self._rules.after):
@@ -197,7 +197,7 @@ class Jobs:
             params = job.repeated()
 
     async def _record(self, job: Job, task: Task) -> None:
-        """Writes the end to disk. If that fails the end is kept in memory, for as long as this server lives."""
+        """Writes the end to disk, or if that fails keeps it in memory until this server ends."""
         status: Status = "cancelled"
         message, payload = job.why or "cancelled", None
         if isinstance(job.result, MCPError):
@@ -216,15 +216,13 @@ class Jobs:
             del self._live[task.id]
 
     async def get(self, task_id: str, principal: str) -> Task:
-        """The task as it is. Raises MCPError for one that is another principal's, or no longer kept."""
+        """The task. Raises MCPError for one of another principal, or one that was removed."""
         job = self._live.get(task_id)
         if job is not None and job.principal == principal:
             return job.now()
         found = await anyio.to_thread.run_sync(self._store.get, task_id, principal)
         if found is None:
-            raise MCPError(
-                t.INVALID_PARAMS, "There is no such task. Its record may have been dropped after its time."
-            )
+            raise MCPError(t.INVALID_PARAMS, "There is no such task. Its record may have expired.")
         return found
 
     async def update(
@@ -258,7 +256,7 @@ async def running(
 ) -> AsyncIterator[Jobs]:
     """The lifespan of a server with tasks: at its end the running ones are cancelled, and waited for.
 
-    Whoever reads the store next sees an unfinished task of a dead server as failed.
+    The next reader of the store sees an unfinished task of a dead server as failed.
     """
     try:
         async with anyio.create_task_group() as group:

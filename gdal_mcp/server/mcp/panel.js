@@ -107,7 +107,7 @@ function described(one) {
   return el("article", { class: "card", "data-output": one.name }, el("h2", { title: one.path }, one.name),
     facts([["Format", one.driver], ["Holds", amount], ["CRS", one.crs || "none"], ["Bytes", Number.isFinite(one.bytes) ? bytes(one.bytes) : null],
       ["Extent (west, south, east, north)", one.wgs84.length ? corner(one.wgs84[0]) : null]]),
-    one.checks.length ? one.checks.map(check) : el("p", { class: "good-text" }, "Nothing odd was found in it."));
+    one.checks.length ? one.checks.map(check) : el("p", { class: "good-text" }, "No problems found."));
 }
 
 function check(one) {

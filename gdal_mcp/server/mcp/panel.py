@@ -1,4 +1,4 @@
-"""A map in the chat: the panel that clients with MCP Apps show beside a call's result, as one page without anything from elsewhere.
+"""A map in the chat: the panel that clients with MCP Apps show beside a call's result, as one page that loads nothing else.
 
 It is made of the console's own modules, so that both draw the same map and keep the same rule: a text becomes a text, never markup.
 The page allows its own three scripts and one style sheet, by their digests, and pictures that are in it; it can reach nothing.

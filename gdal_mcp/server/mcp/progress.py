@@ -26,14 +26,14 @@ _MAX_WORDS: Final = 100  # characters
 _Result = TypeVar("_Result")
 
 
-def worded(tell: Tell, *, locked: bool) -> Tell:
+def sanitize(tell: Tell, *, locked: bool) -> Tell:
     """Sanitizes the progress messages of a container: one visible line, and in lockdown only the number."""
     return lambda fraction, message: tell(
         fraction, RUNNING if locked or not message.strip() else shown_text(message, _MAX_WORDS)
     )
 
 
-async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:
+async def with_progress(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:
     """Does the work, and meanwhile sends its progress to a client that asked for it."""
     if ctx.meta is None or "progress_token" not in ctx.meta:
         return await work(lambda _fraction, _message: None)

@@ -174,7 +174,7 @@ class Resources:
             raise PathRefused("there is no workspace.")
         located = self.workspaces.input(artifact.path)
         if str(located) != artifact.path:
-            raise PathRefused(f"{artifact.path} now leads elsewhere.")
+            raise PathRefused(f"{artifact.path} was replaced by a link.")
         return located
 
     def _range(self, uri: str) -> tuple[str, int, int]:
@@ -223,7 +223,7 @@ class _Part:
     text: bool  # whether text may be sent as text, which a model can read, and not as base64
 
     def result(self, chunk: int, told: Mapping[str, Any], meta: Mapping[str, Any]) -> t.ReadResourceResult:
-        """The content; unless it is all, after which this is, what is `told`, and the URI of the next part."""
+        """The content; if it is only a part, also `told` and the URI of the next part."""
         text = self._text()
         data = self.data if text is None else text.encode()
         span = {"size": self.size, "offset": self.offset, "length": len(data)}
@@ -265,7 +265,7 @@ def _json(uri: str, text: str) -> t.ReadResourceResult:
 
 
 def _content(artifact: Artifact, *, same: bool | None) -> dict[str, Any]:
-    """What can be said of a file's content, by whether it is the published one; nothing if that is unknown."""
+    """The digest of a file that is the published one, or that it was changed; nothing if that is unknown."""
     if same is None:
         return {}
     return {"sha256": artifact.sha256} if same else {"changed": True}

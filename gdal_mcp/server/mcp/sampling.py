@@ -1,4 +1,4 @@
-"""Asks the client's own model about a call that is over, in both protocol eras, where the client lets a server ask it.
+"""Asks the client's own model about a finished call, in both protocol eras, if the client supports sampling.
 
 Invariants:
 * the call is finished, published and recorded before anything is asked: no answer changes what was done;
@@ -43,7 +43,7 @@ class Sampling:
     async def asked(
         self, ctx: ServerRequestContext, tool: Tool, arguments: Mapping[str, object], reply: Reply
     ) -> Reply | t.InputRequiredResult:
-        """The reply with what the model says, as it was where nobody is asked, or the question in its place."""
+        """The reply with the model's answer, the unchanged reply if nobody is asked, or the question instead."""
         offered = ctx.session.client_capabilities
         attached = reply.done.attached if reply.done is not None else {}
         question = tool.ask_model(arguments, attached) if not reply.error else None
@@ -80,7 +80,7 @@ class Sampling:
         if (found := self.waiting.pop(state["finished"], None)) is None:
             raise MCPError(
                 t.INVALID_PARAMS,
-                f"The call {state['finished']} is over, and its result no longer kept for an answer. Its record is "
+                f"The call {state['finished']} is over, and its result is no longer available. Its record is "
                 f"gdal://calls/{state['finished']}.",
             )
         _, reply, question = found

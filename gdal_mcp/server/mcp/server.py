@@ -1,4 +1,4 @@
-"""The MCP server on the SDK's low-level `Server`, both protocol eras: handlers over the pipeline, and what no tool changes."""
+"""The MCP server on the SDK's low-level `Server`, for both protocol eras: handlers over the pipeline."""
 
 import os
 import re
@@ -33,7 +33,7 @@ from gdal_mcp.server.http.auth import peer_address
 from gdal_mcp.server.mcp import icons, jobs, panel, render, tasks
 from gdal_mcp.server.mcp.completions import complete
 from gdal_mcp.server.mcp.elicitation import Elicitation
-from gdal_mcp.server.mcp.progress import Tell, relayed, worded
+from gdal_mcp.server.mcp.progress import Tell, sanitize, with_progress
 from gdal_mcp.server.mcp.prompts import get_prompt, list_prompts
 from gdal_mcp.server.mcp.resources import TEMPLATES, Resources
 from gdal_mcp.server.mcp.sampling import Sampling
@@ -126,7 +126,7 @@ class Handlers:
         return found.input_schema if found else None
 
     async def list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-        whole(params)
+        reject_cursor(params)
         has = self._session(self.who(ctx)).entitlements
         listed = has.surface.listed if has else ()
         kind = (panel.offered(ctx), tuple(tool.name for tool in listed))
@@ -141,7 +141,7 @@ class Handlers:
             hint = tool_hint(params.name, has.surface) if has else ""
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}. {hint}".rstrip())
         if not tasks.offered(ctx):
-            return await relayed(ctx, partial(self._call, ctx, params))
+            return await with_progress(ctx, partial(self._call, ctx, params))
 
         async def with_task(tell: Tell) -> jobs.Answer | dict[str, Any]:
             work = partial(self._call, ctx)
@@ -149,7 +149,7 @@ class Handlers:
             ended = await ctx.lifespan_context.call(job)
             return tasks.created(ended) if isinstance(ended, Task) else ended
 
-        return await relayed(ctx, with_task)
+        return await with_progress(ctx, with_task)
 
     async def _call(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:
         """One run of a call through the pipeline: its result, or what must be answered first."""
@@ -168,7 +168,7 @@ class Handlers:
             who=who,
             client=client,
             approver=Elicitation(ctx, params, person),
-            on_progress=worded(tell, locked=self._app.settings.lockdown),
+            on_progress=sanitize(tell, locked=self._app.settings.lockdown),
             peer=peer_address(ctx.request.scope) if ctx.request is not None else "",
             sender=sender_of(ctx, ctx.request_id),
         )
@@ -202,7 +202,7 @@ class Handlers:
     async def list_templates(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourceTemplatesResult:
-        whole(params)
+        reject_cursor(params)
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
@@ -215,7 +215,7 @@ class Handlers:
     async def list_prompts(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListPromptsResult:
-        whole(params)
+        reject_cursor(params)
         return list_prompts(self._prompts)
 
     async def get_prompt(self, _ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
@@ -255,7 +255,7 @@ class ProtocolServer(Server[Any]):
             name,
             # else the SDK lists all tools before every HTTP call, to look for arguments that headers repeat
             get_tool_input_schema=handlers.input_schema,
-            lifespan=self.subscriptions.around(calls),
+            lifespan=self.subscriptions.wrap_lifespan(calls),
             on_list_tools=handlers.list_tools,
             on_list_resources=handlers.list_resources,
             on_list_resource_templates=handlers.list_templates,
@@ -281,9 +281,9 @@ class ProtocolServer(Server[Any]):
         boundary = RequestStateBoundary(security, default_audience=name)
         self.middleware += [
             handlers.observe_cancellation,
-            self.subscriptions.meet,
+            self.subscriptions.register_session,
             boundary,
-            without_leaks,
+            sanitize_errors,
         ]
 
     @property
@@ -341,13 +341,13 @@ def cache_hints(*, shared: bool) -> dict[CacheableMethod, CacheHint]:
     }
 
 
-def whole(params: t.PaginatedRequestParams | None) -> None:
+def reject_cursor(params: t.PaginatedRequestParams | None) -> None:
     """For a list that fits one page: raises MCPError for a cursor, since this server gave none out."""
     if params is not None and params.cursor is not None:
         raise MCPError(t.INVALID_PARAMS, "The cursor is not from this server. Start again without one.")
 
 
-async def without_leaks(ctx: Context, call_next: CallNext) -> Any:
+async def sanitize_errors(ctx: Context, call_next: CallNext) -> Any:
     """Logs an exception that no handler expected, and replies without its text, which may hold data."""
     try:
         return await call_next(ctx)

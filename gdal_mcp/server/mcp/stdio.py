@@ -35,12 +35,12 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
         for task in (get_ready, reap, *beside):
             group.start_soon(task, app)
         with serving:
-            await attend(server, app.pipeline.activity.end)
+            await run_stdio(server, app.pipeline.activity.end)
         group.cancel_scope.cancel()
 
 
-async def attend(server: Server[Any], ended: Callable[[], None] = lambda: None) -> None:
-    """Passes messages on to the server, and answers what could not be parsed. Calls `ended` at the end of input."""
+async def run_stdio(server: Server[Any], ended: Callable[[], None] = lambda: None) -> None:
+    """Forwards messages to the server, and answers those that could not be parsed. Calls `ended` at the end of input."""
     kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
     async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
 
@@ -83,7 +83,7 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
         return None
     said = t.ErrorData(
         code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
-        message=f"The message is no {'JSON that can be read' if unreadable else 'JSON-RPC request'}{why}. {_ADVICE}",
+        message=f"The message is not {'readable JSON' if unreadable else 'a JSON-RPC request'}{why}. {_ADVICE}",
     )
     one = given.get("id") if isinstance(given, dict) else None
     readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back

@@ -34,8 +34,8 @@ from gdal_mcp.calls.activity import Changed
 from gdal_mcp.policy.identity import ADMIN, Principal
 from gdal_mcp.records.statement import CALLS
 
-MOST_STREAMS: Final = 32  # for one principal; a client needs one
-MOST_URIS: Final = 1000  # for one stream or session
+MAX_STREAMS: Final = 32  # for one principal; a client needs one
+MAX_URIS: Final = 1000  # for one stream or session
 _ALL_URIS: Final = 256 << 10  # characters, for one stream or session
 MAX_URI: Final = 16384  # characters; the longest path with every byte percent-encoded, and some more
 RESOURCES: Final = t.SubscriptionFilter(resources_list_changed=True)
@@ -104,7 +104,7 @@ class Subscriptions:
         self._sessions: dict[object, _Watch] = {}  # by the SDK's connection
         self._group: anyio.abc.TaskGroup
 
-    def around(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
+    def wrap_lifespan(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
         """Extends a server's lifespan: within it sessions of the handshake era are notified."""
 
         @asynccontextmanager
@@ -133,9 +133,9 @@ class Subscriptions:
         who = self._who(ctx)
         kept = {name: True for name, has in self.lists if has and getattr(asked, name)}
         granted = t.SubscriptionFilter(**kept, resource_subscriptions=await self._readable(who, uris) or None)
-        if sum(other.id == who.id for other, _ in self._streams.values()) >= MOST_STREAMS:
+        if sum(other.id == who.id for other, _ in self._streams.values()) >= MAX_STREAMS:
             raise MCPError(
-                t.INTERNAL_ERROR, f"There are {MOST_STREAMS} subscriptions already. End one of them first."
+                t.INTERNAL_ERROR, f"There are {MAX_STREAMS} subscriptions already. End one of them first."
             )
         handler = ListenHandler(_PrincipalBus(who, self._streams))
         return await handler(ctx, params.model_copy(update={"notifications": granted}))
@@ -152,7 +152,7 @@ class Subscriptions:
         self._session(ctx).uris.discard(str(params.uri))
         return t.EmptyResult()
 
-    async def meet(self, ctx: Context, call_next: CallNext) -> Any:
+    async def register_session(self, ctx: Context, call_next: CallNext) -> Any:
         """Middleware: from its first request on, a session of the handshake era is notified of changed lists."""
         legacy = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
         if legacy and ctx.request_id is not None and ctx.session.client_params is not None:
@@ -183,8 +183,8 @@ class Subscriptions:
 def _check(uris: Sequence[str]) -> None:
     # a URI is ASCII; other characters take up to four bytes each
     odd = any(len(uri) > MAX_URI or not uri.isascii() for uri in uris)
-    if odd or len(uris) > MOST_URIS or sum(map(len, uris)) > _ALL_URIS:
+    if odd or len(uris) > MAX_URIS or sum(map(len, uris)) > _ALL_URIS:
         raise MCPError(
             t.INVALID_PARAMS,
-            f"At most {MOST_URIS} URIs of at most {MAX_URI} characters, {_ALL_URIS} together, can be subscribed to.",
+            f"At most {MAX_URIS} URIs of at most {MAX_URI} characters, {_ALL_URIS} together, can be subscribed to.",
         )

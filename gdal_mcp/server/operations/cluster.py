@@ -1,4 +1,4 @@
-"""What doctor says of a cluster: rights, quota, admission, node, network and image, each judged by what was asked or tried."""
+"""The rows of `doctor` for a cluster: rights, quota, admission, node, network and image, each from an API query or a trial."""
 
 import copy
 import re
@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
-    """By what they are about, in the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
+    """Findings by subject, in the order in which to fix them; an API that does not answer is a finding too. Raises SandboxError without an API."""
     cluster = Cluster.from_address(settings.engine or "", settings.cluster_options())
     image = settings.image or ""
     with closing(Api(cluster)) as api, closing(KubernetesEngine(cluster)) as engine:
@@ -123,10 +123,12 @@ def powers(found: list[str]) -> Finding:
 
 
 def quota(said: str, settings: Settings) -> Finding:
-    """From the refusal of a call that asks for everything."""
+    """The quota, read from the refusal of a Pod that requests everything."""
     limited = _LIMITED.search(said) if "exceeded quota" in said else None
     if limited is None:
-        found = f"a call that asks for everything is refused otherwise: {said}"[:250] if said else "none"
+        found = (
+            f"a Pod that requests everything is refused for another reason: {said}"[:250] if said else "none"
+        )
         return Finding(
             "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
@@ -144,7 +146,7 @@ def security(let_in: list[str]) -> Finding:
     if let_in:
         fix = (
             "Label the namespace pod-security.kubernetes.io/enforce=restricted (Kubernetes 1.25 and newer). "
-            "Until then, whoever takes the server over has the nodes."
+            "Until then, anybody who takes over the server controls the nodes."
         )
         return Finding("warning", f"a Pod may have {', '.join(let_in)}", fix)
     return Finding("ok", f"no Pod with {', '.join(_HOSTILE)} is let in")

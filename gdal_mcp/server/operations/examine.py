@@ -71,7 +71,7 @@ class Report:
 
 
 def examine(settings: Settings) -> Report:
-    """Looks at this host as a server with these settings would. Never raises for what it finds."""
+    """Examines this host as a server with these settings would. Problems become rows; they are never raised."""
     try:
         with some_workspace(settings) as (complete, missing), running(complete) as app:
             host_rows, facts = _host(app.hosting, complete)
@@ -103,7 +103,7 @@ _APART_SECONDS: Final = 600.0  # a host that is slow to attest takes one or two 
 
 
 def examine_apart(settings: Settings) -> dict[str, Any]:
-    """As `examine`, as its dictionary, in a process of its own, for one that serves calls. Never raises for what it finds."""
+    """The report of `examine` as a dictionary, made in a separate process so that a serving one is not disturbed."""
     values = settings.model_dump(mode="json", exclude_unset=True)
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter with a text of ours
@@ -255,7 +255,7 @@ def _faults(probed: Probed) -> Iterator[Row]:
 
 
 def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
-    """The image of each further toolbox, attested anew."""
+    """The image of each other toolbox, attested again."""
     for box in boxes:
         try:
             host = hosting.ready(box, fresh=True)
@@ -316,7 +316,7 @@ def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> Row:  
 
 
 def _storage(area: StagingArea) -> Row:
-    """What the file system of a writable workspace can do, by trying."""
+    """What the file system of a writable workspace supports, by trying."""
     try:
         replaces = area.replaces()
     except SandboxError as error:
@@ -340,14 +340,14 @@ def _records(settings: Settings) -> Iterator[Row]:
 
 
 def _removed(settings: Settings) -> Iterator[Row]:
-    """Settings that were written and do nothing any more."""
+    """Settings that are set and no longer have an effect."""
     for notice in settings.notices:
         found, _, fix = notice.partition(". ")
         yield Row("settings", "removed", "warning", found, fix)
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
-    """Whoever may write or call without having been asked who they are."""
+    """Who may call without authentication."""
     never = settings.approval == "never"
     value = "never: calls write without asking anybody" if never else str(settings.approval)
     yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
@@ -358,5 +358,5 @@ def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
         yield Row("policy", "writes", "warning", value, fix)
     if settings.no_auth:
         fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
-        found = "none: whoever reaches the port is the user who runs the server"
+        found = "none: everybody who reaches the port acts as the user who runs the server"
         yield Row("policy", "authentication", "warning", found, fix)

@@ -1,7 +1,7 @@
-"""What `gdal-mcp doctor --report` prints: this host as far as it matters to a call, without what is private of its user.
+"""The output of `gdal-mcp doctor --report`: what matters to calls on this host, without its user's private data.
 
 Invariants:
-* of settings and of the environment only names are told, never a value;
+* only names of settings and environment variables are printed, never values;
 * folders of this user, the user's and the machine's name and the engine's address are told by what they are to the server.
 """
 
@@ -83,7 +83,7 @@ def _host(settings: Settings, report: Report, system: str, file_system: str) -> 
 
 
 def _private(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Texts and what is told in their place."""
+    """Private texts and their replacements."""
     for number, folder in enumerate((*settings.workspaces, *settings.workspaces_ro), 1):
         yield from ((str(one), f"WORKSPACE-{number}") for one in {folder, folder.resolve()})
     yield str(settings.state_dir), "STATE"
@@ -116,7 +116,7 @@ def _without(value: Any, replaced: list[tuple[str, str]]) -> Any:
 
 
 def _sockets(settings: Settings) -> list[str]:
-    """Where an engine is looked for, and what is there."""
+    """Where engines are searched for, and what was found there."""
     try:
         places = endpoints(settings.engine, os.environ)
     except EngineUnavailable as error:

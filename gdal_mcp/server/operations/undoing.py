@@ -1,4 +1,4 @@
-"""Taking a publication back, with its records, whoever asks for it."""
+"""Undoes a call's publication and updates its records."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ def undoable(app: App) -> tuple[Undoable, ...]:
 
 
 def can_undo(app: App, call_id: str) -> bool:
-    """Whether a workspace still keeps what an undo needs, and it was not undone already. Raises StagingFailed."""
+    """True if the call was not undone and a workspace still has what an undo needs. Raises StagingFailed."""
     area = _area(app, call_id)
     kept = area.kept() if area is not None else ()
     return any(one.call_id == call_id and not one.is_undone for one in kept)

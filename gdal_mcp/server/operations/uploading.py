@@ -135,7 +135,7 @@ class Upload(Operation):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where an upload would go, as known before it is sent."""
+    """Where an upload would go, known before it is sent."""
 
     area: StagingArea
     output: Output
@@ -181,7 +181,7 @@ class Uploads:
         given = entry is None or entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
         excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
         if not reach.surface.permits(UPLOAD) or not given or excluded:
-            raise denied("it leaves you no tool upload")
+            raise denied("you may not upload")
         path = f"{place[0].root}/{place[1]}"
         arguments = {"path": path, "bytes": declared or 0, "sha256": "0" * 64, "overwrite": True}
         output = draft_upload(self.app, reach, who.id, arguments).outputs[0]
@@ -200,9 +200,9 @@ class Uploads:
         return Destination(self.app.areas[output.target.workspace.root], output, most)
 
     async def publish(
-        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool
+        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool, peer: str = ""
     ) -> Reply:
-        """Runs the call, which answers at once when it still needs approval."""
+        """Runs the call, which answers at once when it still needs approval. `peer` is the address it came from."""
         arguments = {
             "path": str(to.output.target),
             "bytes": received.size,
@@ -210,11 +210,11 @@ class Uploads:
             "overwrite": overwrite,
         }
         upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
-        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload)
+        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload, peer=peer)
         return await self.app.pipeline.call(request)
 
-    def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
+    def refused(self, who: Principal, path: str, error: ToolError, peer: str = "") -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody())).failed(error)
+        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody(), peer=peer)).failed(error)
         self.app.pipeline.records.finished(call)
         return error.as_dict(call.call_id)

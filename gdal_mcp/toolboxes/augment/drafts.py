@@ -122,7 +122,7 @@ def _draft(
 
 
 def _paths(scope: DraftScope) -> Paths:
-    remote = scope.remote if scope.door is not None else None
+    remote = scope.remote if scope.gateway is not None else None
     folder = scope.settings.outputs_folder
     return Paths(scope.workspaces, folder, scope.call_id, as_new=scope.as_new, remote=remote)
 

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { approvals } from "./approvals.js";
 import { call } from "./call.js";
 import { announce, el, fill, say } from "./dom.js";
+import { files } from "./files.js";
 import { history } from "./history.js";
 import { MAP_SCRIPT, outputs } from "./outputs.js";
 import { running } from "./running.js";
@@ -13,7 +14,7 @@ import { guardMarkup } from "./trusted.js";
 import { workflow } from "./workflow.js";
 
 const main = document.getElementById("main");
-const VIEWS = { approvals, running, history, call, workflow, outputs, server };
+const VIEWS = { approvals, running, history, call, workflow, outputs, files, server };
 
 // What is known, shared by the views. `skew` is how far this clock is ahead of the server's, in seconds.
 const state = { me: null, pending: [], decided: [], running: [], skew: 0, known: null };
@@ -38,7 +39,7 @@ async function start() {
   document.getElementById("leave").hidden = false;
   document.getElementById("who").textContent = state.me.principal;
   show();
-  api.listen({ questions, running: calls, trouble: (told) => say(told.reason, "bad"), over, state: linked });
+  api.listen({ questions, running: calls, trouble: (told) => say(told.reason, "bad"), over: endSession, state: setConnectionState });
 }
 
 // Escape, and a click beside it, close the menu.
@@ -77,12 +78,12 @@ function signIn(error) {
     wrong));
 }
 
-function over() {
+function endSession() {
   api.forget();
   location.reload();
 }
 
-function linked(text) {
+function setConnectionState(text) {
   const place = document.getElementById("link-state");
   place.textContent = text === "live" ? "live" : "connection lost, reconnecting";
   place.dataset.state = text;

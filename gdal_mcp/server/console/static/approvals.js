@@ -71,7 +71,7 @@ function makeCard(question, dismissed) {
   const title = el("h2", { id: `title-${question.id}` }, told.title || told.sentence);
   const end = el("div", { class: "seen-end", "aria-hidden": "true" });
   const element = el("article", { class: `card question ${question.effect}`, tabindex: "-1", "aria-labelledby": `title-${question.id}`, "data-id": question.id },
-    title, asks(question), losses(question), warnings(question), deed(question), end, context(question), footer);
+    title, asks(question), losses(question), warnings(question), commands(question), end, context(question), footer);
   let closed = "";
   let settled = false;
   let read = false; // whether all that matters has been on the screen
@@ -132,7 +132,7 @@ function makeCard(question, dismissed) {
 
 function buttons(question, act, end) {
   if (!question.deniable) return [el("p", { class: "note" }, "Only an approver can decide this.")];
-  const rest = el("button", { type: "button", "data-rest": "true", hidden: true, on: { click: () => end.scrollIntoView({ block: "center" }) } }, "Show the rest, to approve");
+  const rest = el("button", { type: "button", "data-rest": "true", hidden: true, on: { click: () => end.scrollIntoView({ block: "center" }) } }, "Scroll down to approve");
   const yes = el("button", { type: "button", class: question.effect === "destroy" ? "primary destroys" : "primary", "data-yes": "true", "data-act": "approve", on: { click: () => act("decide", { approved: true }) } }, "Approve");
   const no = el("button", { type: "button", class: "deny", "data-act": "deny", on: { click: () => act("decide", { approved: false }) } }, "Deny");
   if (!question.decidable) return [no, el("p", { class: "note" }, `The policy accepts approval only by ${question.ways.join(" or ")}.`)];
@@ -179,7 +179,7 @@ function warnings(question) {
   return (question.details.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`));
 }
 
-function deed(question) {
+function commands(question) {
   const told = question.details;
   return [steps(question), told.code && code(told.code), told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command)))];
 }
@@ -210,7 +210,7 @@ function code({ lines, changes }) {
   const marks = { "+": "code-added", "-": "code-removed", "@": "note" };
   return [
     el("ol", { class: "source", tabindex: "0", "aria-label": "Code" }, shown),
-    changes && el("details", { open: true }, el("summary", {}, changes.length ? "Changes since the code that was approved last" : "The same code as was approved last"),
+    changes && el("details", { open: true }, el("summary", {}, changes.length ? "Changes since the last approved code" : "The same code as the last approved"),
       el("pre", { tabindex: "0", "aria-label": "Changes" }, changes.map((line) => el("code", { class: marks[line[0]] || "" }, `${line}\n`))))];
 }
 

@@ -1,7 +1,7 @@
 // Everything that is kept of one call.
 
 import { get, post } from "./api.js";
-import { bytes, command, el, facts, fill, isOpen, outcome, places, say, seconds, stepsLink, table, twice, when } from "./dom.js";
+import { bytes, command, el, facts, fill, isOpen, outcome, places, say, seconds, stepsLink, table, confirmButton, when } from "./dom.js";
 import { about } from "./outputs.js";
 import { downloadButton, picture } from "./pictures.js";
 
@@ -28,7 +28,7 @@ function page(told, state, again) {
     reason(one.receipt.untrusted),
     question(one.receipt.question, state),
     stepsLink(one.tool, one.id),
-    told.undoable && el("div", { class: "row" }, twice("Undo this call", "Press again to undo", () => takeBack(one.id, again))),
+    told.undoable && el("div", { class: "row" }, confirmButton("Undo this call", "Press again to undo", () => undoCall(one.id, again))),
     facts([["Call", one.id], ["By", told.principal], ["Started", when(Date.parse(one.started) / 1000)], ["Duration", seconds(one.duration)], ["Approval", one.approval],
       ["Isolation", one.tier], ["Image", one.image], ["GDAL", one.tool_version], ["Plan", one.plan]]),
     one.argv.length > 0 && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(one.argv))),
@@ -37,7 +37,7 @@ function page(told, state, again) {
     el("h2", {}, "Audit"), told.audit.length
       ? table("Audit records", ["Number", "When", "Event", "Hash"], told.audit.map((row) => [String(row.seq), when(Date.parse(row.time) / 1000), row.type, el("code", {}, row.hash)]))
       : el("p", { class: "empty" }, "Not among the latest records; `gdal-mcp audit` shows them all."),
-    whole("Receipt", one.receipt), whole("Record", one), whole("Provenance (in-toto statement)", told.statement)];
+    jsonDetails("Receipt", one.receipt), jsonDetails("Record", one), jsonDetails("Provenance (in-toto statement)", told.statement)];
 }
 
 // The tool's own words, each line once: of GDAL, of code that was run, and of any other library.
@@ -54,7 +54,7 @@ function question(id, state) {
   return el("div", { class: "row" }, el("a", { href: `#approval=${encodeURIComponent(id)}`, class: open ? "button primary" : "button" }, open ? "Decide" : "See the decision"));
 }
 
-async function takeBack(id, again) {
+async function undoCall(id, again) {
   try {
     const done = await post(`undo/${encodeURIComponent(id)}`);
     say(`Undone: ${done.restored.length} restored, ${done.taken_away.length} removed.`);
@@ -64,7 +64,7 @@ async function takeBack(id, again) {
   }
 }
 
-const STATES = { listed: "", superseded: "replaced since", retracted: "undone" };
+const STATES = { listed: "", superseded: "replaced later", retracted: "undone" };
 
 function artifact(one) {
   const there = one.state === "listed";
@@ -72,6 +72,6 @@ function artifact(one) {
     el("h3", {}, one.name), el("p", {}, [about(one), STATES[one.state] ?? one.state].filter(Boolean).join(", ")), there && !one.folder ? downloadButton(one) : null);
 }
 
-function whole(title, value) {
+function jsonDetails(title, value) {
   return el("details", {}, el("summary", {}, title), el("pre", { tabindex: "0", "aria-label": title }, el("code", {}, JSON.stringify(value, null, 2))));
 }

@@ -97,7 +97,7 @@ export function outcome(one, state) {
 }
 
 // A button that asks once more before it does what cannot be taken back lightly.
-export function twice(text, sure, action) {
+export function confirmButton(text, sure, action) {
   let armed = 0;
   const button = el("button", { type: "button", class: "careful" }, text);
   button.addEventListener("click", async () => {

@@ -1,7 +1,7 @@
 // A map without tiles: the world's land as an outline that came with the page, a graticule, and outputs with their pictures, in WGS 84.
 // The console has it, and so has the panel in a chat: what they load it from, and where pictures come from, is theirs.
 
-import { el } from "./dom.js";
+import { el, fill } from "./dom.js";
 
 const STEP = 30; // degrees between two lines of the graticule
 const WORLD = [[-80, -180], [85, 180]];
@@ -10,8 +10,9 @@ const SEEN = 24; // pixels: smaller boxes are dots, and get no picture
 const GEOGRAPHIC = new Set(["EPSG:4326", "OGC:CRS84", "EPSG:4258", "EPSG:4269", "EPSG:4979"]); // pictures that fit their box exactly
 const MARGIN = 0.03; // of the longer side, which a picture of features has around them
 
-// `pictureOf` promises the address of an output's picture; `open` is called with an output that is clicked.
-export function makeMap(place, { leaflet, land, pictureOf, open }) {
+// `pictureOf` promises the address of an output's picture; `open` is called with an output that is clicked. `legendOf` promises how its values
+// became colours, and `valuesAt` its values at a longitude and latitude, where a page has them.
+export function makeMap(place, { leaflet, land, pictureOf, open, legendOf, valuesAt }) {
   const ground = el("div", { class: "map", id: "map" });
   const position = el("span", { id: "position" });
   const scale = el("span", { class: "scale", id: "scale" });
@@ -26,6 +27,7 @@ export function makeMap(place, { leaflet, land, pictureOf, open }) {
   map.createPane("pictures").style.zIndex = 350;
   drawWorld(leaflet, map, land.rings);
   const shown = [];
+  const identify = identifier(valuesAt);
   const tell = (at, what) => { position.textContent = `${what} ${degrees(at.lat, "N", "S")}, ${degrees(at.wrap().lng, "E", "W")}`; };
   map.on("mousemove", (event) => tell(event.latlng, "Pointer:"));
   map.on("moveend", () => {
@@ -36,13 +38,14 @@ export function makeMap(place, { leaflet, land, pictureOf, open }) {
   const fit = (some) => map.fitBounds(leaflet.latLngBounds(some.flatMap((one) => one.bounds)), { maxZoom: CLOSEST, padding: [20, 20] });
   map.fitBounds(WORLD);
   const act = (text, action) => el("button", { type: "button", class: "quiet", on: { click: action } }, text);
-  buttons.append(act("Zoom in", () => map.zoomIn()), act("Zoom out", () => map.zoomOut()), act("Fit outputs", () => fit(shown)), act("Whole world", () => map.fitBounds(WORLD)));
+  buttons.append(act("Zoom in", () => map.zoomIn()), act("Zoom out", () => map.zoomOut()), act("Fit outputs", () => fit(shown)), act("Whole world", () => map.fitBounds(WORLD)), identify.button);
+  if (valuesAt) place.append(identify.answer);
   return {
     add: (outputs) => {
       for (const one of outputs) {
-        const drawn = one.wgs84.map((box) => draw(leaflet, map, one, corners(box), { pictureOf, open, inexact }));
+        const drawn = one.wgs84.map((box) => draw(leaflet, map, one, corners(box), { pictureOf, inexact, click: (at) => identify.on() ? identify.ask(one, at) : open(one) }));
         shown.push(...drawn);
-        layers.append(layer(one, drawn));
+        layers.append(layer(one, drawn, legendOf));
         legend.hidden = false;
       }
       if (outputs.length) fit(shown);
@@ -53,16 +56,51 @@ export function makeMap(place, { leaflet, land, pictureOf, open }) {
   };
 }
 
-// A switch that shows or hides one output.
-function layer(output, drawn) {
+// A switch that shows or hides one output, with the legend of its picture once that is drawn.
+function layer(output, drawn, legendOf) {
   const box = el("input", { type: "checkbox", checked: true, on: { change: () => { for (const one of drawn) one.show(box.checked); } } });
-  return el("label", { title: output.path, "data-layer": output.id }, box, ` ${output.name}`);
+  const legend = el("span", { class: "legend" });
+  for (const one of drawn) one.onDraped(async () => {
+    try { if (legendOf) fill(legend, legendRows(await legendOf(output))); } catch { /* a picture from before there were legends */ }
+  });
+  return el("span", { class: "layer" }, el("label", { title: output.path, "data-layer": output.id }, box, ` ${output.name}`), legend);
+}
+
+const CHANNELS = ["Red", "Green", "Blue"];
+
+// What black and white stand for, or the lowest and highest value of each colour.
+function legendRows({ color, bands, stretch }) {
+  if (color === "hillshade") return ["hillshade"];
+  return (stretch || []).map(([low, high], at) => [
+    stretch.length > 1 ? `${CHANNELS[at] || "Band"} (band ${bands[at]}) ` : bands.length ? `Band ${bands[0]} ` : "",
+    el("span", { class: "low" }, String(low)), el("span", { class: `ramp ${stretch.length > 1 ? CHANNELS[at]?.toLowerCase() : "gray"}`, role: "img", "aria-label": "from dark to light" }), el("span", { class: "high" }, String(high)), " "]);
+}
+
+// Reads the values where an output is clicked, while its button is pressed.
+function identifier(valuesAt) {
+  const answer = el("p", { id: "values", role: "status" });
+  const button = valuesAt && el("button", { type: "button", class: "quiet", id: "identify", "aria-pressed": "false" }, "Identify");
+  if (button) button.addEventListener("click", () => button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true")));
+  const on = () => button && button.getAttribute("aria-pressed") === "true";
+  async function ask(output, at) {
+    const { lat, lng } = at.wrap();
+    const where = `${output.name} at ${degrees(lat, "N", "S")}, ${degrees(lng, "E", "W")}`;
+    answer.textContent = `${where}: reading…`;
+    try {
+      const { bands } = await valuesAt(output, [lng, lat]);
+      answer.textContent = `${where}: ${bands.map((one) => bands.length > 1 ? `band ${one.band} = ${one.value}` : one.value).join(", ")}`;
+    } catch (error) {
+      answer.textContent = `${where}: ${error.message}`;
+    }
+  }
+  return { button: button || "", answer, on, ask };
 }
 
 // A box with its name and, once it is large enough on the screen, its picture.
-function draw(leaflet, map, output, bounds, { pictureOf, open, inexact }) {
+function draw(leaflet, map, output, bounds, { pictureOf, click: clicked, inexact }) {
   const name = () => el("span", {}, output.name);
-  const click = () => open(output);
+  const click = (event) => clicked(event.latlng);
+  const draped = [];
   const box = leaflet.rectangle(bounds, { className: "box" }).bindTooltip(name(), { sticky: true }).on("click", click).addTo(map);
   const spot = leaflet.circleMarker(box.getBounds().getCenter(), { radius: 5, className: "spot" }).bindTooltip(name()).on("click", click);
   let asked = !output.pictured || output.wgs84.length > 1; // one picture shows all layers, in no single box
@@ -75,6 +113,7 @@ function draw(leaflet, map, output, bounds, { pictureOf, open, inexact }) {
       const loaded = new Image();
       loaded.src = await pictureOf(output);
       await loaded.decode();
+      for (const action of draped) action();
       const within = output.size ? bounds : widened(bounds, loaded);
       image = leaflet.imageOverlay(loaded.src, within, { pane: "pictures", zIndex: output.id });
       if (!visible) return;
@@ -101,7 +140,7 @@ function draw(leaflet, map, output, bounds, { pictureOf, open, inexact }) {
     if (large && !asked && map.getBounds().intersects(bounds)) drape();
   }
 
-  return { output, bounds, refresh, show };
+  return { output, bounds, refresh, show, onDraped: (action) => draped.push(action) };
 }
 
 // A picture of features has a margin around their box.

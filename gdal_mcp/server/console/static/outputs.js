@@ -1,6 +1,6 @@
 // What calls made: a gallery, and a map of it.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { bytes, callLink, el, say, when } from "./dom.js";
 import { makeMap } from "./map.js";
 import { downloadButton, enlarge, picture, pictureUrl } from "./pictures.js";
@@ -36,7 +36,12 @@ export function outputs(main) {
 
 async function mapIn(place) {
   const [leaflet, land] = await library();
-  return makeMap(place, { leaflet, land, open, pictureOf: (one) => pictureUrl(`pictures/${one.id}`) });
+  return makeMap(place, {
+    leaflet, land, open,
+    pictureOf: (one) => pictureUrl(`pictures/${one.id}`),
+    legendOf: (one) => get(`legends/${one.id}`),
+    valuesAt: (one, position) => post(`values/${one.id}`, { position }),
+  });
 }
 
 function open(one) {

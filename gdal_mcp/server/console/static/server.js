@@ -1,7 +1,7 @@
 // The server itself: figures, the audit log, the host check, and what was approved in advance.
 
 import { get, post } from "./api.js";
-import { bytes, el, facts, fill, say, seconds, table, twice, when } from "./dom.js";
+import { bytes, el, facts, fill, say, seconds, table, confirmButton, when } from "./dom.js";
 
 const APPROVAL = { writes: "calls that write ask a person", always: "every call asks a person", never: "no call asks anybody" };
 
@@ -24,7 +24,7 @@ async function loadGrants(place) {
   try {
     const { grants } = await get("grants");
     if (!grants.length) { fill(place, el("p", { class: "empty" }, "Nothing is approved in advance.")); return; }
-    const revoke = (one) => twice("Revoke", "Press again to revoke", async () => {
+    const revoke = (one) => confirmButton("Revoke", "Press again to revoke", async () => {
       try { await post(`revoke/${encodeURIComponent(one.id)}`); } catch (error) { say(error.message, "bad"); }
       loadGrants(place);
     });
@@ -64,7 +64,7 @@ function figures() {
   load(place, "figures", (told) => [
     table("Figures", ["", "Last 24 hours", "In total"], [
       ["Calls", String(told.lately.calls), String(told.total.calls)],
-      ["Served by a container kept ready", share(told.lately.pool.hit_rate), share(told.total.pool.hit_rate)],
+      ["Served by a warm container", share(told.lately.pool.hit_rate), share(told.total.pool.hit_rate)],
       ["Call time, median", seconds(told.lately.seconds.total.p50), seconds(told.total.seconds.total.p50)],
       ["Call time, 95th percentile", seconds(told.lately.seconds.total.p95), seconds(told.total.seconds.total.p95)],
       ["CPU time", seconds(told.lately.cpu_seconds), seconds(told.total.cpu_seconds)],

@@ -6,7 +6,7 @@ const MARKUP = "<svg/>"; // the map's library looks with it whether the browser 
 export function guardMarkup(script) {
   if (!window.trustedTypes) return;
   const only = (allowed) => (text) => {
-    if (text !== allowed) throw new TypeError("this page makes no markup of texts");
+    if (text !== allowed) throw new TypeError("this page makes no markup from text");
     return text;
   };
   window.trustedTypes.createPolicy("default", { createHTML: only(MARKUP), createScriptURL: only(script) });

@@ -1,7 +1,7 @@
 // One workflow as a list of steps: what was predicted of each, what came, a picture of it, and running it again from there.
 
 import { get, post } from "./api.js";
-import { callLink, el, fill, say, seconds, twice } from "./dom.js";
+import { callLink, el, fill, say, seconds, confirmButton } from "./dom.js";
 import { about } from "./outputs.js";
 import { picture } from "./pictures.js";
 
@@ -63,7 +63,7 @@ function entry(one, step, state, pictures) {
     [...step.checks, ...step.reports].map((check) => el("p", { class: "check" }, [check.message, check.suggestion].filter(Boolean).join(" "))),
     step.error && el("p", { class: "wrong" }, step.error),
     el("div", { class: "row" }, step.call && callLink(step.call, "Record of the step"),
-      one.retryable && step.stands !== "not run" && twice("Retry from here", "Press again to run it again", () => retry(one, step, state))));
+      one.retryable && step.stands !== "not run" && confirmButton("Retry from here", "Press again to run it again", () => retry(one, step, state))));
 }
 
 function drawn(one, step, pictures) {

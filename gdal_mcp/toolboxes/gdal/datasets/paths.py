@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Output, OutputKind
 from gdal_mcp.remote.address import is_address
-from gdal_mcp.remote.places import Numbered, Remote
+from gdal_mcp.remote.places import AddressTable, Remote
 from gdal_mcp.toolboxes.base import nearest
 from gdal_mcp.toolboxes.gdal.datasets.names import DatasetName, invalid, parse, refused
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, could_belong, regular_files, shared_endings
@@ -107,7 +107,7 @@ class Paths:
     threads: int = 1  # the most that a container of this server has
     as_new: bool = False
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
-    remote: Numbered | None = field(default=None, compare=False, repr=False)  # None: no address is taken
+    remote: AddressTable | None = field(default=None, compare=False, repr=False)  # None: no address is taken
 
     def __post_init__(self) -> None:
         for one in self.workspaces.items:

@@ -18,11 +18,11 @@ COMPARES_CRS: Final = frozenset({"gdal_merge", "raster zonal-stats", "vector lay
 _MOST_COLUMNS: Final = 2000
 _SHEETS: Final = frozenset({"XLSX", "ODS"})
 
-Numbered = Sequence[tuple[int, DatasetFacts | None]]
+AddressTable = Sequence[tuple[int, DatasetFacts | None]]
 
 
 def findings(
-    draft: Draft, looked_at: int | None, inputs: Numbered, catalogue: Catalogue
+    draft: Draft, looked_at: int | None, inputs: AddressTable, catalogue: Catalogue
 ) -> Iterator[Finding]:
     """`looked_at` is how many of the `inputs` a container has described, or tried to; None where one still will."""
     if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):

@@ -1,4 +1,4 @@
-"""The way of addresses into a call: parsed and allowed before anything is asked, then opened for that call."""
+"""Remote data of calls: addresses are parsed and checked before any request, then opened for one call."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, NotAnAddress, parse
 from gdal_mcp.remote.checks import Checks
-from gdal_mcp.remote.copies import Copies
-from gdal_mcp.remote.files import Means
-from gdal_mcp.remote.limits import Allowance, Days, Meter, Quota, ReadFailed
+from gdal_mcp.remote.copies import BlockCache
+from gdal_mcp.remote.files import FetchDeps
+from gdal_mcp.remote.limits import CallBudget, DailyQuota, Meter, Quota, ReadFailed
 from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.parsing import parse_json
@@ -25,8 +25,8 @@ _MAX_ITEM: Final = 4 << 20  # bytes of a STAC item
 _MAX_ITEM_VALUES: Final = 200_000  # members and elements of one; most have a thousand
 
 
-class Door:
-    """What one server may read over the network. For several threads."""
+class RemoteGateway:
+    """What one server may read over the network. Thread-safe."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class Door:
         quota: Quota,
         hosts_of: Callable[[str], Sequence[str] | None] = lambda _principal: None,
     ) -> None:
-        """`folder` takes what is kept of what was read. `hosts_of` narrows the settings for a principal; None leaves them."""
+        """`folder` holds the cache. `hosts_of` restricts the settings for a principal; None leaves them unchanged."""
         self.settings = settings
         self.checks = Checks(settings, hosts_of)
-        self._copies = Copies(folder, settings.cache)
-        self._days = Days(settings, quota)
+        self._cache = BlockCache(folder, settings.cache)
+        self._daily = DailyQuota(settings, quota)
 
     def address(self, text: str, principal: str) -> Address:
-        """The address that a text is, if this principal may read it. Asks nothing of the network. Raises ToolError."""
+        """Parses an address that this principal may read. Sends no request. Raises ToolError."""
         try:
             address = parse(text)
         except NotAnAddress as error:
@@ -61,56 +61,56 @@ class Door:
         deadline: float,
         within: tuple[str, ...] | None = None,
     ) -> Reading:
-        """Begins to find the addresses, to read them for one call until `deadline` by time.monotonic(). Returns at once.
+        """Starts looking up the addresses, for one call until `deadline` (time.monotonic()). Returns at once.
 
-        `within` are the hosts and folders that whoever approved the call was told of: redirects lead to no other. It is None
-        where nobody was asked. The asset of a STAC item may lie wherever the settings let it.
-        Raises ToolError for too many of them; `Reading.failure` and `require_found` tell of those that are not found.
+        `within` are the hosts and folders in the approval: redirects may not leave them. It is None if nobody was asked. The asset
+        of a STAC item may be wherever the settings allow. Raises ToolError for too many addresses; `Reading.require_found` reports
+        those that are not found.
         """
         with explained():
             if len(addresses) > _MAX_ADDRESSES:
                 raise ReadFailed(f"a call reads at most {_MAX_ADDRESSES} addresses, not {len(addresses)}")
-        call = self._days.begin(principal, deadline)
+        call = self._daily.begin(principal, deadline)
         work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
-        means = Means(self.checks, self._copies, work)
+        deps = FetchDeps(self.checks, self._cache, work)
         sources = {
-            str(number): finding.submit(self._source, one, call, means, within)
+            str(number): finding.submit(self._source, one, call, deps, within)
             for number, one in enumerate(addresses, 1)
         }
-        return Reading(sources, call, (work, finding), partial(self._days.end, call))
+        return Reading(sources, call, (work, finding), partial(self._daily.end, call))
 
     @contextmanager
     def asking(
         self, principal: str, deadline: float, ended: threading.Event | None = None
     ) -> Iterator[Meter]:
-        """For requests of a tool itself, such as lists, until `ended` is set. What fails in it is a ToolError."""
-        call = self._days.begin(principal, deadline)
+        """For requests of a tool itself, such as lists, until `ended` is set. Failures in the block become ToolErrors."""
+        call = self._daily.begin(principal, deadline)
         call.ended = ended or call.ended
         try:
             with explained():
                 yield Meter(call)
         finally:
-            self._days.end(call)
+            self._daily.end(call)
 
     def close(self) -> None:
         """Once no reading is open."""
         self.checks.close()
-        self._copies.close()
+        self._cache.close()
 
     def _source(
-        self, asked: Address, call: Allowance, means: Means, within: tuple[str, ...] | None
+        self, asked: Address, call: CallBudget, deps: FetchDeps, within: tuple[str, ...] | None
     ) -> Source:
-        """What is read: of a STAC item where its asset lies, if that may be read. Raises ToolError, ReadFailed."""
+        """The source of an address; for a STAC item, that of its asset. Raises ToolError, ReadFailed."""
         if not asked.item_asset:
-            return Source(asked, asked, means, Meter(call, within))
+            return Source(asked, asked, deps, Meter(call, within))
         item = replace(asked, item_asset="")
         text = self.checks.document(item, Meter(call, within), _MAX_ITEM)
         try:
             href = parse_json(text, _MAX_ITEM_VALUES)["assets"][asked.item_asset]["href"]
             found = parse(urljoin(str(replace(item, query=(), secret=())), href))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            what = f"{asked.host}: the item has no such asset, or the asset has no address"
+            what = f"{asked.host}: the item does not have that asset, or the asset has no address"
             raise ReadFailed(what) from error
         # whatever its query says is the item's word, not the caller's
         self.checks.listed(found.hidden, call.principal)
-        return Source(found.hidden, asked, means, Meter(call))
+        return Source(found.hidden, asked, deps, Meter(call))

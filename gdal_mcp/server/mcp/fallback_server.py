@@ -1,4 +1,4 @@
-"""A server that could not be put together. It answers all the same: a client that shows only "disconnected" helps nobody."""
+"""A server that could not be assembled. It still answers, since a client that shows only "disconnected" helps nobody."""
 
 import contextlib
 import signal
@@ -10,18 +10,18 @@ from mcp.server.lowlevel.server import Server
 from gdal_mcp import __version__
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.server.mcp import render
-from gdal_mcp.server.mcp.stdio import attend
+from gdal_mcp.server.mcp.stdio import run_stdio
 from gdal_mcp.server.mcp.tasks import Context
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.shortening import json_text
 
-_NEXT = "Fix that, then start this server again in the client. `gdal-mcp doctor` checks everything else."
+_NEXT = "Fix that, then restart this server in the client. `gdal-mcp doctor` checks everything else."
 
 
 async def serve(reason: str) -> None:
-    """Tells one client over stdin and stdout why nothing can be called: in its instructions and in the answer to every call."""
+    """Tells one client over stdio why nothing can be called, in the instructions and in the answer to every call."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads stdin cannot be interrupted
     error = ToolError(Code.ENGINE_UNAVAILABLE, Stage.LOOKUP, reason, _NEXT).as_dict(call_id="")
     tools, usual = [], Settings.model_construct()  # those that were given may be what is wrong
@@ -42,4 +42,4 @@ async def serve(reason: str) -> None:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    await attend(server)
+    await run_stdio(server)

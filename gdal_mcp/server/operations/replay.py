@@ -1,4 +1,4 @@
-"""Makes a recorded call again without publishing: its outputs are compared in staging and then deleted.
+"""Repeats a recorded call without publishing: its outputs are compared in staging and then deleted.
 
 Equal bytes are the same, else equal content: some formats hold the time they were written (GeoPackage, dBASE).
 
@@ -48,8 +48,8 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsal(Operation):
-    """What a call that is made again would publish, compared with what `recorded` published.
+class Replay(Operation):
+    """A repeated call, whose outputs are compared with what `recorded` published.
 
     `as_new` is the recorded call's id, which made the names of outputs that nobody named.
     """
@@ -107,7 +107,7 @@ class Rehearsal(Operation):
         if output is None or output.target.name not in new:
             return Verdict(path, "differs", reason="the call does not write it any more")
         if row["kind"] != "dataset":
-            return Verdict(path, "differs", reason="its bytes differ, and it is no dataset")
+            return Verdict(path, "differs", reason="its bytes differ, and it is not a dataset")
         try:
             located = self.workspaces.input(path)
             is_as_recorded = str(located) == path and Materials.digest(located) == old.get(located.name)
@@ -121,7 +121,7 @@ class Rehearsal(Operation):
     def _told(
         self, call: Invocation, path: str, output: Output, staging: Staging, cancel: Cancellation
     ) -> object:
-        """What a container says of the recorded output and of the new one; None when it could not."""
+        """The container's description of the recorded and the new output; None if it has none."""
         host, toolbox, scope = call.host, call.toolbox, call.plan.confines
         if toolbox.execution.compare is None:
             return None
@@ -152,7 +152,7 @@ def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> di
 
 
 def by_content(path: str, parsed: object) -> Verdict:
-    """The verdict on an output by what the container said of the recorded and of the new one, which may be anything."""
+    """Compares an output by the container's untrusted descriptions of the recorded and the new one."""
     old, new = parsed if isinstance(parsed, list) and len(parsed) == 2 else (None, None)
     if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
         return Verdict(path, "unknown", reason="what it holds could not be read")

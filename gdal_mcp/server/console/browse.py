@@ -1,0 +1,86 @@
+"""What is in the workspaces of a viewer, with thumbnails, and making a folder there.
+
+Invariants:
+* a viewer sees what a call of this principal's would, by the tool `list_workspace`, without asking anybody;
+* a folder is made only by somebody who could approve a call that writes, where the policy does not deny one, and is in the audit log first.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+
+from gdal_mcp.calls.pipeline import Request
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.policy.identity import WRITE
+from gdal_mcp.policy.policy import Deny, case, decide
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.pictures import UNLISTED, Unasked
+from gdal_mcp.server.console.sessions import Viewer
+from sandbox.errors import SandboxError
+from sandbox.workspace import Located, Workspaces, open_folder
+
+ROWS: Final = 60  # of a folder at once
+TOOL: Final = "console.make_folder"  # in the audit log and for the policy
+
+
+@dataclass(frozen=True, slots=True)
+class Browse:
+    app: App
+
+    async def rows(self, viewer: Viewer, path: str | None, cursor: str | None) -> dict[str, Any]:
+        """A page of the entries of a folder. Raises Refused."""
+        reply = None
+        with anyio.CancelScope() as scope:
+            given = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
+            who = viewer.principal
+            request = Request("list_workspace", given, who, "console", Unasked(scope), operation=UNLISTED)
+            reply = await self.app.pipeline.call(request)
+        if reply is None:
+            raise Refused(403, "The policy asks a person before files are listed.")
+        if reply.error is not None:
+            raise Refused(409, f"{reply.error.message} {reply.error.suggestion}")
+        return {"entries": reply.result["entries"], "next": reply.result.get("next_cursor")}
+
+    def make_folder(self, viewer: Viewer, workspaces: Workspaces, path: object) -> dict[str, str]:
+        """Makes one folder in a folder that exists. Raises Refused, AuditUnavailable."""
+        if not (viewer.decides and viewer.principal.holds(WRITE)):
+            raise Refused(403, "Making a folder needs the scopes gdal:approve and gdal:write.")
+        target = self._target(viewer, workspaces, path)
+        event = {
+            "type": "folder.started",
+            "outcome": "started",
+            "call": "",
+            "subject": {"principal": viewer.name, "client": viewer.how},
+            "source": {"server": self.app.owner.id},
+            "tool": TOOL,
+            "object": {"outputs": [str(target)]},
+        }
+        self.app.audit.append(event)
+        try:
+            with open_folder(target.workspace, target.relative.parent) as parent:
+                os.mkdir(target.name, 0o755, dir_fd=parent)
+        except (OSError, SandboxError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self.app.audit.append(
+                {**event, "type": "folder.finished", "outcome": "failed", "message": reason or ""}
+            )
+            raise Refused(409, f"The folder cannot be made: {reason}.") from error
+        self.app.audit.append({**event, "type": "folder.finished", "outcome": "OK"})
+        return {"path": str(target)}
+
+    def _target(self, viewer: Viewer, workspaces: Workspaces, path: object) -> Located:
+        if not isinstance(path, str):
+            raise Refused(400, "`path` is a text.")
+        try:
+            target = workspaces.output(path)
+        except SandboxError as error:
+            raise Refused(409, str(error)) from error
+        if target.identity is not None:
+            raise Refused(409, "Something with that name already exists.")
+        draft = Draft(Command("mkdir", (), ()), (), (Output(target, kind="folder"),))
+        if isinstance(verdict := decide(case(draft, TOOL, viewer.name), self.app.pipeline.policy), Deny):
+            raise Refused(403, f"The policy denies it: {verdict.reason}.")
+        return target

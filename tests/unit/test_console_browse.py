@@ -1,0 +1,46 @@
+"""Who makes folders on the console, and where."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.policy.identity import APPROVE, READ, WRITE, Principal
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.browse import Browse
+from gdal_mcp.server.console.sessions import Viewer
+from sandbox.workspace import Workspaces
+from tests.integration.memory_server import server
+
+
+def viewer(*scopes: str) -> Viewer:
+    return Viewer(Principal("local:ann", frozenset(scopes)), "x")
+
+
+def refused(status: int) -> "pytest.RaisesExc[Refused]":
+    return pytest.RaisesExc(Refused, check=lambda error: error.status == status)
+
+
+def test_a_folder_is_recorded_before_it_is_made_by_somebody_who_may_approve_and_write(tmp_path: Path):
+    with server(tmp_path) as made:
+        browse, places = Browse(made.app), made.app.workspaces
+        for scopes in ((READ,), (READ, WRITE), (READ, APPROVE)):
+            with refused(403):
+                browse.make_folder(viewer(*scopes), places, "new")
+        assert not (made.root / "new").exists()
+        browse.make_folder(viewer(READ, WRITE, APPROVE), places, "new")
+        assert (made.root / "new").is_dir()
+        assert [one["type"] for one in made.events()] == ["folder.started", "folder.finished"]
+        with refused(409):
+            browse.make_folder(viewer(READ, WRITE, APPROVE), places, "new")
+
+
+def test_no_folder_is_made_where_a_call_could_not_write(tmp_path: Path):
+    with server(tmp_path) as made:
+        whole = made.app.workspaces
+        read_only = Workspaces(tuple(replace(one, writable=False) for one in whole.items))
+        with refused(409):
+            Browse(made.app).make_folder(viewer(READ, WRITE, APPROVE), read_only, "new")
+        with refused(409):
+            Browse(made.app).make_folder(viewer(READ, WRITE, APPROVE), whole, "missing/new")
+        assert [path.name for path in made.root.iterdir() if not path.name.startswith(".")] == ["in.bin"]
