@@ -82,8 +82,9 @@ class Drafting:
         """Exactly what the draft runs, and where. The same for the same state. Raises ToolError."""
         reach, toolbox = call.entitlements, call.toolbox
         narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
-        places = toolbox.mounts(draft) if narrow else call.request.operation.places(draft, reach.workspaces)
-        scope = SandboxScope(reach.workspaces, reach.limits, places)
+        visible = call.request.operation.visible(draft, reach.workspaces)
+        places = toolbox.mounts(draft) if narrow else call.request.operation.places(draft, visible)
+        scope = SandboxScope(visible, reach.limits, places)
         try:
             host = self.hosting.ready(toolbox)
             template = self.hosting.template(host, None, scope)

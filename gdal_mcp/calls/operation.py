@@ -33,6 +33,7 @@ class Operation:
     approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
     # of a step of a workflow: how the workflow was allowed, as which it needs no approval of its own
     authorization: Authorization | None = None
+    part_of: str = ""  # the id of the call that it is a step of
     nested: bool = False  # runs in the slot, and within the rates, of the call that it is a part of
     joins: bool = False  # the same call, sent again while this one runs, waits for this one's reply
     reads_remote: bool = True  # False when the remote data of its draft is read by other calls
@@ -48,6 +49,10 @@ class Operation:
     def look(self, call: "Invocation", preflight: Preflight) -> Draft | None:
         """A job that describes inputs of which too little is known; None where there are none."""
         return preflight.description(call.plan.draft)
+
+    def visible(self, _draft: Draft, workspaces: Workspaces) -> Workspaces:
+        """The workspaces that its container may see."""
+        return workspaces
 
     def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[Located, ...] | None:
         """What its container sees of the workspaces; None is the whole of each."""

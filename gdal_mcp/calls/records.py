@@ -138,7 +138,14 @@ class Records:
 
     def _call(self, call: Invocation) -> Call:
         request = call.request
-        row = Call(call.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server)
+        row = Call(
+            call.call_id,
+            request.principal,
+            request.tool[:100],
+            dict(request.arguments),
+            self.server,
+            part_of=request.operation.part_of,
+        )
         if call.prepared is None:
             if not call.asked:
                 return row

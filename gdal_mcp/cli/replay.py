@@ -3,12 +3,15 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 import anyio
 
 from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.operation import ORDINARY
 from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.cli.exits import Exit, exit_of
 from gdal_mcp.cli.streams import out_either
@@ -16,7 +19,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.records.provenance import PATIENCE, Materials
 from gdal_mcp.records.registry import Call
 from gdal_mcp.server.app import App, local_user
-from gdal_mcp.server.operations.rehearsal import Rehearsal
+from gdal_mcp.server.operations.rehearsal import rehearsal_of
 from sandbox.errors import PathMissing, PathRefused
 
 CLIENT = "gdal-mcp replay"
@@ -30,7 +33,7 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
     Raises PathMissing for a call that is not known, PathRefused for one that cannot be made again, SandboxError when
     the engine is not ready.
     """
-    call = _repeatable(app, call_id)
+    call = _without_manifest(_repeatable(app, call_id))
     event = {
         "call": call.id,
         "subject": {"principal": local_user().id},
@@ -62,10 +65,23 @@ def _repeatable(app: App, call_id: str) -> Call:
     return call
 
 
+def _without_manifest(call: Call) -> Call:
+    """A workflow's call without the record that it published: that has times in it, so it is never the same."""
+    manifest = call.arguments.get("manifest") if call.tool == "workflow_run" else None
+    if not manifest:
+        return call
+    name = PurePosixPath(manifest).name
+    given = {key: value for key, value in call.arguments.items() if key != "manifest"}
+    outputs = tuple(row for row in call.outputs if PurePosixPath(row["path"]).name != name)
+    files = tuple(row for row in call.files if PurePosixPath(row["path"]).name != name)
+    return replace(call, arguments=given, outputs=outputs, files=files)
+
+
 def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
     """What came of a call made again. `changed` lists what it used that differs from the record: what, was, is."""
     changed = list(_changes(app, call))
-    rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
+    ordinary = app.pipeline.operations.get(call.tool, ORDINARY)
+    rehearsal = rehearsal_of(call, app.hosting, app.workspaces, ordinary)
     user = local_user()
     # typing the command is approval enough, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)

@@ -25,7 +25,8 @@ from gdal_mcp.calls.recovery import recover
 from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.calls.workflows.check import Checker
-from gdal_mcp.calls.workflows.run import WorkflowCheck, WorkflowRun
+from gdal_mcp.calls.workflows.checking import WorkflowCheck
+from gdal_mcp.calls.workflows.run import WorkflowRun
 from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.policy.admission import Admission
 from gdal_mcp.policy.identity import Principal, local

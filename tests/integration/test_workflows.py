@@ -17,7 +17,9 @@ import yaml
 from mcp import StdioServerParameters
 
 from gdal_mcp.calls.workflows.document import bind, load
+from gdal_mcp.records.registry import Call, Registry
 from gdal_mcp.testing.client import CallFailed, GdalMcpClient, connected
+from sandbox.labels import CALL
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -78,6 +80,17 @@ def program(ground: Path, *words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def events(state: Path, kind: str, tool: str) -> list[dict[str, Any]]:
+    log = state / "audit.jsonl"
+    rows = [json.loads(line)["event"] for line in log.read_text().splitlines()] if log.exists() else []
+    return [one for one in rows if one["type"] == kind and one.get("tool") == tool]
+
+
+def containers(call_id: str) -> list[str]:
+    asked = ["docker", "ps", "-a", "-q", "--filter", f"label={CALL}={call_id}"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
 
 
 def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
@@ -151,6 +164,70 @@ def test_a_mistake_in_a_later_step_is_found_before_anything_runs(
         assert caught.value.error["check"]["step"] == step
         assert client.person.asked == []
     assert files(ground) == before
+
+
+def text_of(client: GdalMcpClient, uri: str) -> str:
+    return str(client.portal.call(client.client.read_resource, uri).contents[0].text)
+
+
+def made_steps(ground: Path, call_id: str) -> list[Call]:
+    registry = Registry(ground.parent / "state" / "registry.sqlite")
+    try:
+        assert [one.tool for one in registry.search().items if one.id == call_id] == ["workflow_run"]
+        steps = list(registry.steps_of(call_id))
+        assert not {one.id for one in steps} & {one.id for one in registry.search().items}
+        return steps
+    finally:
+        registry.close()
+
+
+def test_each_step_is_a_call_of_the_workflow_and_no_row_of_its_own_in_the_history(ground: Path):
+    with serving(ground) as client:
+        result = client.call("workflow_run", workflow="addresses_by_district.yaml")
+        steps = made_steps(ground, result["receipt"]["call_id"])
+        record = json.loads(text_of(client, f"gdal://calls/{result['receipt']['call_id']}"))
+    assert [one.id for one in steps] == [one["call_id"] for one in result["steps"]]
+    assert [one.outcome for one in steps] == ["OK", "OK"]
+    assert [one["id"] for one in record["steps"]] == [one.id for one in steps]
+
+
+def test_a_cancelled_workflow_stops_its_container_and_publishes_nothing(ground: Path):
+    slow = {"input": "dem.asc", "dst_crs": "EPSG:3857", "size": [15000, 15000], "resampling": "lanczos"}
+    document = {
+        "workflow": 1,
+        "name": "slow",
+        "steps": [{"id": "big", "tool": "reproject", "arguments": {**slow, "output": "big.tif"}}],
+        "outputs": {"big": {"from": "${steps.big}", "to": "big.tif"}},
+    }
+    (ground / "slow.json").write_text(json.dumps(document))
+    before, state = files(ground), ground.parent / "state"
+    words = [sys.executable, "-m", "gdal_mcp", "run", str(ground / "slow.json"), "--yes", *options(ground)]
+    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: events(state, "call.started", "reproject") or run.poll() is not None)
+    [started] = events(state, "call.started", "reproject")
+    until(lambda: containers(started["call"]))
+    run.send_signal(signal.SIGINT)
+    run.wait()
+    assert not containers(started["call"])
+    assert files(ground) == before
+    assert events(state, "call.finished", "workflow_run")[-1]["outcome"] == "CANCELLED"
+
+
+def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path):
+    with serving(ground) as client:
+        result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
+    before, call = files(ground), result["receipt"]["call_id"]
+    again = program(ground, "replay", call, "--json")
+    assert again.returncode == 0, again.stdout
+    assert json.loads(again.stdout)["same"] is True
+    addresses = ground / "addresses.csv"
+    addresses.write_text("\n".join(addresses.read_text().splitlines()[:-1]) + "\n")
+    changed = program(ground, "replay", call, "--json")
+    assert changed.returncode == 1, changed.stdout
+    report = json.loads(changed.stdout)
+    assert [one["verdict"] for one in report["outputs"]] == ["differs"]
+    assert [Path(one["path"]).name for one in report["changed"]] == ["addresses.csv"]
+    assert files(ground) == {**before, "addresses.csv": addresses.read_bytes()}
 
 
 def test_a_step_that_fails_publishes_nothing_and_the_steps_before_it_are_not_repeated(ground: Path):

@@ -335,7 +335,10 @@ class _Checking:
 
     def _paths(self) -> Any:
         entitlements, call = self.call.entitlements, self.call
-        scope = self.checker.drafting.scope(entitlements, call.toolbox, call.request.principal, call.call_id)
+        request = call.request
+        scope = self.checker.drafting.scope(
+            entitlements, call.toolbox, request.principal, call.call_id, request.operation.as_new
+        )
         return call.toolbox.context(scope).paths
 
 
