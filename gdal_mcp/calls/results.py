@@ -4,7 +4,7 @@ Facts (numbers, GDAL's own enumerations, paths that the caller named) stand at t
 inside a file or from GDAL is under the one key `untrusted`, and a server in lockdown leaves that out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -144,12 +144,33 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
 def _checks(
     outputs: Sequence[dict[str, Any]], findings: list[dict[str, Any]], done: Done
 ) -> list[dict[str, Any]]:
-    """Those of the call. Each code is told once: as it was foretold, else by the output, else as the library said it."""
-    foretold = {one["code"] for one in findings}
+    """Those of the call. What was found before it ran is not repeated by an output, nor what either says by the library."""
     for row in outputs:
-        row["checks"] = [one for one in row["checks"] if one["code"] not in foretold]
-    seen = foretold | {one["code"] for row in outputs for one in row["checks"]}
-    return [*findings, *(dict(one) for one in done.checks if one["code"] not in seen)]
+        row["checks"] = [one for one in row["checks"] if not _is_repeated(one, findings)]
+    known = [*findings, *(one for row in outputs for one in row["checks"])]
+    return [*findings, *(dict(one) for one in done.checks if not _is_repeated(one, known))]
+
+
+def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
+    """True if a check says the same of the same place. One without a place is about the call as a whole.
+
+    Two with places of different kinds, such as an input and a layer, are not taken for the same.
+    """
+    mine = _place(check)
+    for one in known:
+        theirs = _place(one)
+        shared = mine.keys() & theirs.keys()
+        is_same = not mine or not theirs or (shared and all(mine[key] <= theirs[key] for key in shared))
+        if one["code"] == check["code"] and is_same:
+            return True
+    return False
+
+
+def _place(check: Mapping[str, Any]) -> dict[str, frozenset[int]]:
+    """The numbers of inputs, step, layer and band that a check is about, as far as it names them."""
+    found = {key: frozenset({check[key]}) for key in ("step", "layer", "band") if key in check}
+    inputs = check.get("inputs", [check["input"]] if "input" in check else [])
+    return {**found, "input": frozenset(inputs)} if inputs else found
 
 
 def _replaced(old: Located, draft: Draft, done: Done, published: Published) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import structlog
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.policy import Entry
-from gdal_mcp.settings.state import make_private, write_ahead
+from gdal_mcp.settings.state import make_private, open_database
 
 _log = structlog.get_logger()
 
@@ -173,10 +173,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
     make_private(path)
     with ExitStack() as failed:
-        db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
+        db = open_database(path, _BUSY_SECONDS)
         failed.callback(db.close)
-        write_ahead(db, _BUSY_SECONDS)
-        db.execute("PRAGMA synchronous = NORMAL")
         with db:
             db.execute(_TABLE)
             db.execute(_REMOTE)

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from gdal_mcp.settings.state import make_private, write_ahead
+from gdal_mcp.settings.state import make_private, open_database
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -72,10 +72,9 @@ def connect(path: Path) -> sqlite3.Connection:
     if mode & 0o077:
         path.chmod(0o600)
     with ExitStack() as failed:
-        database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        database = open_database(path, _BUSY_SECONDS, isolation_level=None)
         failed.callback(database.close)
         database.row_factory = sqlite3.Row
-        write_ahead(database, _BUSY_SECONDS)
         database.execute("PRAGMA foreign_keys = ON")
         with database:
             # Taken even when there is nothing to do: a database that cannot be written is found out now.

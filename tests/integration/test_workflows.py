@@ -1,107 +1,37 @@
 """Workflows with real containers: one question, the same results as single calls, resume, undo, and mistakes found before anything runs."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
-from mcp import StdioServerParameters
 
-from gdal_mcp.calls.workflows.document import bind, load
 from gdal_mcp.records.registry import Call, Registry
-from gdal_mcp.testing.client import CallFailed, GdalMcpClient, connected
-from sandbox.labels import CALL
+from gdal_mcp.testing.client import CallFailed, GdalMcpClient
+from tests.integration.workflow_kit import (
+    by_single_calls,
+    containers,
+    events,
+    files,
+    made_ground,
+    mistaken,
+    options,
+    program,
+    serving,
+)
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
-PASSED_ON = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "DOCKER_HOST", "PATH", "HOME")
-# by name, with the file of the result whose bytes are the same each time
-LOCAL = [
-    "flood_depth",
-    "ndvi_change",
-    "terrain_for_web",
-    "clean_cadastre",
-    "clinic_access",
-    "mosaic_zones",
-    "addresses_by_district",
-    "land_cover_areas",
-]
 
 
 @pytest.fixture
 def ground(tmp_path: Path) -> Path:
     """A workspace with the data of the examples."""
-    folder = tmp_path / "maps"
-    subprocess.run([sys.executable, EXAMPLES / "make_data.py", folder], check=True)
-    shutil.copytree(
-        EXAMPLES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
-    )
-    (folder / "single").mkdir()
-    for path in (tmp_path, folder, *folder.iterdir()):
-        path.chmod(0o777 if path.is_dir() else 0o666)
-    return folder
-
-
-def options(ground: Path) -> list[str]:
-    return ["--workspace", str(ground), "--state-dir", str(ground.parent / "state")]
-
-
-@contextmanager
-def serving(ground: Path, *more: str) -> Iterator[GdalMcpClient]:
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    words = ["-m", "gdal_mcp", "serve", *options(ground), *more]
-    with connected(StdioServerParameters(command=sys.executable, args=words, env=passed)) as client:
-        yield client
-
-
-def files(ground: Path) -> dict[str, bytes]:
-    return {
-        str(one.relative_to(ground)): one.read_bytes()
-        for one in ground.rglob("*")
-        if one.is_file() and ".gdal-mcp" not in one.parts
-    }
-
-
-def program(ground: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gdal_mcp", *words, *options(ground)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def events(state: Path, kind: str, tool: str) -> list[dict[str, Any]]:
-    log = state / "audit.jsonl"
-    rows = [json.loads(line)["event"] for line in log.read_text().splitlines()] if log.exists() else []
-    return [one for one in rows if one["type"] == kind and one.get("tool") == tool]
-
-
-def containers(call_id: str) -> list[str]:
-    asked = ["docker", "ps", "-a", "-q", "--filter", f"label={CALL}={call_id}"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
-
-
-def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
-    """The path of each output of a workflow when its steps are made one by one."""
-    workflow, made = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
-    for step, declared in workflow.steps.items():
-        arguments = workflow.arguments(step, made)
-        arguments["output"] = f"single/{arguments['output']}"
-        result = client.call(declared.tool, **arguments)
-        made[step] = (result["output"],)
-    return {target: made[source.step][0] for source, target, _ in workflow.published}
+    return made_ground(tmp_path)
 
 
 def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_give(ground: Path):
@@ -117,29 +47,6 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
     assert [one["id"] for one in manifest["steps"]] == ["points", "sums"]
     assert program(ground, "undo", result["receipt"]["call_id"]).returncode == 0
     assert files(ground) == before
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", LOCAL)
-def test_every_example_gives_what_its_single_calls_give(ground: Path, name: str):
-    with serving(ground, "--toolsets", "core,raster,vector") as client:
-        single = by_single_calls(client, name)
-        client.call("workflow_run", workflow=f"{name}.yaml")
-        for published, alone in single.items():
-            path = ground / published
-            if path.suffix == ".tif":
-                compared = client.call("raster_compare", input=alone, reference=str(path), skip_binary=True)
-                assert compared["return_code"] == 0
-            elif path.suffix == ".csv":
-                assert path.read_bytes() == Path(alone).read_bytes()
-            else:
-                assert path.exists()
-
-
-def mistaken(name: str, step: str, **arguments: Any) -> dict[str, Any]:
-    document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
-    next(one for one in document["steps"] if one["id"] == step)["arguments"].update(arguments)
-    return document
 
 
 @pytest.mark.parametrize(
@@ -221,7 +128,8 @@ def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path
     assert again.returncode == 0, again.stdout
     assert json.loads(again.stdout)["same"] is True
     addresses = ground / "addresses.csv"
-    addresses.write_text("\n".join(addresses.read_text().splitlines()[:-1]) + "\n")
+    head, _, *rest = addresses.read_text().splitlines()
+    addresses.write_text("\n".join([head, *rest]) + "\n")
     changed = program(ground, "replay", call, "--json")
     assert changed.returncode == 1, changed.stdout
     report = json.loads(changed.stdout)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.settings.state import put_private
+from sandbox.owner import is_free
 from sandbox.workspace import Workspace
 
 MAX_AGE: Final = 7 * 86_400.0  # seconds since a result was last used
@@ -157,17 +158,7 @@ class StepStore:
             return "", 0
 
     def _is_alive(self, run_id: str) -> bool:
-        try:
-            lock = os.open(self._lock(run_id), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return self._lock(run_id).exists() and not is_free(self._lock(run_id))
 
     def _record(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
