@@ -168,7 +168,7 @@ class Execution:
         job = Job(
             plan.call_id,
             lease.template,
-            call.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
+            call.toolbox.request(operation.job(plan.draft), self.settings.preview_pixels if pictures else 0),
             staging,
             # code of the caller may say anything in its messages, and they reach people outside of what is marked as untrusted
             call.report_fraction if plan.draft.code else call.report_progress,

@@ -58,6 +58,10 @@ class Operation:
         """What its container sees of the workspaces; None is the whole of each."""
         return None
 
+    def job(self, draft: Draft) -> Draft:
+        """What its container is asked to do."""
+        return draft
+
     def before(self, call: "Invocation", cancel: Cancellation) -> None:
         """What is done once the start is recorded and before a container is claimed. Blocking. Raises ToolError."""
 

@@ -157,9 +157,10 @@ class _Checking:
     def run(self) -> Checked:
         before = dependencies(self.workflow.document)
         for name, step in self.workflow.steps.items():
-            if broken := [one for one in before[name] if self.steps[one].state is State.WRONG]:
+            if (broken := next((one for one in before[name] if one not in self.outputs), None)) is not None:
+                why = "is wrong" if self.steps[broken].state is State.WRONG else "could not be checked"
                 self.steps[name] = CheckedStep(
-                    name, step.tool, State.UNKNOWN, unknown=(f"step {broken[0]!r} is wrong",)
+                    name, step.tool, State.UNKNOWN, unknown=(f"step {broken!r} {why}",)
                 )
                 continue
             try:

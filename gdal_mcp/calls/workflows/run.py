@@ -11,7 +11,7 @@ Invariants:
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -106,6 +106,10 @@ class WorkflowRun(WorkflowOperation):
             raise ToolError(
                 Code.INTERNAL, Stage.RUN, f"the results of steps cannot be kept: {error}."
             ) from error
+
+    def job(self, draft: Draft) -> Draft:
+        """Describes what is published. What the workflow reads was read by its steps, and remote data is not at hand here."""
+        return replace(draft, inputs=(), addresses=())
 
     def copies(self, _draft: Draft) -> bool:
         return True
