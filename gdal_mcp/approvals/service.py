@@ -107,7 +107,7 @@ class ApprovalService:
         try:
             if self.approvals.consume(given.approval_id, given.holder) is not None:
                 return
-            row = self.approvals.look(given.approval_id)
+            row = self.approvals.get(given.approval_id)
         except RegistryUnavailable as error:
             raise unavailable_error(error) from error
         raise (

@@ -82,12 +82,12 @@ class Approvals:
             insert(db, "approvals", new)
         return new
 
-    def take_up(self, digest: str, principal: str, holder: str) -> Approval | None:
+    def reclaim(self, digest: str, principal: str, holder: str) -> Approval | None:
         """What an earlier call with this plan left, for the call `holder`: a yes, which it reserves, or an open question."""
         with self._writing() as (db, _):
-            self._free_dead(db)
+            self._release_dead(db)
             found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
-            return self._held(db, found.id, holder) if found is not None else None
+            return self._reserve_or_wait(db, found.id, holder) if found is not None else None
 
     def resume(self, approval_id: str, holder: str) -> Approval | None:
         """The same by id, for a call that comes back to a question that it suspended. None if another call has it."""
@@ -95,7 +95,7 @@ class Approvals:
             found = self._rows.one(Approval, _BY_ID, id=approval_id)
             if found is not None and found.state == "asked" and found.holder not in ("", SUSPENDED, holder):
                 return None
-            return self._held(db, approval_id, holder)
+            return self._reserve_or_wait(db, approval_id, holder)
 
     def claim(self, approval_id: str, holder: str) -> Approval | None:
         """Ends the wait of the call `holder`: reserves a yes, or leaves a question open for the same call sent again.
@@ -104,14 +104,14 @@ class Approvals:
         """
         with self._writing() as (db, _):
             self._move(db, "reserve", "id = :id AND holder = :holder", id=approval_id, holder=holder)
-            self._let_go(db, approval_id, holder, "")
+            self._clear_holder(db, approval_id, holder, "")
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def suspend(self, approval_id: str, holder: str) -> None:
         """The call ended with its question to the client, and comes again with the answer."""
         with self._writing() as (db, _):
             self._release(db, "id = :id AND holder = :holder", id=approval_id, holder=holder)
-            self._let_go(db, approval_id, holder, SUSPENDED)
+            self._clear_holder(db, approval_id, holder, SUSPENDED)
 
     def end(self, approval_id: str, holder: str) -> None:
         """The call `holder` ended. Releases what it did not consume, and withdraws its question if nobody answered.
@@ -155,7 +155,7 @@ class Approvals:
     def release_dead(self) -> None:
         """Frees what calls of dead servers held, for the same calls to take up again."""
         with self._writing() as (db, _):
-            self._free_dead(db)
+            self._release_dead(db)
 
     def approval(self, approval_id: str) -> Approval | None:
         with self._writing():
@@ -165,7 +165,7 @@ class Approvals:
         """The newest call of a tool that was approved for a principal."""
         return self._rows.one(Approval, _LAST, principal=principal, tool=tool)
 
-    def look(self, approval_id: str) -> Approval | None:
+    def get(self, approval_id: str) -> Approval | None:
         """The row as it is, without a transaction: cheap enough to be asked several times a second."""
         return self._rows.one(Approval, _BY_ID, id=approval_id)
 
@@ -239,7 +239,7 @@ class Approvals:
     def _release(self, db: sqlite3.Connection, which: str, **values: Any) -> None:
         self._move(db, "release", which, {"holder": ""}, **values)
 
-    def _held(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
+    def _reserve_or_wait(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
         """The row, reserved by the call if it is a yes that no other call has, or waited for by it."""
         mine = {"id": approval_id, "holder": holder}
         self._move(db, "reserve", "id = :id AND state = 'released'", {"holder": holder}, id=approval_id)
@@ -247,12 +247,12 @@ class Approvals:
         return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     @staticmethod
-    def _let_go(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
+    def _clear_holder(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
         """A question whose call waits no more."""
         query = "UPDATE approvals SET holder = ? WHERE id = ? AND holder = ? AND state = 'asked'"
         db.execute(query, [to, approval_id, holder])
 
-    def _free_dead(self, db: sqlite3.Connection) -> None:
+    def _release_dead(self, db: sqlite3.Connection) -> None:
         query = "SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%' AND state IN ('asked', 'approved', 'reserved')"
         for row in db.execute(query).fetchall():
             holder = row["holder"]

@@ -23,7 +23,7 @@ from anyio.to_thread import run_sync
 from gdal_mcp.approvals.model import Authorization, Suspended
 from gdal_mcp.approvals.question import Forecast
 from gdal_mcp.approvals.service import expired_error
-from gdal_mcp.approvals.waiting import ApprovalQueue, Call
+from gdal_mcp.approvals.waiting import ApprovalQueue, ApprovalRequest
 from gdal_mcp.calls.activity import Activity, Changes, Running
 from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
@@ -199,7 +199,7 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     )  # else a person would approve what cannot run
     call = await describe_inputs(call, deps)
     call.enter("waiting for approval")
-    given = await _approvals(call, deps).settle(await run_sync(_question, call, deps, verdict))
+    given = await _approvals(call, deps).obtain(await run_sync(_question, call, deps, verdict))
     held.push_async_callback(_give_back, given, deps)
     call = await verify_unchanged(call, deps)
     return replace(call, authorization=given).timed("approval", begun)
@@ -312,7 +312,7 @@ async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) 
         await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=writes))
 
 
-def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Call:
+def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> ApprovalRequest:
     image, known = call.host.image, call.preflight
     where = {
         "image": image.reference,
@@ -325,7 +325,7 @@ def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Cal
     becomes = preflight.becomes(call.plan.draft)
     sizes = preflight.size_of, preflight.kind_of
     forecast = Forecast(known.figures, checks, *sizes, becomes, call.request.client)
-    return Call(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
+    return ApprovalRequest(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
 
 
 def _running_already(call: Invocation, deps: Pipeline) -> Running | None:

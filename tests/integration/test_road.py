@@ -12,7 +12,7 @@ import pytest
 from mcp_types import ElicitResult
 
 from gdal_mcp.approvals import waiting
-from gdal_mcp.approvals.model import Decision, Question
+from gdal_mcp.approvals.model import ApprovalQuestion, Decision
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
@@ -188,7 +188,7 @@ async def test_a_yes_after_the_call_ended_waits_for_the_same_call(one: Server):
 
 async def test_what_changed_while_a_person_read_stops_the_call(one: Server):
     class Reading(Person):
-        async def ask(self, question: Question) -> Decision | None:
+        async def ask(self, question: ApprovalQuestion) -> Decision | None:
             (one.root / "in.dbf").write_bytes(b"beside the input, and of its name")
             return await super().ask(question)
 

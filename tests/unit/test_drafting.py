@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
 from gdal_mcp.calls.turns import Turns
@@ -90,7 +90,7 @@ def hanging(app: App, drafts: Turns) -> Iterator[tuple[Hanging, Pipeline]]:
 
 async def call(pipeline: Pipeline, who: Principal, tool: str = "hang") -> Reply:
     arguments = {"query": "hillshade"} if tool == "gdal_search" else {}
-    return await pipeline.call(Request(tool, arguments, who, "test", Nobody()))
+    return await pipeline.call(Request(tool, arguments, who, "test", NullApprover()))
 
 
 async def hung(hang: Hanging, count: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.invocation import Done, Invocation, Outcome
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.pipeline import Request
@@ -67,7 +67,7 @@ def drafted(spaces: Workspaces, **more: Any) -> Draft:
 
 def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Invocation:
     given = {"input": "in.tif"} if arguments is None else arguments
-    made = Invocation(Request("convert", given, local("ann"), "test", Nobody()))
+    made = Invocation(Request("convert", given, local("ann"), "test", NullApprover()))
     if draft is None:
         return made
     return planned(made, plan(draft, call_id=made.call_id, tool="convert"), HOST, "approved by ann")

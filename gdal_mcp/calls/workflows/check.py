@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Request
@@ -223,7 +223,7 @@ class _Checking:
         operation = WorkflowStep(store=self.checker.store.workspace)
         entitlements = operation.entitled(self.call.entitlements)
         toolbox = entitlements.surface.toolboxes[tool.name]
-        step = Request(tool.name, arguments, request.who, request.client, Nobody(), operation=operation)
+        step = Request(tool.name, arguments, request.who, request.client, NullApprover(), operation=operation)
         return Invocation(step, call_id=self.call.call_id, access=Access(entitlements, tool, toolbox))
 
     def _stand_ins(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from gdal_mcp.approvals.model import Authorization, Nobody
+from gdal_mcp.approvals.model import Authorization, NullApprover
 from gdal_mcp.calls.invocation import Invocation, Reply, Request
 from gdal_mcp.calls.workflows.check import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
@@ -85,7 +85,7 @@ class StepCalls:
             arguments,
             self.call.request.who,
             f"workflow {self.run.checked.workflow.document.name}",
-            Nobody(),
+            NullApprover(),
             on_progress=lambda fraction, message: self._report_progress(checked.id, fraction, message),
             operation=WorkflowStep(
                 store=self.store.workspace,

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
@@ -208,11 +208,11 @@ class Uploads:
             "overwrite": overwrite,
         }
         upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
-        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload)
+        request = Request(UPLOAD, arguments, who, CLIENT, NullApprover(), operation=upload)
         return await self.app.pipeline.call(request)
 
     def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody())).failed(error)
+        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, NullApprover())).failed(error)
         self.app.pipeline.records.finished(call)
         return error.as_dict(call.call_id)
