@@ -110,7 +110,7 @@ class Draft:
         return bool(self.outputs or self.transfers or self.removes)
 
     @property
-    def deed(self) -> tuple[str, ...]:
+    def display_command(self) -> tuple[str, ...]:
         """What a person is shown as the command: what the host does itself, where that is all that changes anything."""
         if self.outputs:
             return self.command.argv

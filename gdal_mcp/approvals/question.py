@@ -83,7 +83,7 @@ def parts(
         "tool": plan.tool,
         "principal": plan.principal,
         "effect": str(plan.effect),
-        "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
+        "command": [shown_text(word, MAX_COMMAND) for word in draft.display_command[:200]],
         "steps": [{"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.parts],
         "code": told_code(draft.code, code) if draft.code else None,
         "writes": _some(writes),

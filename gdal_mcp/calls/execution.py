@@ -10,9 +10,9 @@ from typing import Any
 
 import structlog
 
-from gdal_mcp.calls.invocation import Done, Invocation, Outcome, seconds_since
+from gdal_mcp.calls.invocation import Invocation, JobResult, Outcome, seconds_since
 from gdal_mcp.calls.refusals import failed
-from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, thread_messages, unreported_stderr
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -51,7 +51,7 @@ class _Trail:
     preflight: Report
     durations: dict[str, float] = field(default_factory=dict)
     usage: Usage | None = None
-    done: Done | None = None
+    done: JobResult | None = None
     reading: Reading | None = None
 
     def outcome(self, error: ToolError | None) -> Outcome:
@@ -104,7 +104,7 @@ class Execution:
             if trail.reading is not None:
                 trail.reading.require_read(result.outcome)
             if failure := judge(result, call.toolbox, writes=lease.staging is not None):
-                raise self._told(failure, result, call, trail)
+                raise self._enrich_error(failure, result, call, trail)
             done = self._done(call, result)
             if draft.verify is not None:
                 draft.verify(done.parsed)
@@ -186,30 +186,30 @@ class Execution:
         return job
 
     @staticmethod
-    def _published(call: Invocation, staging: Staging, done: Done, cancel: Cancellation) -> Done:
+    def _published(call: Invocation, staging: Staging, done: JobResult, cancel: Cancellation) -> JobResult:
         try:
             published = call.request.operation.publish(call, staging, cancel)
         except SandboxError as error:
             raise explain(error, Stage.PUBLISH) from error
         return replace(done, published=published)
 
-    def _done(self, call: Invocation, result: SandboxResult) -> Done:
+    def _done(self, call: Invocation, result: SandboxResult) -> JobResult:
         """The result for the caller, made from the container's answer, which may be anything."""
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
         heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
-        heard += said_in_threads(unsaid(stderr, heard))
+        heard += thread_messages(unreported_stderr(stderr, heard))
         told = toolbox.tell(heard, outputs, final.get("checks"))
-        return Done(
+        return JobResult(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
-            parsed=_named(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
-            stderr=_placed(unsaid(stderr, heard), draft),
+            parsed=_to_addresses(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
+            stderr=_to_host_paths(unreported_stderr(stderr, heard), draft),
             outputs=outputs,
             checks=told.checks,
-            messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
+            messages=tuple(_to_host_paths(text, draft) for text in told.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             settings=_settings(final.get("settings"), toolbox.answer_settings),
@@ -222,7 +222,9 @@ class Execution:
             ),
         )
 
-    def _told(self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail) -> ToolError:
+    def _enrich_error(
+        self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail
+    ) -> ToolError:
         """With the toolbox's own account of the failure, where it has one, and with paths in the workspace."""
         toolbox, draft = call.toolbox, call.plan.draft
         explains = failure.code is toolbox.failure and result.final is not None
@@ -233,7 +235,7 @@ class Execution:
         def placed(value: Any) -> Any:
             if isinstance(value, list):
                 return [placed(item) for item in value]
-            return _placed(str(value), draft)
+            return _to_host_paths(str(value), draft)
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
@@ -244,7 +246,7 @@ class Execution:
         return replace(failure, suggestion=suggestion, untrusted=untrusted)
 
 
-def _placed(text: str, draft: Draft) -> str:
+def _to_host_paths(text: str, draft: Draft) -> str:
     """The text with what the caller named: paths in the workspace and addresses, not names in the container."""
     text = named_by(text, draft.addresses)
     for output in draft.outputs:
@@ -252,12 +254,12 @@ def _placed(text: str, draft: Draft) -> str:
     return text
 
 
-def _named(value: Any, addresses: Sequence[Address]) -> Any:
+def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
     """As `named_by`, of JSON: what was printed may have its slashes escaped."""
     if isinstance(value, dict):
-        return {named_by(key, addresses): _named(inner, addresses) for key, inner in value.items()}
+        return {named_by(key, addresses): _to_addresses(inner, addresses) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_named(inner, addresses) for inner in value]
+        return [_to_addresses(inner, addresses) for inner in value]
     return named_by(value, addresses) if isinstance(value, str) else value
 
 

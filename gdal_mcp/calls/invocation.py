@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approver, Authorization
-from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.errors import ToolError
@@ -64,7 +64,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class JobResult:
     """What a successful call produced. All text in it is cleaned; `outputs` are in the order of the draft's."""
 
     usage: Usage
@@ -88,7 +88,7 @@ class Done:
 class Outcome:
     """What a run left, however it ended. A run that failed after its outputs were published has `done` all the same."""
 
-    done: Done | None = None
+    done: JobResult | None = None
     error: ToolError | None = None
     usage: Usage | None = None  # of the container
     preflight: Report | None = None  # with what the container said of the inputs
@@ -106,7 +106,7 @@ class Invocation:
 
     request: Request
     call_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    view: Running | None = None
+    view: RunningCall | None = None
     durations: Mapping[str, float] = field(default_factory=dict)
     access: Access | None = None
     answer: Mapping[str, Any] | None = None  # of a tool that runs no container
@@ -146,7 +146,7 @@ class Invocation:
         return self.prepared.host
 
     @property
-    def done(self) -> Done | None:
+    def done(self) -> JobResult | None:
         """Set as soon as outputs are published, whatever fails after that."""
         return self.outcome.done
 
@@ -201,7 +201,7 @@ class Reply:
 
     call_id: str
     result: Mapping[str, Any]
-    done: Done | None = None
+    done: JobResult | None = None
     error: ToolError | None = None
 
     @classmethod

@@ -53,7 +53,7 @@ def fit(
     return {**longest, WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
 
 
-def presented(
+def shorten_result(
     result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
     """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.

@@ -1,4 +1,4 @@
-"""Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
+"""BoundedThreads outcomes and errors of the sandbox into errors for the caller. Pure."""
 
 import re
 from collections import Counter
@@ -114,7 +114,7 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
     general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
-    rest = unsaid(stderr_of(result).get("stderr", ""), errors[:_FIRST])
+    rest = unreported_stderr(stderr_of(result).get("stderr", ""), errors[:_FIRST])
     untrusted = {toolbox.name: said, **({"stderr": rest} if rest else {})}
     return ToolError(toolbox.failure, Stage.RUN, message, toolbox.suggest(errors) or general, untrusted)
 
@@ -181,7 +181,7 @@ def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     return found
 
 
-def said_in_threads(stderr: str) -> list[LibraryMessage]:
+def thread_messages(stderr: str) -> list[LibraryMessage]:
     """Messages that the library printed and did not report: those of its own threads, which its error handler does not hear."""
     lines = (line for line in stderr.splitlines() if _LABEL.match(line))
     return [LibraryMessage(_LABEL.sub("", line).strip()) for line in lines]
@@ -192,7 +192,7 @@ def stderr_of(result: SandboxResult) -> Mapping[str, str]:
     return {"stderr": text} if text else {}
 
 
-def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
+def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
     said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)

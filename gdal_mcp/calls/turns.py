@@ -31,7 +31,7 @@ PLAN_SECONDS: Final = 240.0  # the first plan waits until the engine is connecte
 T = TypeVar("T")
 
 
-class Turns:
+class BoundedThreads:
     """Threads that principals take turns at. `busy_with` says in messages what the work is. For one event loop."""
 
     def __init__(

@@ -16,7 +16,7 @@ from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.cli.exits import Exit, exit_of
 from gdal_mcp.cli.streams import out_either
 from gdal_mcp.errors import ToolError
-from gdal_mcp.records.provenance import PATIENCE, Materials
+from gdal_mcp.records.provenance import DIGEST_GRACE, Materials
 from gdal_mcp.records.registry import Call
 from gdal_mcp.server.app import App, local_user
 from gdal_mcp.server.operations.rehearsal import rehearsal_of
@@ -127,7 +127,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             if str(located) == path:
                 found.append(located)
     watched = Materials(found, app.settings.digest_size, toolbox.companions())
-    after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
+    after = {one.path: one.row() for one in watched.result(patience=DIGEST_GRACE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = (
             {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
@@ -144,7 +144,7 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
     was = {key: row["remote"].get(key) for key in _REMOTE_STATE}
     if not (was["etag"] or was["last_modified"]):
         return  # several files, or a server that says nothing of changes: the answer will tell
-    who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
+    who, deadline = local_user().id, time.monotonic() + DIGEST_GRACE * 60
     try:
         address = app.pipeline.drafting.door.address(row["path"], who)
         opened = app.pipeline.drafting.door.open(

@@ -93,7 +93,7 @@ class AuditLog:
         written as its start, length and hash.
         """
         with _explained(self.path), _opened(self.path) as (log, head):
-            at = _settle(log, head)
+            at = _repair_tail(log, head)
             return _write(log, head, at, event, _Head(at))
 
     def size(self) -> int:
@@ -108,7 +108,7 @@ class AuditLog:
         at most a head that is one record behind.
         """
         with _explained(self.path), _opened(self.path) as (log, head):
-            at = _settle(log, head)
+            at = _repair_tail(log, head)
             first = _first(log)
             if first is None or first.seq > at.seq:
                 raise AuditUnavailable("the audit log is empty, so that there is nothing to close.")
@@ -128,7 +128,7 @@ class AuditLog:
     def checkpoint(self) -> Checkpoint:
         """Where the log ends, to be kept elsewhere. Raises AuditUnavailable."""
         with _explained(self.path), _opened(self.path) as files:
-            return _settle(*files)
+            return _repair_tail(*files)
 
 
 def segment_name(path: Path, first: int, last: int) -> Path:
@@ -212,7 +212,7 @@ class _Head:
     torn: Mapping[str, Any] | None = None
 
 
-def _settle(log: int, head_file: int) -> Checkpoint:
+def _repair_tail(log: int, head_file: int) -> Checkpoint:
     """Where the log ends, after repairing and recording what a crash left. Raises AuditUnavailable."""
     head = _read_head(head_file)
     lines = _backwards(log)

@@ -32,7 +32,7 @@ from sandbox.workspace import Identity, Located, open_file, open_folder
 
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
 MAX_PARTS: Final = 10_000  # files of a folder that is digested
-PATIENCE: Final = 10.0  # seconds a call that has ended waits for its digests
+DIGEST_GRACE: Final = 10.0  # seconds a call that has ended waits for its digests
 _GRACE: Final = 2.0  # seconds for the chunk that is being read and for a last look at the files; on a disk that answers, milliseconds
 _MOST_THREADS: Final = 64  # those that hang included; far more than calls run at once
 _MAX_OPEN: Final = 64  # descriptors held during a run; what is beyond is opened when its turn comes
@@ -127,7 +127,9 @@ class Materials:
             _THREADS.release()
             self._ended.set()
 
-    def result(self, *, touched: Collection[Path] = (), patience: float = PATIENCE) -> tuple[Material, ...]:
+    def result(
+        self, *, touched: Collection[Path] = (), patience: float = DIGEST_GRACE
+    ) -> tuple[Material, ...]:
         """The inputs, each before its companions, after at most `patience` and `_GRACE` seconds.
 
         `touched` are the paths that the call itself wrote, replaced or took away: another file there is no surprise.

@@ -1,7 +1,7 @@
 """Approvals in any order of what people, clients, servers and clocks do: asked, answered, cancelled, refused, restarted.
 
 The model knows of each row what it must be; the store is two servers' connections to one file. What a rule does is what
-`approval/waiting.py` and `pipeline.py` do at that moment.
+`approvals/waiting.py` and `pipeline.py` do at that moment.
 """
 
 import tempfile

@@ -40,7 +40,7 @@ from sandbox.workspace import Identity, Located, Workspaces
 _UNHASHED: Final = "not digested"
 
 
-class State(StrEnum):
+class StepState(StrEnum):
     FINE = "fine"
     WRONG = "wrong"
     UNKNOWN = "unknown"
@@ -52,7 +52,7 @@ class CheckedStep:
 
     id: str
     tool: str
-    state: State
+    state: StepState
     draft: Draft | None = None
     command: str = ""  # as a person is shown it
     checks: tuple[Mapping[str, Any], ...] = ()
@@ -100,7 +100,7 @@ class Checked:
 
     @property
     def wrong(self) -> CheckedStep | None:
-        return next((one for one in self.steps if one.state is State.WRONG), None)
+        return next((one for one in self.steps if one.state is StepState.WRONG), None)
 
     @property
     def drafts(self) -> tuple[Draft, ...]:
@@ -158,17 +158,17 @@ class _Checking:
         before = dependencies(self.workflow.document)
         for name, step in self.workflow.steps.items():
             if (broken := next((one for one in before[name] if one not in self.outputs), None)) is not None:
-                why = "is wrong" if self.steps[broken].state is State.WRONG else "could not be checked"
+                why = "is wrong" if self.steps[broken].state is StepState.WRONG else "could not be checked"
                 self.steps[name] = CheckedStep(
-                    name, step.tool, State.UNKNOWN, unknown=(f"step {broken!r} {why}",)
+                    name, step.tool, StepState.UNKNOWN, unknown=(f"step {broken!r} {why}",)
                 )
                 continue
             try:
                 self.steps[name] = self._step(name, step.tool)
             except (ToolError, WorkflowInvalid) as error:
-                self.steps[name] = CheckedStep(name, step.tool, State.WRONG, error=_as_error(error))
+                self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_as_error(error))
         steps = tuple(self.steps.values())
-        wrong = any(one.state is State.WRONG for one in steps)
+        wrong = any(one.state is StepState.WRONG for one in steps)
         return Checked(self.workflow, steps, () if wrong else self._publishes())
 
     def _step(self, name: str, tool_name: str) -> CheckedStep:
@@ -183,7 +183,7 @@ class _Checking:
         drafted = sub.request.operation.draft(sub, self.checker.drafting)
         if isinstance(drafted, ImmediateResult):
             self.outputs[name] = ()
-            return CheckedStep(name, tool_name, State.FINE)
+            return CheckedStep(name, tool_name, StepState.FINE)
         return self._judged(name, tool_name, sub, drafted)
 
     def _judged(self, name: str, tool_name: str, sub: Invocation, drafted: Drafted) -> CheckedStep:
@@ -206,7 +206,7 @@ class _Checking:
         return CheckedStep(
             name,
             tool_name,
-            State.UNKNOWN if unknown else State.FINE,
+            StepState.UNKNOWN if unknown else StepState.FINE,
             draft,
             command,
             tuple(one.as_dict() for one in drafted.preflight.findings),
@@ -291,7 +291,7 @@ class _Checking:
 
     def _shown(self, draft: Draft) -> str:
         """The command with references for what earlier steps write, and bare names for what it writes itself."""
-        text = shlex.join(draft.deed).replace(f"{STAGING_TARGET}/", "")
+        text = shlex.join(draft.display_command).replace(f"{STAGING_TARGET}/", "")
         for path in sorted(self.tokens, key=len, reverse=True):
             step, _, number = self.tokens[path].strip("<>").rpartition(".")
             text = text.replace(

@@ -21,8 +21,14 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gdal_mcp.calls.workflows.references import Parameter as ParameterReference
-from gdal_mcp.calls.workflows.references import Reference, StepOutput, find, is_step_output, substitute
+from gdal_mcp.calls.workflows.references import (
+    ParameterReference,
+    Reference,
+    StepOutput,
+    find,
+    is_step_output,
+    substitute,
+)
 
 VERSION: Final = 1
 MAX_BYTES: Final = 256 << 10  # of a document; the largest of examples/workflows has 3 kB

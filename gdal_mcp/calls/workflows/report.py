@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdal_mcp.calls.workflows.check import Checked, CheckedStep, State
+from gdal_mcp.calls.workflows.check import Checked, CheckedStep, StepState
 from gdal_mcp.calls.workflows.document import WorkflowInvalid
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -13,7 +13,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 def check_answer(checked: Checked) -> dict[str, Any]:
     """What `workflow_check` answers."""
     states = {one.state for one in checked.steps}
-    worst = next(one for one in (State.WRONG, State.UNKNOWN, State.FINE) if one in states)
+    worst = next(one for one in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if one in states)
     return {
         "state": str(worst),
         "steps": [one.as_dict() for one in checked.steps],

@@ -111,7 +111,7 @@ class Handlers:
 
     def _session(self, who: Principal) -> Session:
         try:
-            has = self._app.reaches.of(who.id)
+            has = self._app.entitlements.of(who.id)
         except ToolError:
             has = None
         if who.holds(ADMIN):

@@ -165,14 +165,14 @@ class Uploads:
 
     def workspaces(self, who: Principal) -> tuple[Workspace, ...]:
         """All that this principal has. Raises ToolError."""
-        return self.app.reaches.of(who.id).workspaces.items
+        return self.app.entitlements.of(who.id).workspaces.items
 
     def destination(self, who: Principal, place: tuple[Workspace, str], declared: int | None) -> Destination:
         """Checks an upload before it is sent: `place` is a path below a workspace, `declared` the size the client states.
 
         Raises ToolError.
         """
-        reach = self.app.reaches.of(who.id)
+        reach = self.app.entitlements.of(who.id)
         if reach.settings.read_only:
             raise reads_only()
         entry = reach.entry
@@ -214,5 +214,5 @@ class Uploads:
     def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
         call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, NullApprover())).failed(error)
-        self.app.pipeline.records.finished(call)
+        self.app.pipeline.records.record_end(call)
         return error.as_dict(call.call_id)
