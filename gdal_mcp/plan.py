@@ -25,7 +25,7 @@ class Effect(StrEnum):
     CREATE = "create"
     REPLACE = "replace"
     DESTROY = "destroy"  # files are taken away without others in their place
-    CODE = "code"  # of policies alone: code of the caller's runs, whatever it does to the workspace besides
+    CODE = "code"  # only in policies: the caller's code runs, whatever else the call does
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Output:
     kind: OutputKind = "dataset"
     update: bool = False  # the command works on a copy of what is there
     replaces: tuple[Located, ...] = ()  # the old dataset's files, the main one first; kept for undo
-    shared: tuple[Located, ...] = ()  # may be another dataset's as well: replaced if written anew, else left
+    shared: tuple[
+        Located, ...
+    ] = ()  # may belong to another dataset too: replaced if written again, else left
     server_named: bool = False  # the name is made up by the server, so that it never replaces anything
 
     @property
@@ -53,7 +55,7 @@ class Command:
     inputs: tuple[str, ...] = ()
     output: str | None = None
     output_first: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)  # what a program of ours needs besides
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further values that our own programs need
 
     @property
     def argv(self) -> tuple[str, ...]:

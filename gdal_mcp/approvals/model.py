@@ -82,7 +82,7 @@ class Grant:
 class Authorization:
     """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
 
-    `reads` are the remote hosts and folders that whoever approved it was shown; None where nobody was asked.
+    `reads` are the remote hosts and folders that whoever approved it was shown; None if nobody was asked.
     """
 
     text: str
@@ -130,7 +130,7 @@ class NullApprover(Approver):
 
 @dataclass(frozen=True, slots=True)
 class Terminal(Approver):
-    """The person at the terminal: prints the question on stderr and reads the answer; `assume_yes` is a yes by the command itself, told as `how`."""
+    """The person at the terminal: prints the question on stderr and reads the answer; with `assume_yes` the command itself is the approval, recorded as `how`."""
 
     user: str
     assume_yes: bool = False

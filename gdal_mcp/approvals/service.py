@@ -130,7 +130,7 @@ def denied_error(row: Approval) -> ToolError:
     return ToolError(
         Code.DENIED,
         Stage.APPROVAL,
-        f"{row.decided_by} said no.",
+        f"denied by {row.decided_by}.",
         "Do not repeat the call unless the person asks for it.",
     )
 

@@ -9,7 +9,7 @@ Invariants:
 * a decision is on disk before a method returns;
 * a question expires `created` plus the time for a decision; a yes expires `valid_seconds` after the decision;
 * a grant stands for one principal, tool, workspace and folders of remote data, until a stated time or until it is revoked, whichever is first;
-* what was said later than now, as after a clock was set back, does not count.
+* a decision with a time in the future, as after the clock was set back, does not count.
 
 Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable when the database cannot be used.
 """
@@ -51,7 +51,7 @@ class TooManyOpen(Exception):
 
 
 class Approvals:
-    """The questions put to people and what they said. Threads may share one instance, servers the file."""
+    """The questions that people are asked, and their decisions. Threads may share one instance, servers the file."""
 
     def __init__(
         self,

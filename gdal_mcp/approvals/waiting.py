@@ -62,7 +62,7 @@ class ApprovalQueue:
     """Puts calls to people and waits for their answers.
 
     `console_url` tells where the console is. That address lets nobody in, so a model that reads it can approve nothing.
-    `options` are what `gdal-mcp approve` needs to find these records, told where whoever calls may know them.
+    `options` are what `gdal-mcp approve` needs to find these records; callers who may know them are shown them.
     """
 
     service: ApprovalService
@@ -185,7 +185,7 @@ class ApprovalQueue:
         return now
 
     async def _first(self, approver: Approver | None, question: ApprovalQuestion) -> None:
-        """Returns once it is decided, by the client's user or elsewhere, or when nobody decided in time."""
+        """Returns once somebody has decided, in any way, or when the time is over."""
         raised: list[Exception] = []  # kept as values: a task group would wrap them
 
         async def race(runner: Callable[[], Awaitable[None]]) -> None:
@@ -204,7 +204,7 @@ class ApprovalQueue:
                     return
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
 
-        async def watched() -> None:
+        async def wait_for_decision() -> None:
             """Returns when the row is no longer open, whoever decided."""
             while (row := await run_sync(self.service.approvals.get, question.row.id)) is not None:
                 if row.state != "asked":
@@ -212,7 +212,7 @@ class ApprovalQueue:
                 await anyio.sleep(LOOK_SECONDS)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(race, watched)
+            group.start_soon(race, wait_for_decision)
             group.start_soon(race, asked)
         if raised:
             raise raised[0]

@@ -2,7 +2,7 @@
 
 Invariants:
 * a cancelled request ends its call, unless its client only ran out of patience or another request has joined the call;
-* a call that a person cancels ends, whoever waits for it; so do all calls when the server ends.
+* a call that a person cancels ends, even if requests wait for it; so do all calls when the server ends.
 
 For one event loop; a call's progress alone may be set from other threads. Listeners hear of changes in the order in which calls
 ended; changes by other processes are not seen.

@@ -46,7 +46,7 @@ class Drafting:
     seal: Seal
 
     def draft(self, call: Invocation) -> Drafted | ImmediateResult:
-        """What the tool makes of the arguments, and what can be said of it before it runs. Raises ToolError."""
+        """The draft that the tool makes from the arguments, and the report of the checks on it. Raises ToolError."""
         request, entitlements, toolbox = call.request, call.entitlements, call.toolbox
         scope = self.scope(entitlements, toolbox, request.principal, call.call_id, request.operation.as_new)
         try:

@@ -46,7 +46,7 @@ _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 @dataclass(slots=True)
 class _Trail:
-    """What one run left so far."""
+    """What a run has produced so far."""
 
     preflight: Report
     durations: dict[str, float] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Execution:
     door: Door
 
     def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
-        """What became of the plan. Never raises for what a job, the engine or a file did."""
+        """The outcome of the plan. Does not raise for a failure of the job, the engine or a file."""
         trail = _Trail(call.preflight)
         try:
             self._run(call, trail, cancel)
@@ -198,18 +198,18 @@ class Execution:
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
-        heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
+        library_messages, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
-        heard += thread_messages(unreported_stderr(stderr, heard))
-        told = toolbox.tell(heard, outputs, final.get("checks"))
+        library_messages += thread_messages(unreported_stderr(stderr, library_messages))
+        summary = toolbox.tell(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
             parsed=_to_addresses(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
-            stderr=_to_host_paths(unreported_stderr(stderr, heard), draft),
+            stderr=_to_host_paths(unreported_stderr(stderr, library_messages), draft),
             outputs=outputs,
-            checks=told.checks,
-            messages=tuple(_to_host_paths(text, draft) for text in told.texts[:_MAX_MESSAGES]),
+            checks=summary.checks,
+            messages=tuple(_to_host_paths(text, draft) for text in summary.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             settings=_settings(final.get("settings"), toolbox.answer_settings),
@@ -225,12 +225,12 @@ class Execution:
     def _enrich_error(
         self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail
     ) -> ToolError:
-        """With the toolbox's own account of the failure, where it has one, and with paths in the workspace."""
+        """The error with the toolbox's explanation of the failure, if it has one, and with paths of the host."""
         toolbox, draft = call.toolbox, call.plan.draft
         explains = failure.code is toolbox.failure and result.final is not None
         if found := toolbox.explain(draft, result.final or {}) if explains else None:
-            told = failure.stage, found.message, found.suggestion, failure.untrusted
-            failure = ToolError(found.code, *told, check=found.check)
+            details = failure.stage, found.message, found.suggestion, failure.untrusted
+            failure = ToolError(found.code, *details, check=found.check)
 
         def placed(value: Any) -> Any:
             if isinstance(value, list):
@@ -247,7 +247,7 @@ class Execution:
 
 
 def _to_host_paths(text: str, draft: Draft) -> str:
-    """The text with what the caller named: paths in the workspace and addresses, not names in the container."""
+    """The text with the names that the caller used: paths of the host and addresses, not names inside the container."""
     text = named_by(text, draft.addresses)
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))

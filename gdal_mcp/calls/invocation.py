@@ -81,17 +81,19 @@ class JobResult:
     published: Published | None = None
     preview: bytes | None = None
     figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
-    attached: Mapping[str, bytes] = field(default_factory=dict)  # all that came beside the answer, by name
+    attached: Mapping[str, bytes] = field(
+        default_factory=dict
+    )  # files that the worker sent with the answer, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left, however it ended. A run that failed after its outputs were published has `done` all the same."""
+    """How a run ended. A run that failed after its outputs were published has `done` set too."""
 
     done: JobResult | None = None
     error: ToolError | None = None
     usage: Usage | None = None  # of the container
-    preflight: Report | None = None  # with what the container said of the inputs
+    preflight: Report | None = None  # with the container's description of the inputs
     remote: tuple[SourceRead, ...] = ()  # what was read over the network
     hosts: tuple[Mapping[str, Any], ...] = ()  # that were asked for it, as the receipt tells
     durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
@@ -99,7 +101,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What is known of a call after its last step. Durations are seconds.
+    """What is known about a call after its last step. Durations are seconds.
 
     `entitlements`, `tool` and `toolbox` are known after parsing, `plan` and `host` after planning.
     """

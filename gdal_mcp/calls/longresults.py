@@ -58,7 +58,7 @@ def shorten_result(
 ) -> dict[str, Any]:
     """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
 
-    An error has at most 700 bytes besides what its reader acts on: the call that mends it, the question to a person, the same
+    An error has at most 700 bytes, not counting what its reader acts on: the call that corrects it, the question to a person, the same
     in a toolbox's words.
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """

@@ -113,7 +113,9 @@ def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) ->
     if name in known:
         return Publication(name, known[name])
     if os.path.lexists(output.target.path.parent / name):
-        raise _rejected(name, "a file of the output would replace one that is no part of the old output")
+        raise _rejected(
+            name, "a file of the output would replace a file that does not belong to the old output"
+        )
     return Publication(name, Located(output.target.workspace, output.target.relative.parent / name))
 
 

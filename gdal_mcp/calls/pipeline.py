@@ -75,7 +75,7 @@ class Pipeline:
     operations: dict[str, Operation] = field(default_factory=dict)  # by the tools that have one of their own
 
     async def call(self, request: Request) -> Reply:
-        """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
+        """The reply of one call, also of a failed one. Raises Suspended when the client must repeat the call with an answer."""
         if request.operation is ORDINARY:
             request = replace(request, operation=self.operations.get(request.tool, ORDINARY))
         call, replies = Invocation(request), list[Reply]()
@@ -99,7 +99,7 @@ class Pipeline:
         suspended: list[Suspended] = []  # a task group would wrap it
         async with anyio.create_task_group() as group:
             group.start_soon(view.end_with_request)
-            with view.scope:  # cancelled on the console, the call has a reply all the same
+            with view.scope:  # a call that is cancelled on the console still has a reply
                 try:
                     await self._steps(call, replies)
                 except Suspended as question:
@@ -111,7 +111,7 @@ class Pipeline:
 
     async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
         try:
-            async with AsyncExitStack() as held:  # what is released however the call ends
+            async with AsyncExitStack() as held:  # what is released when the call ends
                 call = parse(call, self)
                 call = await plan(call, self, held)
                 if (first := _find_running(call, self)) is not None:
@@ -133,14 +133,14 @@ class Pipeline:
             call = call if call.done else call.failed(ended_by(call.view.ended_by if call.view else ""))
             replies.append(await record(call, self))
             raise
-        except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
+        except Exception:  # noqa: BLE001 - the outermost handler: an internal error is reported without its text, which may hold data
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
             call = call.failed(failed(call.call_id, published=call.published is not None))
         replies.append(await record(call, self))
 
 
 def parse(call: Invocation, deps: Pipeline) -> Invocation:
-    """Finds the tool. Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
+    """Finds the tool. Raises ToolError if the caller lacks read access or does not have the tool."""
     request = call.request
     if not request.who.holds(READ):
         raise missing_scope(READ)
@@ -208,7 +208,7 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
 async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     """Has the inputs described before a person is asked, in a container, where the policy allows that unasked.
 
-    A job of the server's own: it is no call, spends no quota and is in the audit log as a part of this call. Raises ToolError
+    An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises ToolError
     when the call is certain to break a limit or to be wrong.
     """
     asked, toolbox = call.plan, call.toolbox
@@ -260,7 +260,7 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
 
 
 async def execute(call: Invocation, deps: Pipeline) -> Invocation:
-    """Runs the plan. A cancellation stops the container; this returns all the same, once it is gone, what the call left."""
+    """Runs the plan. A cancellation stops the container; this still returns the outcome, once the container is gone."""
     if call.view is not None and call.request.operation.joins:
         call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
     outcome = await _in_thread(partial(_run, call, deps), deps)

@@ -66,7 +66,9 @@ class Records:
     server: str  # this process's owner id
     policy: str = ""  # the digest of the policy file
     digesting: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
-    listeners: list[Callable[[Call], None]] = field(default_factory=list)  # told of each end, in its thread
+    listeners: list[Callable[[Call], None]] = field(
+        default_factory=list
+    )  # called at the end of each call, in its thread
 
     def record_start(self, call: Invocation) -> None:
         """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
@@ -222,8 +224,8 @@ class Records:
         patience = 0.0 if done is None else DIGEST_GRACE if call.published is not None else _READ_DIGEST_GRACE
         rows = [one.row() for one in digesting.result(touched=touched, patience=patience)]
         for read in call.outcome.remote:  # parts of a file, so without a digest of it
-            told = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
-            rows.append({**told, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
+            row = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
+            rows.append({**row, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
         return tuple(rows)
 
     def _register(self, call: Invocation, ended: Call) -> None:
@@ -319,7 +321,7 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
 
 
 def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
-    """What a person is told of a call that did not succeed: the library's own words, and the question that is open."""
+    """Why a call did not succeed: the library's own messages, and the open question."""
     if error is None:
         return {}
     shown = error.untrusted and not locked and len(json_text(error.untrusted)) <= _MAX_REASON

@@ -104,23 +104,21 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
         return None
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
-    said = [one.text for one in errors[:_FIRST]]
-    if any(_FULL in text for text in (*said, stderr_of(result).get("stderr", ""))):
+    texts = [one.text for one in errors[:_FIRST]]
+    if any(_FULL in text for text in (*texts, stderr_of(result).get("stderr", ""))):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
-        suggestion = (
-            "Ask for less, or have whoever runs the server raise the setting scratch_size (--scratch-size)."
-        )
-        return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: said})
+        suggestion = "Ask for less, or ask the operator to raise the setting scratch_size (--scratch-size)."
+        return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: texts})
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
     general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
     rest = unreported_stderr(stderr_of(result).get("stderr", ""), errors[:_FIRST])
-    untrusted = {toolbox.name: said, **({"stderr": rest} if rest else {})}
+    untrusted = {toolbox.name: texts, **({"stderr": rest} if rest else {})}
     return ToolError(toolbox.failure, Stage.RUN, message, toolbox.suggest(errors) or general, untrusted)
 
 
 def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
-    """Code, message and suggestion for a job that did not end by itself."""
+    """Code, message and suggestion for a job that was stopped."""
     match outcome:
         case Cancelled():
             return Code.CANCELLED, "the call was cancelled and its container removed.", ""
@@ -193,10 +191,10 @@ def stderr_of(result: SandboxResult) -> Mapping[str, str]:
 
 
 def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:
-    """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
-    said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
+    """The part of stderr that is not among these messages, which the programs print there as well, after a label such as `Warning 1:`."""
+    texts = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said]
+    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in texts]
     return "".join(_folded(rest)).lstrip("\n")
 
 

@@ -132,7 +132,7 @@ class Materials:
     ) -> tuple[Material, ...]:
         """The inputs, each before its companions, after at most `patience` and `_GRACE` seconds.
 
-        `touched` are the paths that the call itself wrote, replaced or took away: another file there is no surprise.
+        `touched` are the paths that the call itself wrote, replaced or took away: another file in their place is expected.
         """
         if not self._ended.is_set():
             self._digested.wait(patience)
@@ -150,7 +150,7 @@ class Materials:
 
     @staticmethod
     def digest(located: Located) -> str | None:
-        """The digest of one file or folder, however large; None when it cannot be told."""
+        """The digest of one file or folder, however large; None when it cannot be computed."""
         made = Materials((), sys.maxsize, max_parts=sys.maxsize)
         with made._held:
             one = made._watch(located, companion=False)
@@ -196,7 +196,7 @@ class Materials:
                 if len(parts) == self._max_parts:
                     raise _NotDigested(f"it holds more than {self._max_parts} files")
                 if not stat.S_ISREG(entry.status.st_mode):
-                    raise _NotDigested("it holds a link, or something else that is no file")
+                    raise _NotDigested("it holds a link, or something else that is not a file")
                 file = os.open(entry.name, _FILE, dir_fd=entry.folder)
                 try:
                     parts.append(Part(entry.path, entry.status.st_size, self._read(file)))

@@ -35,7 +35,7 @@ _ADVICE = {
     "SQLITE_BUSY": "Another process holds it; end the one that hangs.",
     "SQLITE_CORRUPT": "It is damaged. Stop the server, move it, its -wal and its -shm file aside, and start.",
     "SQLITE_FULL": "Free disk space and try again.",
-    "SQLITE_NOTADB": "It is no database: move that file aside and start again.",
+    "SQLITE_NOTADB": "It is not a database: move that file aside and start again.",
     "SQLITE_READONLY": "Give this user the right to write the file and its folder.",
 }
 
@@ -131,7 +131,7 @@ class Rows:
             for row in self._db.execute(query, stored(values)):
                 columns = {
                     name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name]
-                    for name in row.keys()  # noqa: SIM118 - a row is no mapping
+                    for name in row.keys()  # noqa: SIM118 - a row is not a mapping
                 }
                 lists = {name: tuple(columns[name]) for name in _LISTS & columns.keys()}
                 found.append(kind(**{**columns, **lists}))

@@ -16,7 +16,7 @@ from gdal_mcp.testing.client import GdalMcpClient, connected
 from gdal_mcp.testing.samples import write_samples
 from gdal_mcp.testing.workflows import WorkflowRunner
 
-# what finds the engine, the image and this very package; no other setting of whoever runs the tests reaches the server
+# what finds the engine, the image and this very package; no other setting of the user who runs the tests reaches the server
 _PASSED_ON: Final = (
     *("PATH", "PYTHONPATH", "HOME", "XDG_RUNTIME_DIR"),
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),

@@ -235,8 +235,8 @@ class _Checking:
             Workspaces((self.checker.store.workspace,)),
         )
         if result is not None:
-            for path, told in zip(result.outputs, result.facts, strict=False):
-                preflight.learn(found.input(path), told)
+            for path, facts_of_output in zip(result.outputs, result.facts, strict=False):
+                preflight.learn(found.input(path), facts_of_output)
             paths = result.outputs
         else:
             paths = tuple(str(output.target) for output in draft.outputs)

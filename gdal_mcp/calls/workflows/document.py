@@ -63,9 +63,7 @@ class Step(_Part):
     id: str = Field(pattern=_ID)
     tool: str = Field(max_length=100)
     arguments: dict[str, Any] = Field(default_factory=dict)
-    after: tuple[str, ...] = Field(
-        (), description="Ids of steps that must end first, besides those it refers to"
-    )
+    after: tuple[str, ...] = Field((), description="Ids of further steps that must end first")
 
 
 class Publish(_Part):
@@ -175,7 +173,7 @@ class Workflow:
 
     @cached_property
     def canonical(self) -> str:
-        """The document and its values as canonical JSON: what an approval of the whole is bound to, besides the inputs."""
+        """The document and its values as canonical JSON: an approval of the whole is bound to this and the inputs."""
         value = {
             "document": self.document.model_dump(mode="json", by_alias=True),
             "values": dict(self.values),

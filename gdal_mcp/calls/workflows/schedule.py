@@ -12,7 +12,7 @@ import anyio
 
 from gdal_mcp.calls.workflows.document import WorkflowDocument, dependencies
 
-AT_ONCE: Final = 2  # of one workflow; the caller's own limits and the server's queue hold besides
+AT_ONCE: Final = 2  # of one workflow; the caller's limits and the server's queue apply too
 
 T = TypeVar("T")
 RunStep = Callable[[str, Mapping[str, T]], Awaitable[T]]

@@ -48,7 +48,7 @@ class StepResult:
     call: str
     outputs: tuple[str, ...]
     digests: tuple[str, ...]  # SHA-256 of each output's files together, in the same order
-    facts: tuple[Mapping[str, Any], ...] = ()  # what the container said of each output
+    facts: tuple[Mapping[str, Any], ...] = ()  # the container's description of each output
 
 
 @dataclass(frozen=True, slots=True)
