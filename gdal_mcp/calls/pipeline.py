@@ -84,7 +84,7 @@ class Pipeline:
             sender = request.tool, request.principal, request.client, request.sender
             with self.activity.of(call.call_id, *sender) as view:
                 try:
-                    await self._attended(replace(call, view=view), view, replies)
+                    await self._run_steps(replace(call, view=view), view, replies)
                 finally:  # the request may be cancelled by now
                     if replies:
                         view.reply = replies[0]
@@ -94,7 +94,7 @@ class Pipeline:
             self.active.discard(call.call_id)
         return replies[0]
 
-    async def _attended(self, call: Invocation, view: RunningCall, replies: list[Reply]) -> None:
+    async def _run_steps(self, call: Invocation, view: RunningCall, replies: list[Reply]) -> None:
         """Takes the steps. They end with the request, unless its client only stopped waiting or others wait for the reply."""
         suspended: list[Suspended] = []  # a task group would wrap it
         async with anyio.create_task_group() as group:

@@ -123,7 +123,7 @@ class Checker:
         self.store.prepare(self.drafting.hosting.user())
         folder = self.store.folder / f"check-{call.call_id}"
         try:
-            return _Checking(self, call, workflow, folder, fresh=fresh).run()
+            return _CheckRun(self, call, workflow, folder, fresh=fresh).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -142,7 +142,7 @@ class Checker:
 
 
 @dataclass
-class _Checking:
+class _CheckRun:
     """One check, from the first step to the last."""
 
     checker: Checker
@@ -166,7 +166,7 @@ class _Checking:
             try:
                 self.steps[name] = self._step(name, step.tool)
             except (ToolError, WorkflowInvalid) as error:
-                self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_as_error(error))
+                self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_to_tool_error(error))
         steps = tuple(self.steps.values())
         wrong = any(one.state is StepState.WRONG for one in steps)
         return Checked(self.workflow, steps, () if wrong else self._publishes())
@@ -184,20 +184,20 @@ class _Checking:
         if isinstance(drafted, ImmediateResult):
             self.outputs[name] = ()
             return CheckedStep(name, tool_name, StepState.FINE)
-        return self._judged(name, tool_name, sub, drafted)
+        return self._judge(name, tool_name, sub, drafted)
 
-    def _judged(self, name: str, tool_name: str, sub: Invocation, drafted: Drafted) -> CheckedStep:
+    def _judge(self, name: str, tool_name: str, sub: Invocation, drafted: Drafted) -> CheckedStep:
         draft, preflight = drafted.draft, sub.entitlements.preflights[sub.toolbox.name]
         verdict = decide(
             case(draft, sub.tool.name, self.call.request.principal), self.checker.drafting.policy
         )
         if isinstance(verdict, Deny):
             raise denied(verdict.reason)
-        unknown = tuple(f"the facts of {self._named(one)}" for one in preflight.unknown(draft))
+        unknown = tuple(f"the facts of {self._describe_input(one)}" for one in preflight.unknown(draft))
         facts = preflight.predicted(draft)
-        key, command = self._key(sub, draft), self._shown(draft)
+        key, command = self._key(sub, draft), self._display_command(draft)
         result = self.checker.store.find(key) if key and not self.fresh else None
-        self.outputs[name] = self._stand_ins(name, sub, draft, result, facts)
+        self.outputs[name] = self._make_stand_ins(name, sub, draft, result, facts)
         made = (
             Workspaces((self.checker.store.workspace,)).input(self.outputs[name][0])
             if self.outputs[name]
@@ -226,7 +226,7 @@ class _Checking:
         step = Request(tool.name, arguments, request.who, request.client, NullApprover(), operation=operation)
         return Invocation(step, call_id=self.call.call_id, access=Access(entitlements, tool, toolbox))
 
-    def _stand_ins(
+    def _make_stand_ins(
         self, name: str, sub: Invocation, draft: Draft, result: StepResult | None, facts: Any
     ) -> tuple[str, ...]:
         """The outputs of a step: those of an earlier run, else empty files for which the predicted facts are taken."""
@@ -241,7 +241,7 @@ class _Checking:
         else:
             paths = tuple(str(output.target) for output in draft.outputs)
             for number, (path, output) in enumerate(zip(paths, draft.outputs, strict=True)):
-                _stand_in(Path(path), output.kind)
+                _make_stand_in(Path(path), output.kind)
                 if number == 0:
                     preflight.assume(found.input(path), facts)
         for number, path in enumerate(paths):
@@ -260,7 +260,7 @@ class _Checking:
                     return ""
                 used[self._token(str(located))] = step.key
                 continue
-            for one in (located, *_beside(sub, located)):
+            for one in (located, *_find_companions(sub, located)):
                 digest = self.checker.digest(one, limit)
                 used[str(one)] = digest or f"{_UNHASHED}: {one.identity}"
         host = self.checker.drafting.hosting.ready(sub.toolbox)
@@ -289,7 +289,7 @@ class _Checking:
             text = text.replace(path, self.tokens[path])
         return text.replace(str(self.folder), "<here>")
 
-    def _shown(self, draft: Draft) -> str:
+    def _display_command(self, draft: Draft) -> str:
         """The command with references for what earlier steps write, and bare names for what it writes itself."""
         text = shlex.join(draft.display_command).replace(f"{STAGING_TARGET}/", "")
         for path in sorted(self.tokens, key=len, reverse=True):
@@ -299,7 +299,7 @@ class _Checking:
             )
         return text
 
-    def _named(self, located: Located) -> str:
+    def _describe_input(self, located: Located) -> str:
         step = self._maker(str(located))
         return f"what step {step.id!r} writes" if step else label(located)
 
@@ -316,15 +316,15 @@ class _Checking:
             if step.draft is not None and source.number < len(step.draft.outputs):
                 kind = step.draft.outputs[source.number].kind
             elif step.result is None:
-                raise _unpublished(f"step {source.step!r} has no output number {source.number}.")
+                raise _not_publishable(f"step {source.step!r} has no output number {source.number}.")
             name = Path(self.outputs[source.step][source.number])
             if name.suffix.lower() in POINTING:
-                raise _unpublished(
+                raise _not_publishable(
                     f"{name.name} names files that exist only while the workflow runs.",
                     "Publish a raster instead.",
                 )
             if name.suffix.lower() != Path(target).suffix.lower():
-                raise _unpublished(
+                raise _not_publishable(
                     f"{name.name} cannot be published as {target}: the extension differs.",
                     "Use the extension of the step's output.",
                 )
@@ -349,7 +349,9 @@ def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
     return tuple((f"{one.id}{done if one.result else ''}", one.command or one.tool) for one in checked.steps)
 
 
-def external(checked: Checked, entitlements: Entitlements) -> tuple[tuple[Located, ...], tuple[Address, ...]]:
+def find_external_inputs(
+    checked: Checked, entitlements: Entitlements
+) -> tuple[tuple[Located, ...], tuple[Address, ...]]:
     """What the steps read that no step wrote, and the remote addresses among it."""
     roots = {one.root for one in entitlements.workspaces.items}
     inputs = (one for draft in checked.drafts for one in draft.inputs)
@@ -363,7 +365,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _beside(sub: Invocation, located: Located) -> list[Located]:
+def _find_companions(sub: Invocation, located: Located) -> list[Located]:
     """The files that go with an input by its name."""
     try:
         paths = sorted(sub.toolbox.companions()(located))
@@ -379,7 +381,7 @@ def _beside(sub: Invocation, located: Located) -> list[Located]:
     return found
 
 
-def _stand_in(path: Path, kind: OutputKind) -> None:
+def _make_stand_in(path: Path, kind: OutputKind) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "folder":
         path.mkdir(exist_ok=True)
@@ -399,16 +401,18 @@ def _require_container(tool: Tool) -> None:
 
 def _require_together(outputs: list[Output]) -> None:
     if len({one.target.workspace.root for one in outputs}) > 1:
-        raise _unpublished("the outputs are in several workspaces.", "Publish all of them in one workspace.")
+        raise _not_publishable(
+            "the outputs are in several workspaces.", "Publish all of them in one workspace."
+        )
     if len({one.target.name for one in outputs}) != len(outputs):
-        raise _unpublished("two outputs have the same name.", "Give each output a name of its own.")
+        raise _not_publishable("two outputs have the same name.", "Give each output a name of its own.")
 
 
-def _unpublished(message: str, fix: str = "Correct `outputs`.") -> ToolError:
+def _not_publishable(message: str, fix: str = "Correct `outputs`.") -> ToolError:
     return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, fix)
 
 
-def _as_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:
+def _to_tool_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:
     if isinstance(error, ToolError):
         return error
     return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, str(error), "Correct the workflow.")

@@ -8,7 +8,7 @@ from typing import Any
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
-from gdal_mcp.calls.workflows.check import Checked, Checker, external
+from gdal_mcp.calls.workflows.check import Checked, Checker, find_external_inputs
 from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowInvalid, bind, load, parse
 from gdal_mcp.calls.workflows.report import check_answer, invalid_workflow
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -43,7 +43,7 @@ class WorkflowOperation(Operation):
 
     def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
         """One job that describes all inputs of the workflow of which too little is known."""
-        inputs, addresses = external(checked, call.entitlements)
+        inputs, addresses = find_external_inputs(checked, call.entitlements)
         if addresses:  # each step has a name of its own for them
             return None
         return preflight.describing(checked.drafts, inputs)

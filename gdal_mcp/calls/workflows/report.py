@@ -66,7 +66,7 @@ class WorkflowReport:
 def wrong_step(step: CheckedStep) -> ToolError:
     assert step.error is not None
     check = {**(step.error.check or {}), "step": step.id}
-    return _of_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
+    return _with_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
 
 
 def failed_step(failure: StepFailed, kept: int) -> ToolError:
@@ -82,7 +82,7 @@ def failed_step(failure: StepFailed, kept: int) -> ToolError:
     )
     check = {**(cause.check or {}), "step": failure.step}
     suggestion = f"{cause.suggestion}{again}".strip()
-    return _of_step(cause, f"step {failure.step!r}: {cause.message}", suggestion, check)
+    return _with_step(cause, f"step {failure.step!r}: {cause.message}", suggestion, check)
 
 
 def invalid_workflow(error: WorkflowInvalid) -> ToolError:
@@ -96,7 +96,7 @@ def invalid_workflow(error: WorkflowInvalid) -> ToolError:
     )
 
 
-def _of_step(error: ToolError, message: str, suggestion: str, check: Mapping[str, Any]) -> ToolError:
+def _with_step(error: ToolError, message: str, suggestion: str, check: Mapping[str, Any]) -> ToolError:
     """The same error, also of a kind that is made from other parts."""
     return ToolError(
         error.code, error.stage, message, suggestion, error.untrusted, error.retry_after, check=check

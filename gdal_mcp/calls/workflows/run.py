@@ -19,7 +19,7 @@ from anyio import from_thread
 
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
-from gdal_mcp.calls.workflows.check import Publishing, digest_of, external, question_parts
+from gdal_mcp.calls.workflows.check import Publishing, digest_of, find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.checking import WorkflowOperation
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.report import WorkflowReport, failed_step, wrong_step
@@ -54,7 +54,7 @@ class WorkflowRun(WorkflowOperation):
         checked = self.checked(call)
         if (wrong := checked.wrong) is not None:
             raise wrong_step(wrong)
-        inputs, addresses = external(checked, call.entitlements)
+        inputs, addresses = find_external_inputs(checked, call.entitlements)
         run = Run(checked, self.fresh(call))
         outputs = tuple(one.output for one in checked.publishes)
         if not outputs:
@@ -90,11 +90,11 @@ class WorkflowRun(WorkflowOperation):
         return Drafted(draft, WorkflowReport(checked))
 
     def look(self, call: Invocation, preflight: Preflight) -> Draft | None:
-        return self.look_of(_run_of(call).checked, call, preflight)
+        return self.look_of(_get_run(call).checked, call, preflight)
 
     def before(self, call: Invocation, cancel: Cancellation) -> None:
         """Runs the steps. Raises ToolError for the first that fails."""
-        run = _run_of(call)
+        run = _get_run(call)
         try:
             user = self.checker.drafting.hosting.user()
             folder = run.held.enter_context(self.store.run(run.run_id, user))
@@ -119,10 +119,10 @@ class WorkflowRun(WorkflowOperation):
     ) -> None:
         """Copies what is published, under its new names, and the manifest."""
         del seen  # the store is seen by this process alone
-        run, limits = _run_of(call), call.plan.limits
+        run, limits = _get_run(call), call.plan.limits
         places = Workspaces((self.store.workspace,))
         for one in run.checked.publishes:
-            for path, name in _named(one, run.results[one.source.step], call):
+            for path, name in _name_files(one, run.results[one.source.step], call):
                 staging.copy_in(places.input(str(path)), name, limits, go_on=go_on)
         if run.manifest is not None:
             path = self.store.folder / run.run_id / "manifest.json"
@@ -149,13 +149,13 @@ class WorkflowRun(WorkflowOperation):
         return made
 
 
-def _run_of(call: Invocation) -> Run:
+def _get_run(call: Invocation) -> Run:
     run = call.plan.draft.detail
     assert isinstance(run, Run)
     return run
 
 
-def _named(one: Publishing, result: StepResult, call: Invocation) -> list[tuple[Path, str]]:
+def _name_files(one: Publishing, result: StepResult, call: Invocation) -> list[tuple[Path, str]]:
     """The files of an output of a step, each with its name in the workspace."""
     source, target = Path(result.outputs[one.source.number]), PurePosixPath(one.output.target.name)
     belongs = call.toolbox.belongs

@@ -65,13 +65,13 @@ class StepCalls:
             self.run.reused.add(name)
             self.run.results[name] = checked.result
             return checked.result
-        reply = await self._called(self._request(checked, results))
+        reply = await self._call(self._request(checked, results))
         if reply.error is not None:
             raise reply.error
-        result = _result_of(checked, reply)
+        result = _make_result(checked, reply)
         _require_predicted(checked, result)
         if checked.key:
-            self.store.put(result, _published_files(reply))
+            self.store.put(result, _list_published_files(reply))
         self.run.results[name] = result
         return result
 
@@ -96,7 +96,7 @@ class StepCalls:
             ),
         )
 
-    async def _called(self, request: Request) -> Reply:
+    async def _call(self, request: Request) -> Reply:
         """Makes the call of a step in the workflow's own slot, or in another where one is free for its caller."""
         nested = replace(request, operation=replace(request.operation, nested=True))
         try:
@@ -118,7 +118,7 @@ class StepCalls:
         self.call.report_progress(done, f"step {step}: {message}" if message else f"step {step}")
 
 
-def _result_of(step: CheckedStep, reply: Reply) -> StepResult:
+def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
     done = reply.done
     published = done.published if done is not None else None
     if done is None or published is None or step.draft is None:
@@ -147,11 +147,11 @@ def _require_predicted(step: CheckedStep, result: StepResult) -> None:
         )
 
 
-def _published_files(reply: Reply) -> list[Path]:
+def _list_published_files(reply: Reply) -> list[Path]:
     published = reply.done.published if reply.done is not None else None
     paths = [file.located.path for file in published.files] if published is not None else []
-    return [path for one in paths for path in _all_files(one)]
+    return [path for one in paths for path in _list_files(one)]
 
 
-def _all_files(path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     return sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
