@@ -30,7 +30,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One dataset that a call writes, and what stands in its place now."""
+    """One dataset that a call writes, and the files that it replaces."""
 
     target: Located
     kind: OutputKind = "dataset"
@@ -82,7 +82,7 @@ class Draft:
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
     # raises ToolError for what was printed
     verify: Callable[[Any], None] | None = field(default=None, compare=False)
-    always_asked: bool = False  # a person decides, whatever the server's setting
+    always_asked: bool = False  # a person decides, regardless of the server's setting
     code: str = ""  # that the caller wrote, and a person reads before it runs
     wants_json: bool = False  # what is printed is JSON
     allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not

@@ -68,7 +68,7 @@ class Grant:
     remote: tuple[str, ...] = ()
 
     def covers(self, folders: Iterable[str]) -> bool:
-        """Whether remote data of these folders may be read."""
+        """True if remote data of these folders may be read."""
         return all(folder.startswith(self.remote) for folder in folders)
 
     def holds(self, now: float) -> bool:
@@ -109,10 +109,10 @@ class Suspended(Exception):
 
 
 class Approver(Protocol):
-    """What is not overridden asks nobody, so that nothing is approved."""
+    """A method that is not overridden asks nobody, so nothing is approved."""
 
     def asks(self, ways: frozenset[Channel]) -> bool:  # noqa: ARG002 - for those that ask
-        """Whether somebody can be asked here whose yes counts, by these ways, without a page."""
+        """True if somebody can be asked here, by one of these ways, whose approval counts."""
         return False
 
     def answered(self) -> "tuple[str, Decision | None] | None":

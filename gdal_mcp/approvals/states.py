@@ -55,5 +55,5 @@ _BY_CLIENT: Final[frozenset[Channel]] = frozenset({"elicitation"})
 
 
 def counts(way: Channel, ways: tuple[str, ...], *, approved: bool) -> bool:
-    """Whether an answer by this way decides a question that accepts `ways`. A signed-in person can always say no."""
+    """True if an answer by this way decides a question that accepts `ways`. A signed-in person can always deny."""
     return way in ways or (not approved and way not in _BY_CLIENT)

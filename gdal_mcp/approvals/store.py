@@ -27,7 +27,7 @@ from gdal_mcp.approvals.model import Approval, Decision, Grant
 from gdal_mcp.approvals.states import GIVEN, TRANSITIONS, Event, counts
 from gdal_mcp.records.schema import Rows, insert, stored
 
-LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
+LONGEST_GRANT: Final = 24 * 3600.0  # seconds; people forget what they approved yesterday
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
 SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
 
@@ -59,7 +59,7 @@ class Approvals:
         clock: Callable[[], float] = time.time,
         alive: Callable[[str], bool] = lambda _server: True,
     ) -> None:
-        """`alive` says whether a server still runs, by its id: what a dead one's calls held is free for others."""
+        """`alive` tells by its id whether a server still runs: approvals held by the calls of a dead one are released."""
         self._clock = clock
         self._alive = alive
         self._rows = Rows(path, durable=True)

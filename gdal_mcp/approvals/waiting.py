@@ -68,7 +68,7 @@ class ApprovalQueue:
     service: ApprovalService
     open_seconds: float  # how long a question can be answered
     valid_seconds: float  # how long a yes can be used, from the decision on
-    wait_seconds: float  # how long a call waits whose client asks nobody
+    wait_seconds: float  # how long a call waits if its client cannot ask
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
 
@@ -191,12 +191,12 @@ class ApprovalQueue:
         async def race(runner: Callable[[], Awaitable[None]]) -> None:
             try:
                 await runner()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+            except Exception as error:  # noqa: BLE001 - any error is raised below
                 raised.append(error)
             group.cancel_scope.cancel()
 
         async def asked() -> None:
-            """The client's user decides; a client that asks nobody, or whose answer does not count, waits for others."""
+            """The client's user decides; if the client cannot ask, or its answer does not count, others do."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
                 row = await run_sync(self.service.decide, question.row.id, decision)

@@ -112,7 +112,7 @@ class Execution:
                 begun = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
                 trail.durations["publish"] = seconds_since(begun)
-                trail.done = done  # whatever fails from here on
+                trail.done = done  # also if something fails from here on
         trail.done = done
 
     @contextmanager
@@ -294,7 +294,7 @@ def home(draft: Draft) -> Workspace:
 
 
 def _settings(changed: object, known: Sequence[str]) -> dict[str, str]:
-    """What the worker says that it changed, of the settings that a receipt names."""
+    """The settings named in receipts that the worker reports as changed."""
     found = changed if isinstance(changed, dict) else {}
     return {name: clean_text(found[name], 40) for name in known if isinstance(found.get(name), str)}
 

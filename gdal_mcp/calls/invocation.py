@@ -149,7 +149,7 @@ class Invocation:
 
     @property
     def done(self) -> JobResult | None:
-        """Set as soon as outputs are published, whatever fails after that."""
+        """Set as soon as outputs are published, even if something fails after that."""
         return self.outcome.done
 
     @property

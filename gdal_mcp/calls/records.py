@@ -94,7 +94,7 @@ class Records:
             raise
 
     def record_answer(self, call: Invocation) -> None:
-        """Records an answer that needs no container, before it is given, and before any request is made for it.
+        """Records a call without a container, before it answers and before any request is made for it.
 
         Raises ToolError when it cannot.
         """

@@ -180,7 +180,7 @@ def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
 
 
 def thread_messages(stderr: str) -> list[LibraryMessage]:
-    """Messages that the library printed and did not report: those of its own threads, which its error handler does not hear."""
+    """Messages that the library printed and did not report: those of its own threads, which do not reach its error handler."""
     lines = (line for line in stderr.splitlines() if _LABEL.match(line))
     return [LibraryMessage(_LABEL.sub("", line).strip()) for line in lines]
 

@@ -67,7 +67,7 @@ class BoundedThreads:
         def make() -> None:
             try:
                 made.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the result is waited for
+            except BaseException as error:  # noqa: BLE001 - any error is raised where the result is awaited
                 made.set_exception(error)
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)

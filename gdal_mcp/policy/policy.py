@@ -56,7 +56,7 @@ Verdict = Allow | RequireApproval | Deny
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """Which names of a toolbox stand for others, so that what a policy says of an algorithm holds for everything that runs it.
+    """Which names of a toolbox are aliases of others, so that a rule for an algorithm applies to everything that runs it.
 
     `generic` has algorithms of which only the data tells which other one runs, such as `info` for `raster info` and
     `vector info`. `besides` has, by tool, what its arguments can make of it other than the algorithm that it is most like.
@@ -118,7 +118,7 @@ class Entry(Table):
 
     @property
     def by_day(self) -> bool:
-        """Whether the use of its calls has to be recorded."""
+        """True if the use of its calls has to be recorded."""
         return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
 
 
@@ -178,7 +178,7 @@ def case(draft: Draft, tool: str, principal: str) -> PolicyRequest:
 
 
 def decide(asked: PolicyRequest, policy: Policy) -> Verdict:
-    """Whether a call runs, runs after approval, or is denied."""
+    """Decides whether a call runs, runs after approval, or is denied."""
     return explained(asked, policy)[0]
 
 

@@ -51,7 +51,7 @@ Companions = Callable[[Located], Iterable[Path]]  # the files that go with an in
 
 @dataclass(slots=True)
 class Material:
-    """One input as it was when the call began. `changed` says that it was not so any more when the call ended.
+    """One input as it was when the call began. `changed` is True if it was different when the call ended.
 
     `sha256` of a folder is that of `sandbox.outputs.store.PublishedFile`. Without one `reason` says why.
     """

@@ -34,7 +34,7 @@ _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
-_OVER = "'used', 'consumed', 'denied', 'expired'"  # states in which nothing more becomes of an approval
+_OVER = "'used', 'consumed', 'denied', 'expired'"  # states that an approval does not leave
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
 
 
@@ -321,7 +321,7 @@ class Registry:
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
-        """What a call published, whatever became of it since."""
+        """What a call published, also what was replaced or undone since."""
         return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
 
 

@@ -19,7 +19,7 @@ FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.sto
 
 
 def record(call: Call, steps: Sequence[Call] = ()) -> dict[str, Any]:
-    """Everything that is kept of a call, whatever became of it. Times are RFC 3339 in UTC, sizes bytes.
+    """Everything that is stored about a call, also a failed one. Times are RFC 3339 in UTC, sizes bytes.
 
     `steps` are the calls that it made, if it is a workflow's.
     """

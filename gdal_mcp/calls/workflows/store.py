@@ -1,4 +1,4 @@
-"""Results of steps, kept outside every workspace so that a workflow can be resumed.
+"""Results of steps, stored outside every workspace so that a workflow can be resumed.
 
 A step's key is a digest of all that decides its result: the image, the tool, the arguments, the contents of the files it reads from
 workspaces, and the keys of the steps it uses. So a key is known before the step runs, and a step whose key has a complete result does

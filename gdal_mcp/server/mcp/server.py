@@ -178,13 +178,13 @@ class Handlers:
             reply = await self._app.pipeline.call(request)
         except Suspended as waiting:
             return cast("t.InputRequiredResult", waiting.reply)
-        if not tasks.offered(ctx):  # a task whose question nobody answers would lose its result
-            tool = self._app.surface.callable[params.name]
-            asked = await self._sampling.asked(ctx, tool, request.arguments, reply)
-            if isinstance(asked, t.InputRequiredResult):
-                return asked
-            reply = asked
-        return render.result(self._app.pipeline.unreceived.noted(reply, who.id), self._downloads)
+        if tasks.offered(ctx):  # a task keeps its result, and would lose it while a question is open
+            return render.result(reply, self._downloads)
+        tool = self._app.surface.callable[params.name]
+        asked = await self._sampling.asked(ctx, tool, request.arguments, reply)
+        if isinstance(asked, t.InputRequiredResult):
+            return asked
+        return render.result(self._app.pipeline.unreceived.noted(asked, who.id), self._downloads)
 
     async def observe_cancellation(self, ctx: Context, call_next: CallNext) -> Any:
         """Lets a call go on whose client only stopped waiting; the SDK has cancelled its request by now."""
