@@ -10,7 +10,6 @@ files, waiting for an engine) in a bounded number of threads of its own.
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,7 +33,7 @@ from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
-from gdal_mcp.calls.turns import BoundedThreads
+from gdal_mcp.calls.turns import BoundedThreads, run_cancellable
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Command, Draft
@@ -223,7 +222,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
         job = await _prepare(call, deps, look, toolbox.validates)
         async with deps.admission.permit(asked.principal, lambda: None):
             await run_sync(deps.records.record_event, job, "inputs.described")
-            outcome = await _in_thread(partial(deps.execution.run, job), deps)
+            outcome = await run_cancellable(partial(deps.execution.run, job), deps.threads)
     except ToolError as error:
         _log.info("inputs_not_described", call=call.call_id, code=str(error.code))
         return call
@@ -263,7 +262,7 @@ async def execute(call: Invocation, deps: Pipeline) -> Invocation:
     """Runs the plan. A cancellation stops the container; this still returns the outcome, once the container is gone."""
     if call.view is not None and call.request.operation.joins:
         call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
-    outcome = await _in_thread(partial(_run, call, deps), deps)
+    outcome = await run_cancellable(partial(_run, call, deps), deps.threads)
     durations = {**call.durations, **outcome.durations}
     return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
 
@@ -350,31 +349,6 @@ def _record_question(call: Invocation, deps: Pipeline) -> None:
         deps.records.record_event(call, "approval.requested", "asked")
     except ToolError:
         _log.exception("audit_failed", call=call.call_id)
-
-
-async def _in_thread(work: Callable[[Cancellation], Outcome], deps: Pipeline) -> Outcome:
-    """Runs the work in a thread. A cancellation of this task is passed on to it, and is raised only after this returned."""
-    cancel = Cancellation()
-    ended: list[Outcome] = []
-
-    async def pass_on_cancellation() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cancel.set()
-
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(pass_on_cancellation)
-            with anyio.CancelScope(shield=True):
-                ended.append(await run_sync(work, cancel, limiter=deps.threads))
-            group.cancel_scope.cancel()
-    except anyio.get_cancelled_exc_class():
-        if not ended:
-            raise  # else what the work left must not be lost; the next checkpoint raises again
-    finally:
-        cancel.close()
-    return ended[0]
 
 
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:

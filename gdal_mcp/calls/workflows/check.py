@@ -22,17 +22,22 @@ from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
-from gdal_mcp.calls.workflows.references import StepOutput
+from gdal_mcp.calls.workflows.publishing import (
+    Publishing,
+    output_kind,
+    require_publishable,
+    require_together,
+)
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft, Output, OutputKind
+from gdal_mcp.plan import Draft, OutputKind
 from gdal_mcp.policy.policy import Deny, case, decide
 from gdal_mcp.records.provenance import Materials
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
-from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Reading
+from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Identity, Located, Workspaces
@@ -80,14 +85,6 @@ class CheckedStep:
             "done": self.result is not None,
         }
         return row | {name: value for name, value in optional.items() if value}
-
-
-@dataclass(frozen=True)
-class Publishing:
-    """An output of the workflow: which output of which step, and where it goes."""
-
-    source: StepOutput
-    output: Output
 
 
 @dataclass(frozen=True)
@@ -312,26 +309,11 @@ class _CheckRun:
         made = []
         for source, target, overwrite in self.workflow.published:
             step = self.steps[source.step]
-            kind: OutputKind = "dataset"
-            if step.draft is not None and source.number < len(step.draft.outputs):
-                kind = step.draft.outputs[source.number].kind
-            elif step.result is None:
-                raise _not_publishable(f"step {source.step!r} has no output number {source.number}.")
-            name = Path(self.outputs[source.step][source.number])
-            if name.suffix.lower() in POINTING:
-                raise _not_publishable(
-                    f"{name.name} names files that exist only while the workflow runs.",
-                    "Publish a raster instead.",
-                )
-            if name.suffix.lower() != Path(target).suffix.lower():
-                raise _not_publishable(
-                    f"{name.name} cannot be published as {target}: the extension differs.",
-                    "Use the extension of the step's output.",
-                )
-            made.append(
-                Publishing(source, context.output(target, inputs=inputs, overwrite=overwrite, kind=kind))
-            )
-        _require_together([one.output for one in made])
+            kind = output_kind(source, step.draft, is_done=step.result is not None)
+            require_publishable(self.outputs[source.step][source.number], target)
+            output = context.output(target, inputs=inputs, overwrite=overwrite, kind=kind)
+            made.append(Publishing(source, output))
+        require_together([one.output for one in made])
         return tuple(made)
 
     def _paths(self) -> Any:
@@ -397,19 +379,6 @@ def _require_container(tool: Tool) -> None:
             f"{tool.name} cannot be a step of a workflow.",
             "Call it by itself, and give what it finds as a parameter.",
         )
-
-
-def _require_together(outputs: list[Output]) -> None:
-    if len({one.target.workspace.root for one in outputs}) > 1:
-        raise _not_publishable(
-            "the outputs are in several workspaces.", "Publish all of them in one workspace."
-        )
-    if len({one.target.name for one in outputs}) != len(outputs):
-        raise _not_publishable("two outputs have the same name.", "Give each output a name of its own.")
-
-
-def _not_publishable(message: str, fix: str = "Correct `outputs`.") -> ToolError:
-    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, fix)
 
 
 def _to_tool_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:
