@@ -91,6 +91,7 @@ class Pipeline:
                             await run_sync(self.unreceived.ended, view)
         finally:
             self.active.discard(call.call_id)
+        await checkpoint_if_cancelled()  # nobody receives the reply of a cancelled request
         return replies[0]
 
     async def _run_steps(self, call: Invocation, view: RunningCall, replies: list[Reply]) -> None:
