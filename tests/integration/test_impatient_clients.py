@@ -168,15 +168,17 @@ async def test_a_cancelled_request_has_no_reply(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()
         replies: list[Reply] = []
+        scope = anyio.CancelScope()
 
         async def make() -> None:
-            replies.append(await one.make())
+            with scope:
+                replies.append(await one.make())
 
         async with anyio.create_task_group() as group:
             group.start_soon(make)
             await eventually(lambda: started(one) == 1)
-            group.cancel_scope.cancel()
-            one.world.gate.set()
+            scope.cancel()
+            await let_go(one)
         assert replies == []
 
 
