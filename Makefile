@@ -75,8 +75,9 @@ kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 2
 	KUBERNETES=1 scripts/cluster.sh run sh -c '$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 3600 $(pytest_options) tests/kubernetes \
 	    --ignore tests/kubernetes/test_faults.py && $(python) -m pytest --timeout 3600 $(pytest_options) tests/kubernetes/test_faults.py'
 
-fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
-	FUZZ=$(or $(FUZZ),20) $(python) -m pytest $(spread) --timeout 3600 $(pytest_options) tests/fuzz
+fuzz: setup ## the property tests and the models of approvals (100,000 steps) and hosts (10,000) at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
+	FUZZ=$(or $(FUZZ),20) MODEL_EXAMPLES=$(or $(MODEL_EXAMPLES),400) $(python) -m pytest $(spread) --timeout 3600 $(pytest_options) \
+	    tests/fuzz tests/unit/test_hosting_model.py
 
 conformance: setup ## the protocol's own suite and Inspector, in both eras
 	CONFORMANCE=all $(python) -m pytest $(spread) $(pytest_options) tests/conformance

@@ -226,7 +226,7 @@ def approvals() -> Section:
                 seconds = time.monotonic() - begun
             once = sum(
                 len({who for row, who in told if row == one.id}) == 1
-                and store.take_up(one.plan_digest, "bench", "bench:call") is not None
+                and store.reclaim(one.plan_digest, "bench", "bench:call") is not None
                 and store.consume(one.id, "bench:call") is not None
                 and store.consume(one.id, "bench:call") is None
                 for one in asked

@@ -20,8 +20,8 @@ def command() -> tuple[str, ...]:
         return (NAME,)
     if "archive-v" in sys.prefix:  # the environment of `uvx`, in uv's cache
         return ("uvx", PACKAGE)
-    beside = Path(sys.executable).with_name(NAME)
-    return (str(beside),) if beside.is_file() else (sys.executable, "-m", "gdal_mcp")
+    installed = Path(sys.executable).with_name(NAME)
+    return (str(installed),) if installed.is_file() else (sys.executable, "-m", "gdal_mcp")
 
 
 def cite(text: str) -> str:

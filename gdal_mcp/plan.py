@@ -25,18 +25,20 @@ class Effect(StrEnum):
     CREATE = "create"
     REPLACE = "replace"
     DESTROY = "destroy"  # files are taken away without others in their place
-    CODE = "code"  # of policies alone: code of the caller's runs, whatever it does to the workspace besides
+    CODE = "code"  # only in policies: the caller's code runs, whatever else the call does
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One dataset that a call writes, and what stands in its place now."""
+    """One dataset that a call writes, and the files that it replaces."""
 
     target: Located
     kind: OutputKind = "dataset"
     update: bool = False  # the command works on a copy of what is there
     replaces: tuple[Located, ...] = ()  # the old dataset's files, the main one first; kept for undo
-    shared: tuple[Located, ...] = ()  # may be another dataset's as well: replaced if written anew, else left
+    shared: tuple[
+        Located, ...
+    ] = ()  # may belong to another dataset too: replaced if written again, else left
     server_named: bool = False  # the name is made up by the server, so that it never replaces anything
 
     @property
@@ -53,7 +55,7 @@ class Command:
     inputs: tuple[str, ...] = ()
     output: str | None = None
     output_first: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)  # what a program of ours needs besides
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further values that our own programs need
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class Draft:
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
     # raises ToolError for what was printed
     verify: Callable[[Any], None] | None = field(default=None, compare=False)
-    always_asked: bool = False  # a person decides, whatever the server's setting
+    always_asked: bool = False  # a person decides, regardless of the server's setting
     code: str = ""  # that the caller wrote, and a person reads before it runs
     wants_json: bool = False  # what is printed is JSON
     allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not
@@ -110,7 +112,7 @@ class Draft:
         return bool(self.outputs or self.transfers or self.removes)
 
     @property
-    def deed(self) -> tuple[str, ...]:
+    def display_command(self) -> tuple[str, ...]:
         """What a person is shown as the command: what the host does itself, where that is all that changes anything."""
         if self.outputs:
             return self.command.argv

@@ -7,6 +7,21 @@ import secrets
 from pathlib import Path
 
 
+def is_free(lock: Path) -> bool:
+    """True if a lock file is there and no process holds it."""
+    try:
+        file = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:  # shared: two that ask at once must not take each other for the holder
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
 class Owner:
     """This process among the servers that share a folder on this host, for as long as it lives; `id` goes into labels."""
 
@@ -25,19 +40,7 @@ class Owner:
 
     def is_dead(self, owner: str) -> bool:
         """True only where its lock is in our folder and nobody holds it; unknown ones count as alive."""
-        if owner == self.id or not owner.isalnum():
-            return False
-        try:
-            file = os.open(self.folder / f"{owner}.lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:  # shared: two that ask at once must not take each other for the owner
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        finally:
-            os.close(file)
-        return True
+        return owner != self.id and owner.isalnum() and is_free(self.folder / f"{owner}.lock")
 
     def is_alive(self, owner: str) -> bool:
         """Whether a server that kept its records beside ours still lives. One without a lock ended, or was swept away since."""

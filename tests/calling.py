@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from gdal_mcp.approvals.model import Approver, Nobody, Terminal
+from gdal_mcp.approvals.model import Approver, NullApprover, Terminal
 from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
 from gdal_mcp.policy.identity import local
 from gdal_mcp.server.app import App
@@ -23,6 +23,6 @@ def called(
 ) -> Reply:
     """What a call of Ann's is answered; without an approver nobody can be asked."""
     pipeline = to.pipeline if isinstance(to, App) else to
-    request = Request(tool, arguments, ANN, "test", approver or Nobody())
+    request = Request(tool, arguments, ANN, "test", approver or NullApprover())
     reply: Reply = anyio.run(pipeline.call, request)
     return reply

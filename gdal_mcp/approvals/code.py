@@ -29,15 +29,15 @@ def told_code(code: str, before: str | None) -> dict[str, Any]:
     return {"text": code, "lines": lines, "changes": changes}
 
 
-def code_lines(told: Mapping[str, Any]) -> Iterator[str]:
+def code_lines(details: Mapping[str, Any]) -> Iterator[str]:
     """The same as lines of plain text."""
-    width = len(str(len(told["lines"])))
+    width = len(str(len(details["lines"])))
     yield "Code:"
-    for number, pieces in enumerate(told["lines"], 1):
+    for number, pieces in enumerate(details["lines"], 1):
         yield f"  {number:>{width}} | " + "".join(text for _, text in pieces)
-    if told["changes"] is not None:
+    if details["changes"] is not None:
         yield "Changes since the code that was approved last:"
-        yield from (f"  {line}" for line in told["changes"] or ["none: it is the same code"])
+        yield from (f"  {line}" for line in details["changes"] or ["none: it is the same code"])
 
 
 def _shown(text: str) -> str:
@@ -50,7 +50,7 @@ def _split(code: str) -> list[str]:
 
 
 def _coloured(code: str) -> Iterator[list[tuple[str, str]]]:
-    """Each line as pieces with their kinds; without kinds from where it is no Python any more."""
+    """Each line as pieces with their kinds; without kinds after the point where it stops being valid Python."""
     lines = _split(code)
     marks: list[list[tuple[int, int, str]]] = [[] for _ in lines]
     for kind, (first, begin), (last, end) in _tokens("\n".join(lines)):

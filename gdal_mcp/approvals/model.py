@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import anyio
 
 from gdal_mcp.approvals.states import State
-from gdal_mcp.policy.policy import WAYS, Way
+from gdal_mcp.policy.policy import WAYS, Channel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Decision:
     approved: bool
     by: str
     how: str
-    way: Way
+    way: Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Grant:
     remote: tuple[str, ...] = ()
 
     def covers(self, folders: Iterable[str]) -> bool:
-        """Whether remote data of these folders may be read."""
+        """True if remote data of these folders may be read."""
         return all(folder.startswith(self.remote) for folder in folders)
 
     def holds(self, now: float) -> bool:
@@ -82,7 +82,7 @@ class Grant:
 class Authorization:
     """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
 
-    `reads` are the remote hosts and folders that whoever approved it was shown; None where nobody was asked.
+    `reads` are the remote hosts and folders that whoever approved it was shown; None if nobody was asked.
     """
 
     text: str
@@ -92,11 +92,11 @@ class Authorization:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ApprovalQuestion:
     """A row as it is put to a person: the ways in which a yes counts now, and the page of it, if there is a console."""
 
     row: Approval
-    ways: frozenset[Way] = WAYS
+    ways: frozenset[Channel] = WAYS
     url: str | None = None
 
 
@@ -109,37 +109,37 @@ class Suspended(Exception):
 
 
 class Approver(Protocol):
-    """What is not overridden asks nobody, so that nothing is approved."""
+    """A method that is not overridden asks nobody, so nothing is approved."""
 
-    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - for those that ask
-        """Whether somebody can be asked here whose yes counts, by these ways, without a page."""
+    def asks(self, ways: frozenset[Channel]) -> bool:  # noqa: ARG002 - for those that ask
+        """True if somebody can be asked here, by one of these ways, whose approval counts."""
         return False
 
     def answered(self) -> "tuple[str, Decision | None] | None":
         """The approval id and answer that came with a repeated call, if any; no answer when it was only sent to a page."""
         return None
 
-    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - for those that ask
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:  # noqa: ARG002 - for those that ask
         """The answer, or None when nobody can be asked this way. May raise Suspended."""
         return None
 
 
-class Nobody(Approver):
+class NullApprover(Approver):
     """The approver where no person can be reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal(Approver):
-    """The person at the terminal: prints the question on stderr and reads the answer; `assume_yes` is a yes by the command itself, told as `how`."""
+    """The person at the terminal: prints the question on stderr and reads the answer; with `assume_yes` the command itself is the approval, recorded as `how`."""
 
     user: str
     assume_yes: bool = False
     how: str = "--yes"
 
-    def asks(self, ways: frozenset[Way]) -> bool:
+    def asks(self, ways: frozenset[Channel]) -> bool:
         return "terminal" in ways and (self.assume_yes or sys.stdin.isatty())
 
-    async def ask(self, question: Question) -> Decision | None:
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:
         if not self.asks(question.ways):
             return None
         if self.assume_yes:

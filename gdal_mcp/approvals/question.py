@@ -26,7 +26,7 @@ class Forecast:
     """What is known of a call before it runs."""
 
     estimate: Mapping[str, float | None] | None = None
-    checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
+    checks: Sequence[Mapping[str, Any]] = ()  # warnings about it
     size_of: Callable[[Located], int] = lambda _located: 0  # bytes of remote data, as far as known
     # what a file is that would be replaced or deleted
     kind_of: Callable[[Located], str] = lambda _located: ""
@@ -83,7 +83,7 @@ def parts(
         "tool": plan.tool,
         "principal": plan.principal,
         "effect": str(plan.effect),
-        "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
+        "command": [shown_text(word, MAX_COMMAND) for word in draft.display_command[:200]],
         "steps": [{"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.parts],
         "code": told_code(draft.code, code) if draft.code else None,
         "writes": _some(writes),
@@ -101,12 +101,12 @@ def parts(
 
 
 def _hidden(seal: str, last: Mapping[str, Any] | None) -> dict[str, str]:
-    """What is said of the parts of addresses that are never shown. `seal` stands for them, and shows nothing of them."""
-    told = "Parts of these addresses, such as keys and signatures, are not shown. The approval covers them as they are."
+    """The sentence on the parts of addresses that are never shown. `seal` identifies them without revealing them."""
+    sentence = "Parts of these addresses, such as keys and signatures, are not shown. The approval covers them as they are."
     if last is not None:
         same = "the same as in" if last["seal"] == seal else "NOT the same as in"
-        told += f" They are {same} the call of this tool that was approved last."
-    return {"seal": seal, "told": told}
+        sentence += f" They are {same} the call of this tool that was approved last."
+    return {"seal": seal, "told": sentence}
 
 
 def title(draft: Draft) -> str:
@@ -124,10 +124,10 @@ def title(draft: Draft) -> str:
         )
         if places
     ]
-    said = [f"{what}, {count} files" if count > 1 else what for what, count in does]
+    actions = [f"{what}, {count} files" if count > 1 else what for what, count in does]
     if draft.code:
-        said.append(f"run {len(draft.code.splitlines())} lines of code")
-    text = " and ".join(said) or f"read {_counted(list(draft.inputs))}"
+        actions.append(f"run {len(draft.code.splitlines())} lines of code")
+    text = " and ".join(actions) or f"read {_counted(list(draft.inputs))}"
     return f"{text[:1].upper()}{text[1:]}"
 
 
@@ -138,39 +138,39 @@ def sentence(plan: Plan, client: str = "") -> str:
     return f"{who} asks to {effect[:1].lower()}{effect[1:]}, with {plan.tool}."
 
 
-def question_text(told: Mapping[str, Any]) -> str:
-    lines = [f"Run {told['tool']}? Asked because {told['reason']}.", told["sentence"], ""]
-    lines += _block("Deletes (kept, `gdal-mcp undo` restores):", told["removes"], _lost)
-    lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
-    for one in told["writes"]["shown"]:
+def question_text(details: Mapping[str, Any]) -> str:
+    lines = [f"Run {details['tool']}? Asked because {details['reason']}.", details["sentence"], ""]
+    lines += _block("Deletes (kept, `gdal-mcp undo` restores):", details["removes"], _lost)
+    lines += _block("Moves:", details["moves"], lambda one: f"{one['from']} -> {one['to']}")
+    for one in details["writes"]["shown"]:
         verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
         lines += [f"{verb}:", f"  {one['path']}{f' ({becomes})' if (becomes := one['becomes']) else ''}"]
         lines += _block("May replace, as it may belong to it:", one["may_replace"], _lost)
         replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], _lost)
         lines += replaced or ["Replaces nothing."]
-    lines += _more(told["writes"])
-    lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
-    for one in told["remote"]:
+    lines += _more(details["writes"])
+    lines += _block("Reads:", details["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
+    for one in details["remote"]:
         size = f", {_size(one['bytes'])} in all" if one["bytes"] else ""
         title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
         lines += _block(title, one["reads"], str)
-    lines += [told["hidden"]["told"]] if told["hidden"] else []
-    lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
-    if told.get("steps"):
+    lines += [details["hidden"]["told"]] if details["hidden"] else []
+    lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in details["checks"]]
+    if details.get("steps"):
         lines += ["Steps:"]
-        rows = enumerate(told["steps"], 1)
+        rows = enumerate(details["steps"], 1)
         lines += [f"  {number}. {one['id']}: {one['command']}" for number, one in rows]
-    if told["code"]:
-        lines += code_lines(told["code"])
-    if not told.get("steps"):
-        lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
-    if told["estimate"]:
-        count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]
+    if details["code"]:
+        lines += code_lines(details["code"])
+    if not details.get("steps"):
+        lines += ["Command:", f"  {shown_text(shlex.join(details['command']), MAX_COMMAND)}"]
+    if details["estimate"]:
+        count, seconds = details["estimate"]["output_bytes"], details["estimate"]["seconds"]
         size = "an unknown size" if count is None else f"about {_size(count)}"
         lines.append(
             f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
         )
-    limits, where = told["limits"], told["where"]
+    limits, where = details["limits"], details["where"]
     lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
     lines.append(
         f"It runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
@@ -221,7 +221,7 @@ def _size(count: float) -> str:
 
 def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:
     """For a call that nobody approved while it waited: what to show the person, and that it can be sent again."""
-    told = {
+    details = {
         "call_id": plan.call_id,
         "approval": row.id,
         "digest": plan.digest,
@@ -236,7 +236,7 @@ def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -
         Stage.APPROVAL,
         "the call needs a person's approval, and nobody has decided yet.",
         "Show the person `requiresConfirmation`. Once they have approved it, send the very same call again.",
-        confirmation=told,
+        confirmation=details,
     )
 
 

@@ -107,7 +107,7 @@ class ApprovalService:
         try:
             if self.approvals.consume(given.approval_id, given.holder) is not None:
                 return
-            row = self.approvals.look(given.approval_id)
+            row = self.approvals.get(given.approval_id)
         except RegistryUnavailable as error:
             raise unavailable_error(error) from error
         raise (
@@ -130,7 +130,7 @@ def denied_error(row: Approval) -> ToolError:
     return ToolError(
         Code.DENIED,
         Stage.APPROVAL,
-        f"{row.decided_by} said no.",
+        f"denied by {row.decided_by}.",
         "Do not repeat the call unless the person asks for it.",
     )
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gdal_mcp.policy.policy import Way
+from gdal_mcp.policy.policy import Channel
 
 State = Literal["asked", "approved", "released", "reserved", "consumed", "denied", "expired"]
 Event = Literal["approve", "deny", "reserve", "release", "consume", "withdraw", "expire"]
@@ -51,9 +51,9 @@ GIVEN: Final[frozenset[State]] = frozenset(
 )  # a person said yes
 
 # A client answers for its user without showing that anybody was asked; at the others a person is signed in.
-_BY_CLIENT: Final[frozenset[Way]] = frozenset({"elicitation"})
+_BY_CLIENT: Final[frozenset[Channel]] = frozenset({"elicitation"})
 
 
-def counts(way: Way, ways: tuple[str, ...], *, approved: bool) -> bool:
-    """Whether an answer by this way decides a question that accepts `ways`. A signed-in person can always say no."""
+def counts(way: Channel, ways: tuple[str, ...], *, approved: bool) -> bool:
+    """True if an answer by this way decides a question that accepts `ways`. A signed-in person can always deny."""
     return way in ways or (not approved and way not in _BY_CLIENT)

@@ -9,7 +9,7 @@ Invariants:
 * a decision is on disk before a method returns;
 * a question expires `created` plus the time for a decision; a yes expires `valid_seconds` after the decision;
 * a grant stands for one principal, tool, workspace and folders of remote data, until a stated time or until it is revoked, whichever is first;
-* what was said later than now, as after a clock was set back, does not count.
+* a decision with a time in the future, as after the clock was set back, does not count.
 
 Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable when the database cannot be used.
 """
@@ -27,7 +27,7 @@ from gdal_mcp.approvals.model import Approval, Decision, Grant
 from gdal_mcp.approvals.states import GIVEN, TRANSITIONS, Event, counts
 from gdal_mcp.records.schema import Rows, insert, stored
 
-LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
+LONGEST_GRANT: Final = 24 * 3600.0  # seconds; people forget what they approved yesterday
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
 SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
 
@@ -51,7 +51,7 @@ class TooManyOpen(Exception):
 
 
 class Approvals:
-    """The questions put to people and what they said. Threads may share one instance, servers the file."""
+    """The questions that people are asked, and their decisions. Threads may share one instance, servers the file."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Approvals:
         clock: Callable[[], float] = time.time,
         alive: Callable[[str], bool] = lambda _server: True,
     ) -> None:
-        """`alive` says whether a server still runs, by its id: what a dead one's calls held is free for others."""
+        """`alive` tells by its id whether a server still runs: approvals held by the calls of a dead one are released."""
         self._clock = clock
         self._alive = alive
         self._rows = Rows(path, durable=True)
@@ -82,12 +82,12 @@ class Approvals:
             insert(db, "approvals", new)
         return new
 
-    def take_up(self, digest: str, principal: str, holder: str) -> Approval | None:
+    def reclaim(self, digest: str, principal: str, holder: str) -> Approval | None:
         """What an earlier call with this plan left, for the call `holder`: a yes, which it reserves, or an open question."""
         with self._writing() as (db, _):
-            self._free_dead(db)
+            self._release_dead(db)
             found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
-            return self._held(db, found.id, holder) if found is not None else None
+            return self._reserve_or_wait(db, found.id, holder) if found is not None else None
 
     def resume(self, approval_id: str, holder: str) -> Approval | None:
         """The same by id, for a call that comes back to a question that it suspended. None if another call has it."""
@@ -95,7 +95,7 @@ class Approvals:
             found = self._rows.one(Approval, _BY_ID, id=approval_id)
             if found is not None and found.state == "asked" and found.holder not in ("", SUSPENDED, holder):
                 return None
-            return self._held(db, approval_id, holder)
+            return self._reserve_or_wait(db, approval_id, holder)
 
     def claim(self, approval_id: str, holder: str) -> Approval | None:
         """Ends the wait of the call `holder`: reserves a yes, or leaves a question open for the same call sent again.
@@ -104,14 +104,14 @@ class Approvals:
         """
         with self._writing() as (db, _):
             self._move(db, "reserve", "id = :id AND holder = :holder", id=approval_id, holder=holder)
-            self._let_go(db, approval_id, holder, "")
+            self._clear_holder(db, approval_id, holder, "")
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def suspend(self, approval_id: str, holder: str) -> None:
         """The call ended with its question to the client, and comes again with the answer."""
         with self._writing() as (db, _):
             self._release(db, "id = :id AND holder = :holder", id=approval_id, holder=holder)
-            self._let_go(db, approval_id, holder, SUSPENDED)
+            self._clear_holder(db, approval_id, holder, SUSPENDED)
 
     def end(self, approval_id: str, holder: str) -> None:
         """The call `holder` ended. Releases what it did not consume, and withdraws its question if nobody answered.
@@ -155,7 +155,7 @@ class Approvals:
     def release_dead(self) -> None:
         """Frees what calls of dead servers held, for the same calls to take up again."""
         with self._writing() as (db, _):
-            self._free_dead(db)
+            self._release_dead(db)
 
     def approval(self, approval_id: str) -> Approval | None:
         with self._writing():
@@ -165,7 +165,7 @@ class Approvals:
         """The newest call of a tool that was approved for a principal."""
         return self._rows.one(Approval, _LAST, principal=principal, tool=tool)
 
-    def look(self, approval_id: str) -> Approval | None:
+    def get(self, approval_id: str) -> Approval | None:
         """The row as it is, without a transaction: cheap enough to be asked several times a second."""
         return self._rows.one(Approval, _BY_ID, id=approval_id)
 
@@ -239,7 +239,7 @@ class Approvals:
     def _release(self, db: sqlite3.Connection, which: str, **values: Any) -> None:
         self._move(db, "release", which, {"holder": ""}, **values)
 
-    def _held(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
+    def _reserve_or_wait(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
         """The row, reserved by the call if it is a yes that no other call has, or waited for by it."""
         mine = {"id": approval_id, "holder": holder}
         self._move(db, "reserve", "id = :id AND state = 'released'", {"holder": holder}, id=approval_id)
@@ -247,12 +247,12 @@ class Approvals:
         return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     @staticmethod
-    def _let_go(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
+    def _clear_holder(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
         """A question whose call waits no more."""
         query = "UPDATE approvals SET holder = ? WHERE id = ? AND holder = ? AND state = 'asked'"
         db.execute(query, [to, approval_id, holder])
 
-    def _free_dead(self, db: sqlite3.Connection) -> None:
+    def _release_dead(self, db: sqlite3.Connection) -> None:
         query = "SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%' AND state IN ('asked', 'approved', 'reserved')"
         for row in db.execute(query).fetchall():
             holder = row["holder"]

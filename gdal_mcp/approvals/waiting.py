@@ -15,7 +15,15 @@ from typing import Final
 import anyio
 from anyio.to_thread import run_sync
 
-from gdal_mcp.approvals.model import Approval, Approver, Authorization, Decision, Grant, Question, Suspended
+from gdal_mcp.approvals.model import (
+    Approval,
+    ApprovalQuestion,
+    Approver,
+    Authorization,
+    Decision,
+    Grant,
+    Suspended,
+)
 from gdal_mcp.approvals.question import Forecast, parts, question_text, touched, unanswered_error
 from gdal_mcp.approvals.service import ApprovalService, denied_error, expired_error, unavailable_error
 from gdal_mcp.approvals.store import MOST_OPEN, TooManyOpen
@@ -38,7 +46,7 @@ async def no_console(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleU
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApprovalRequest:
     """The plan of a call that needs approval, why it does, and what is known of it."""
 
     plan: Plan
@@ -54,17 +62,17 @@ class ApprovalQueue:
     """Puts calls to people and waits for their answers.
 
     `console_url` tells where the console is. That address lets nobody in, so a model that reads it can approve nothing.
-    `options` are what `gdal-mcp approve` needs to find these records, told where whoever calls may know them.
+    `options` are what `gdal-mcp approve` needs to find these records; callers who may know them are shown them.
     """
 
     service: ApprovalService
     open_seconds: float  # how long a question can be answered
     valid_seconds: float  # how long a yes can be used, from the decision on
-    wait_seconds: float  # how long a call waits whose client asks nobody
+    wait_seconds: float  # how long a call waits if its client cannot ask
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
 
-    async def settle(self, call: Call) -> Authorization:
+    async def obtain(self, call: ApprovalRequest) -> Authorization:
         """Waits for approval and reserves it for this call, which must end with `ApprovalService.end`, or uses a grant.
 
         Raises ToolError if it was not approved, Suspended if the answer comes with a repetition of the call.
@@ -80,14 +88,14 @@ class ApprovalQueue:
         reads = tuple(f"{one.origin}/" for one in call.plan.draft.addresses)
         return Authorization(text, row.id, row.holder, reads)
 
-    def _granted(self, call: Call) -> Grant | None:
+    def _granted(self, call: ApprovalRequest) -> Grant | None:
         plan = call.plan
         if not call.verdict.grantable:
             return None
         folders = tuple(one.folder for one in plan.draft.addresses)
         return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
 
-    async def _reserved(self, call: Call) -> Approval:
+    async def _reserved(self, call: ApprovalRequest) -> Approval:
         """The approval of this very plan, reserved. Whatever happens, no question keeps a call that waits no more."""
         store, holder = self.service.approvals, self._holder(call)
         given = call.approver.answered()
@@ -106,14 +114,14 @@ class ApprovalQueue:
             raise expired_error("nobody answered in time, or the approval was used already.")
         return row
 
-    def _holder(self, call: Call) -> str:
+    def _holder(self, call: ApprovalRequest) -> str:
         return f"{self.service.server}:{call.plan.call_id}"
 
-    def _row(self, call: Call) -> Approval:
+    def _row(self, call: ApprovalRequest) -> Approval:
         """What an earlier call with this plan left, a yes before an open question; else a new question."""
         plan, store = call.plan, self.service.approvals
         holder = self._holder(call)
-        if (found := store.take_up(plan.digest, plan.principal, holder)) is not None:
+        if (found := store.reclaim(plan.digest, plan.principal, holder)) is not None:
             return found
         before = store.last_approved(plan.principal, plan.tool)
         details = parts(
@@ -142,7 +150,7 @@ class ApprovalQueue:
                 "Have some of them answered, or wait until they expire.",
             ) from error
 
-    def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> Approval:
+    def _answered(self, call: ApprovalRequest, approval_id: str, decision: Decision | None) -> Approval:
         """The call was sent again, with the answer, or after its user was shown the console."""
         plan, store, holder = call.plan, self.service.approvals, self._holder(call)
         row = store.approval(approval_id)
@@ -160,12 +168,12 @@ class ApprovalQueue:
             raise
         return (store.claim(row.id, holder) if row.state == "approved" else None) or row
 
-    async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> Approval:
+    async def _wait(self, call: ApprovalRequest, row: Approval, *, asks: bool = True) -> Approval:
         """Waits until somebody has decided, whichever way answers first; the row after that, reserved if it was a yes."""
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
-        question = Question(row, call.verdict.ways, url)
+        question = ApprovalQuestion(row, call.verdict.ways, url)
         ways = [f"open {url}"] if url else []
         ways += [f"run `{command}`"] if "terminal" in question.ways else []
         call.tell(0.0, f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval")
@@ -176,19 +184,19 @@ class ApprovalQueue:
             raise unanswered_error(call.plan, now, url, command)
         return now
 
-    async def _first(self, approver: Approver | None, question: Question) -> None:
-        """Returns once it is decided, by the client's user or elsewhere, or when nobody decided in time."""
+    async def _first(self, approver: Approver | None, question: ApprovalQuestion) -> None:
+        """Returns once somebody has decided, in any way, or when the time is over."""
         raised: list[Exception] = []  # kept as values: a task group would wrap them
 
         async def race(runner: Callable[[], Awaitable[None]]) -> None:
             try:
                 await runner()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+            except Exception as error:  # noqa: BLE001 - any error is raised below
                 raised.append(error)
             group.cancel_scope.cancel()
 
         async def asked() -> None:
-            """The client's user decides; a client that asks nobody, or whose answer does not count, waits for others."""
+            """The client's user decides; if the client cannot ask, or its answer does not count, others do."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
                 row = await run_sync(self.service.decide, question.row.id, decision)
@@ -196,15 +204,15 @@ class ApprovalQueue:
                     return
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
 
-        async def watched() -> None:
+        async def wait_for_decision() -> None:
             """Returns when the row is no longer open, whoever decided."""
-            while (row := await run_sync(self.service.approvals.look, question.row.id)) is not None:
+            while (row := await run_sync(self.service.approvals.get, question.row.id)) is not None:
                 if row.state != "asked":
                     return
                 await anyio.sleep(LOOK_SECONDS)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(race, watched)
+            group.start_soon(race, wait_for_decision)
             group.start_soon(race, asked)
         if raised:
             raise raised[0]

@@ -2,7 +2,7 @@
 
 Invariants:
 * a cancelled request ends its call, unless its client only ran out of patience or another request has joined the call;
-* a call that a person cancels ends, whoever waits for it; so do all calls when the server ends.
+* a call that a person cancels ends, even if requests wait for it; so do all calls when the server ends.
 
 For one event loop; a call's progress alone may be set from other threads. Listeners hear of changes in the order in which calls
 ended; changes by other processes are not seen.
@@ -27,7 +27,7 @@ JOIN_READS_AFTER: Final = 5.0
 
 
 @dataclass(eq=False, slots=True)
-class Running:
+class RunningCall:
     """One call under way. `stage` is in plain words, `fraction` from 0 to 1."""
 
     call_id: str
@@ -77,11 +77,13 @@ class Running:
 @dataclass(slots=True, eq=False)
 class Activity:
     join_reads_after: float = JOIN_READS_AFTER
-    _running: dict[str, Running] = field(default_factory=dict)
+    _running: dict[str, RunningCall] = field(default_factory=dict)
 
     @contextmanager
-    def of(self, call_id: str, tool: str, principal: str, client: str, sender: object) -> Iterator[Running]:
-        made = Running(call_id, tool, principal, client, time.time(), sender=sender)
+    def of(
+        self, call_id: str, tool: str, principal: str, client: str, sender: object
+    ) -> Iterator[RunningCall]:
+        made = RunningCall(call_id, tool, principal, client, time.time(), sender=sender)
         self._running[call_id] = made
         try:
             yield made
@@ -89,7 +91,7 @@ class Activity:
             del self._running[call_id]
             made.ended.set()
 
-    def same(self, principal: str, plan: str) -> Running | None:
+    def same(self, principal: str, plan: str) -> RunningCall | None:
         """A started call of this principal with this plan that the same call, sent again, can join."""
         oldest = time.time() - self.join_reads_after
         found = (one for one in self.all() if (one.principal, one.plan) == (principal, plan))
@@ -108,7 +110,7 @@ class Activity:
             one.reason.set()
             one.scope.cancel()
 
-    def all(self) -> tuple[Running, ...]:
+    def all(self) -> tuple[RunningCall, ...]:
         """Oldest first."""
         return tuple(self._running.values())
 
@@ -137,6 +139,6 @@ class Changes:
 
     listeners: list[Callable[[Changed], None]] = field(default_factory=list)
 
-    def tell(self, changed: Changed) -> None:
+    def announce(self, changed: Changed) -> None:
         for listener in self.listeners:
             listener(changed)

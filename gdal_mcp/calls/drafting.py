@@ -47,7 +47,7 @@ class Drafting:
     seal: Seal
 
     def draft(self, call: Invocation) -> Drafted | ImmediateResult:
-        """What the tool makes of the arguments, and what can be said of it before it runs. Raises ToolError."""
+        """The draft that the tool makes from the arguments, and the report of the checks on it. Raises ToolError."""
         request, entitlements, toolbox = call.request, call.entitlements, call.toolbox
         scope = self.scope(entitlements, toolbox, request.principal, call.call_id, request.operation.as_new)
         try:
@@ -83,12 +83,9 @@ class Drafting:
         """Exactly what the draft runs, and where. The same for the same state. Raises ToolError."""
         reach, toolbox = call.entitlements, call.toolbox
         narrow = toolbox.analysis.only_inputs or self.settings.mount_scope == "inputs"
-        places = (
-            toolbox.analysis.mounts(draft)
-            if narrow
-            else call.request.operation.places(draft, reach.workspaces)
-        )
-        scope = SandboxScope(reach.workspaces, reach.limits, places)
+        visible = call.request.operation.visible(draft, reach.workspaces)
+        places = toolbox.analysis.mounts(draft) if narrow else call.request.operation.places(draft, visible)
+        scope = SandboxScope(visible, reach.limits, places)
         try:
             host = self.hosting.ready(toolbox)
             template = self.hosting.template(host, None, scope)

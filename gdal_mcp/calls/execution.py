@@ -10,9 +10,9 @@ from typing import Any
 
 import structlog
 
-from gdal_mcp.calls.invocation import Done, Invocation, Outcome, seconds_since
+from gdal_mcp.calls.invocation import Invocation, JobResult, Outcome, seconds_since
 from gdal_mcp.calls.refusals import failed
-from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, thread_messages, unreported_stderr
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -46,12 +46,12 @@ _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 @dataclass(slots=True)
 class _Trail:
-    """What one run left so far."""
+    """What a run has produced so far."""
 
     preflight: Report
     durations: dict[str, float] = field(default_factory=dict)
     usage: Usage | None = None
-    done: Done | None = None
+    done: JobResult | None = None
     reading: Reading | None = None
 
     def outcome(self, error: ToolError | None) -> Outcome:
@@ -69,7 +69,7 @@ class Execution:
     gateway: RemoteGateway
 
     def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
-        """What became of the plan. Never raises for what a job, the engine or a file did."""
+        """The outcome of the plan. Does not raise for a failure of the job, the engine or a file."""
         trail = _Trail(call.preflight)
         try:
             self._run(call, trail, cancel)
@@ -104,7 +104,7 @@ class Execution:
             if trail.reading is not None:
                 trail.reading.require_read(result.outcome)
             if failure := judge(result, call.toolbox, writes=lease.staging is not None):
-                raise self._told(failure, result, call, trail)
+                raise self._enrich_error(failure, result, call, trail)
             done = self._done(call, result)
             if draft.verify is not None:
                 draft.verify(done.parsed)
@@ -112,7 +112,7 @@ class Execution:
                 begun = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
                 trail.durations["publish"] = seconds_since(begun)
-                trail.done = done  # whatever fails from here on
+                trail.done = done  # also if something fails from here on
         trail.done = done
 
     @contextmanager
@@ -168,7 +168,9 @@ class Execution:
         job = Job(
             plan.call_id,
             lease.template,
-            call.toolbox.execution.request(plan.draft, self.settings.preview_pixels if pictures else 0),
+            call.toolbox.execution.request(
+                operation.job(plan.draft), self.settings.preview_pixels if pictures else 0
+            ),
             staging,
             # code of the caller may say anything in its messages, and they reach people outside of what is marked as untrusted
             call.report_fraction if plan.draft.code else call.report_progress,
@@ -186,30 +188,30 @@ class Execution:
         return job
 
     @staticmethod
-    def _published(call: Invocation, staging: Staging, done: Done, cancel: Cancellation) -> Done:
+    def _published(call: Invocation, staging: Staging, done: JobResult, cancel: Cancellation) -> JobResult:
         try:
             published = call.request.operation.publish(call, staging, cancel)
         except SandboxError as error:
             raise explain(error, Stage.PUBLISH) from error
         return replace(done, published=published)
 
-    def _done(self, call: Invocation, result: SandboxResult) -> Done:
+    def _done(self, call: Invocation, result: SandboxResult) -> JobResult:
         """The result for the caller, made from the container's answer, which may be anything."""
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
-        heard, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
+        library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
-        heard += said_in_threads(unsaid(stderr, heard))
-        told = toolbox.answering.summarize(heard, outputs, final.get("checks"))
-        return Done(
+        library_messages += thread_messages(unreported_stderr(stderr, library_messages))
+        summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
+        return JobResult(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
-            parsed=_named(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
-            stderr=_placed(unsaid(stderr, heard), draft),
+            parsed=_to_addresses(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
+            stderr=_to_host_paths(unreported_stderr(stderr, library_messages), draft),
             outputs=outputs,
-            checks=told.checks,
-            messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
+            checks=summary.checks,
+            messages=tuple(_to_host_paths(text, draft) for text in summary.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.execution.tool_version(final), 40),
             return_code=_return_code(final),
             settings=_settings(final.get("settings"), toolbox.execution.answer_settings),
@@ -222,18 +224,20 @@ class Execution:
             ),
         )
 
-    def _told(self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail) -> ToolError:
-        """With the toolbox's own account of the failure, where it has one, and with paths in the workspace."""
+    def _enrich_error(
+        self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail
+    ) -> ToolError:
+        """The error with the toolbox's explanation of the failure, if it has one, and with paths of the host."""
         toolbox, draft = call.toolbox, call.plan.draft
         explains = failure.code is toolbox.answering.failure and result.final is not None
         if found := toolbox.answering.explain(draft, result.final or {}) if explains else None:
-            told = failure.stage, found.message, found.suggestion, failure.untrusted
-            failure = ToolError(found.code, *told, check=found.check)
+            details = failure.stage, found.message, found.suggestion, failure.untrusted
+            failure = ToolError(found.code, *details, check=found.check)
 
         def placed(value: Any) -> Any:
             if isinstance(value, list):
                 return [placed(item) for item in value]
-            return _placed(str(value), draft)
+            return _to_host_paths(str(value), draft)
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.answering.failure
@@ -244,20 +248,22 @@ class Execution:
         return replace(failure, suggestion=suggestion, untrusted=untrusted)
 
 
-def _placed(text: str, draft: Draft) -> str:
-    """The text with what the caller named: paths in the workspace and addresses, not names in the container."""
+def _to_host_paths(text: str, draft: Draft) -> str:
+    """The text with the names that the caller used: paths of the host and addresses, not names inside the container."""
     text = restore_addresses(text, draft.addresses)
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))
     return text
 
 
-def _named(value: Any, addresses: Sequence[Address]) -> Any:
+def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
     """As `restore_addresses`, of JSON: what was printed may have its slashes escaped."""
     if isinstance(value, dict):
-        return {restore_addresses(key, addresses): _named(inner, addresses) for key, inner in value.items()}
+        return {
+            restore_addresses(key, addresses): _to_addresses(inner, addresses) for key, inner in value.items()
+        }
     if isinstance(value, list):
-        return [_named(inner, addresses) for inner in value]
+        return [_to_addresses(inner, addresses) for inner in value]
     return restore_addresses(value, addresses) if isinstance(value, str) else value
 
 
@@ -292,7 +298,7 @@ def home(draft: Draft) -> Workspace:
 
 
 def _settings(changed: object, known: Sequence[str]) -> dict[str, str]:
-    """What the worker says that it changed, of the settings that a receipt names."""
+    """The settings named in receipts that the worker reports as changed."""
     found = changed if isinstance(changed, dict) else {}
     return {name: clean_text(found[name], 40) for name in known if isinstance(found.get(name), str)}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approver, Authorization
-from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.errors import ToolError
@@ -65,7 +65,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class JobResult:
     """What a successful call produced. All text in it is cleaned; `outputs` are in the order of the draft's."""
 
     usage: Usage
@@ -82,17 +82,19 @@ class Done:
     published: Published | None = None
     preview: bytes | None = None
     figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
-    attached: Mapping[str, bytes] = field(default_factory=dict)  # all that came beside the answer, by name
+    attached: Mapping[str, bytes] = field(
+        default_factory=dict
+    )  # files that the worker sent with the answer, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left, however it ended. A run that failed after its outputs were published has `done` all the same."""
+    """How a run ended. A run that failed after its outputs were published has `done` set too."""
 
-    done: Done | None = None
+    done: JobResult | None = None
     error: ToolError | None = None
     usage: Usage | None = None  # of the container
-    preflight: Report | None = None  # with what the container said of the inputs
+    preflight: Report | None = None  # with the container's description of the inputs
     remote: tuple[SourceRead, ...] = ()  # what was read over the network
     hosts: tuple[Mapping[str, Any], ...] = ()  # that were asked for it, as the receipt tells
     durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
@@ -100,14 +102,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What is known of a call after its last step. Durations are seconds.
+    """What is known about a call after its last step. Durations are seconds.
 
     `entitlements`, `tool` and `toolbox` are known after parsing, `plan` and `host` after planning.
     """
 
     request: Request
     call_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    view: Running | None = None
+    view: RunningCall | None = None
     durations: Mapping[str, float] = field(default_factory=dict)
     access: Access | None = None
     answer: Mapping[str, Any] | None = None  # of a tool that runs no container
@@ -147,8 +149,8 @@ class Invocation:
         return self.prepared.host
 
     @property
-    def done(self) -> Done | None:
-        """Set as soon as outputs are published, whatever fails after that."""
+    def done(self) -> JobResult | None:
+        """Set as soon as outputs are published, even if something fails after that."""
         return self.outcome.done
 
     @property
@@ -202,7 +204,7 @@ class Reply:
 
     call_id: str
     result: Mapping[str, Any]
-    done: Done | None = None
+    done: JobResult | None = None
     error: ToolError | None = None
 
     @classmethod

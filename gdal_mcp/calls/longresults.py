@@ -1,4 +1,4 @@
-"""Results that are too long for a model: cut to a stated size, the whole kept as a resource.
+"""Results that are too long for a model: cut to a stated size, the whole result stored as a resource.
 
 Invariants:
 * a cut result is at most `limit` bytes of JSON, and the same whenever it is cut again;
@@ -26,7 +26,7 @@ from gdal_mcp.settings.state import put_private
 from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
 from gdal_mcp.untrusted import UNTRUSTED, locked
 
-# bytes of JSON of an error, but for the call that corrects it and the question to a person
+# bytes of JSON of an error, without the call that corrects it and the question to a person
 MAX_ERROR: Final = 700
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
 FULL_RESULT: Final = "full_result"  # the key of that note
@@ -40,7 +40,7 @@ _log = structlog.get_logger()
 def fit(
     result: Mapping[str, Any], call_id: str, limit: int, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """The result, or what of it fits in `limit` bytes together with a note on the whole, which is kept.
+    """The result, or what of it fits in `limit` bytes together with a note on the whole result, which is stored.
 
     The note's `uri` is None when the whole could not be kept. Never raises.
     """
@@ -53,12 +53,12 @@ def fit(
     return {**longest, FULL_RESULT: {"bytes": _size(whole), "limit": limit, "uri": uri}}
 
 
-def presented(
+def shorten_result(
     result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
     """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
 
-    An error has at most 700 bytes besides what its reader acts on: the call that corrects it, the question to a person, the same
+    An error has at most 700 bytes, not counting what its reader acts on: the call that corrects it, the question to a person, the same
     in a toolbox's words.
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """

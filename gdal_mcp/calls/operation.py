@@ -1,4 +1,4 @@
-"""How a call's files get into staging and out of it: an ordinary call's way, and where an operation goes its own."""
+"""How a call's files get into staging and out of it: for ordinary calls, and what other operations may override."""
 
 import os
 from collections.abc import Callable
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operation:
-    """An ordinary call. Uploads and recorded calls that are made again override what they do in their own way."""
+    """An ordinary call. Uploads, replays and workflows override what they do differently."""
 
     tool: Tool | None = None  # instead of the one that the caller has by that name
     as_new: str = ""  # drafted as the call of this id was, as if nothing stood where its outputs go
     in_history: bool = True  # else it is in the audit log alone, as a thumbnail of the console is
     approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
-    # of a step of a workflow: how the workflow was allowed, as which it needs no approval of its own
+    # of a step of a workflow: the authorization of the workflow, so that the step is not asked for
     authorization: Authorization | None = None
+    part_of: str = ""  # the id of the call that it is a step of
     nested: bool = False  # runs in the slot, and within the rates, of the call that it is a part of
     joins: bool = False  # the same call, sent again while this one runs, waits for this one's reply
     reads_remote: bool = True  # False when the remote data of its draft is read by other calls
@@ -49,21 +50,29 @@ class Operation:
         """A job that describes inputs of which too little is known; None where there are none."""
         return preflight.description(call.plan.draft)
 
+    def visible(self, _draft: Draft, workspaces: Workspaces) -> Workspaces:
+        """The workspaces that its container may see."""
+        return workspaces
+
     def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[Located, ...] | None:
         """What its container sees of the workspaces; None is the whole of each."""
         return None
+
+    def job(self, draft: Draft) -> Draft:
+        """What its container is asked to do."""
+        return draft
 
     def before(self, call: "Invocation", cancel: Cancellation) -> None:
         """What is done once the start is recorded and before a container is claimed. Blocking. Raises ToolError."""
 
     def ended(self, call: "Invocation") -> None:
-        """Gives back what the call held, however it ended."""
+        """Releases what the call held, also after a failure."""
 
     def accept(self, draft: Draft) -> None:
         """Raises ToolError for a draft that this operation does not allow."""
 
     def copies(self, draft: Draft) -> bool:
-        """Whether anything is copied into staging before the job."""
+        """True if anything is copied into staging before the job."""
         return bool(draft.copies) or any(output.update for output in draft.outputs)
 
     def copy_in(
@@ -104,7 +113,9 @@ def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) ->
     if name in known:
         return Publication(name, known[name])
     if os.path.lexists(output.target.path.parent / name):
-        raise _rejected(name, "a file of the output would replace one that is no part of the old output")
+        raise _rejected(
+            name, "a file of the output would replace a file that does not belong to the old output"
+        )
     return Publication(name, Located(output.target.workspace, output.target.relative.parent / name))
 
 

@@ -10,7 +10,6 @@ files, waiting for an engine) in a bounded number of threads of its own.
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,18 +22,18 @@ from anyio.to_thread import run_sync
 from gdal_mcp.approvals.model import Authorization, Suspended
 from gdal_mcp.approvals.question import Forecast
 from gdal_mcp.approvals.service import expired_error
-from gdal_mcp.approvals.waiting import ApprovalQueue, Call
-from gdal_mcp.calls.activity import Activity, Changes, Running
+from gdal_mcp.approvals.waiting import ApprovalQueue, ApprovalRequest
+from gdal_mcp.calls.activity import Activity, Changes, RunningCall
 from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
-from gdal_mcp.calls.longresults import ResultStore, presented
+from gdal_mcp.calls.longresults import ResultStore, shorten_result
 from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
-from gdal_mcp.calls.turns import Turns
+from gdal_mcp.calls.turns import BoundedThreads, run_cancellable
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Command, Draft
@@ -57,7 +56,7 @@ class Pipeline:
 
     settings: Settings
     policy: Policy
-    reaches: EntitlementResolver
+    entitlements: EntitlementResolver
     execution: Execution
     approvals: ApprovalQueue
     records: Records
@@ -65,8 +64,8 @@ class Pipeline:
     unreceived: Unreceived
     rates: Rates
     drafting: Drafting
-    drafts: Turns  # threads that look up the files of calls
-    plans: Turns  # threads that wait for the engine
+    drafts: BoundedThreads  # threads that look up the files of calls
+    plans: BoundedThreads  # threads that wait for the engine
     admission: Admission
     threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
@@ -75,7 +74,7 @@ class Pipeline:
     operations: dict[str, Operation] = field(default_factory=dict)  # by the tools that have one of their own
 
     async def call(self, request: Request) -> Reply:
-        """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
+        """The reply of one call, also of a failed one. Raises Suspended when the client must repeat the call with an answer."""
         if request.operation is ORDINARY:
             request = replace(request, operation=self.operations.get(request.tool, ORDINARY))
         call, replies = Invocation(request), list[Reply]()
@@ -84,7 +83,7 @@ class Pipeline:
             sender = request.tool, request.principal, request.client, request.sender
             with self.activity.of(call.call_id, *sender) as view:
                 try:
-                    await self._attended(replace(call, view=view), view, replies)
+                    await self._run_steps(replace(call, view=view), view, replies)
                 finally:  # the request may be cancelled by now
                     if replies:
                         view.reply = replies[0]
@@ -92,14 +91,15 @@ class Pipeline:
                             await run_sync(self.unreceived.ended, view)
         finally:
             self.active.discard(call.call_id)
+        await checkpoint_if_cancelled()  # nobody receives the reply of a cancelled request
         return replies[0]
 
-    async def _attended(self, call: Invocation, view: Running, replies: list[Reply]) -> None:
+    async def _run_steps(self, call: Invocation, view: RunningCall, replies: list[Reply]) -> None:
         """Takes the steps. They end with the request, unless its client only stopped waiting or others wait for the reply."""
         suspended: list[Suspended] = []  # a task group would wrap it
         async with anyio.create_task_group() as group:
             group.start_soon(view.end_with_request)
-            with view.scope:  # cancelled on the console, the call has a reply all the same
+            with view.scope:  # a call that is cancelled on the console still has a reply
                 try:
                     await self._steps(call, replies)
                 except Suspended as question:
@@ -111,10 +111,10 @@ class Pipeline:
 
     async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
         try:
-            async with AsyncExitStack() as held:  # what is given back however the call ends
+            async with AsyncExitStack() as held:  # what is released when the call ends
                 call = parse(call, self)
                 call = await plan(call, self, held)
-                if (first := _running_already(call, self)) is not None:
+                if (first := _find_running(call, self)) is not None:
                     replies.append(await join(call, first, self))
                     return
                 if call.prepared is not None:
@@ -126,25 +126,25 @@ class Pipeline:
             call = call.failed(error)
         except Suspended:
             with anyio.CancelScope(shield=True):
-                await run_sync(_asked, call, self)
+                await run_sync(_record_question, call, self)
             raise
         except anyio.get_cancelled_exc_class():
             # what was published before the cancellation came is published, and recorded so
             call = call if call.done else call.failed(ended_by(call.view.ended_by if call.view else ""))
             replies.append(await record(call, self))
             raise
-        except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
+        except Exception:  # noqa: BLE001 - the outermost handler: an internal error is reported without its text, which may hold data
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
             call = call.failed(failed(call.call_id, published=call.published is not None))
         replies.append(await record(call, self))
 
 
 def parse(call: Invocation, deps: Pipeline) -> Invocation:
-    """Finds the tool. Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
+    """Finds the tool. Raises ToolError if the caller lacks read access or does not have the tool."""
     request = call.request
     if not request.who.holds(READ):
         raise missing_scope(READ)
-    entitlements = request.operation.entitled(deps.reaches.of(request.principal))
+    entitlements = request.operation.entitled(deps.entitlements.of(request.principal))
     surface = entitlements.surface
     tool = request.operation.tool or surface.callable.get(request.tool)
     if tool is None:
@@ -166,15 +166,15 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
         call = replace(call, answer=draft.result) if draft.ask is None else await _ask(call, draft, deps)
         return call.timed("plan", begun)
     call = replace(call, preflight=draft.preflight)
-    call = await _prepared(call, deps, draft.draft, call.tool.name)
+    call = await _prepare(call, deps, draft.draft, call.tool.name)
     if call.view is not None:
         call.view.outputs = tuple(str(one.target) for one in draft.draft.outputs)
     return call.timed("plan", begun)
 
 
-async def join(call: Invocation, first: Running, deps: Pipeline) -> Reply:
+async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply:
     """The reply of a call that runs already, for the same call sent again: nothing runs twice. Raises ToolError."""
-    await run_sync(deps.records.announced, call, "call.joined", f"joined {first.call_id}")
+    await run_sync(deps.records.record_event, call, "call.joined", f"joined {first.call_id}")
     call.enter(f"waiting for call {first.call_id}")
     return await first.joined()
 
@@ -188,8 +188,8 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     verdict = decide(case(asked.draft, asked.tool, asked.principal), deps.policy)
     if isinstance(verdict, Deny):
         raise denied(verdict.reason)
-    if (given := call.request.operation.authorization) is not None:
-        return replace(call, authorization=given)
+    if (authorization := call.request.operation.authorization) is not None:
+        return replace(call, authorization=authorization)
     if isinstance(verdict, Allow):
         return replace(call, authorization=Authorization(f"allowed: {verdict.reason}")).timed(
             "approval", begun
@@ -199,16 +199,16 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     )  # else a person would approve what cannot run
     call = await describe_inputs(call, deps)
     call.enter("waiting for approval")
-    given = await _approvals(call, deps).settle(await run_sync(_question, call, deps, verdict))
-    held.push_async_callback(_give_back, given, deps)
+    authorization = await _approvals(call, deps).obtain(await run_sync(_question, call, deps, verdict))
+    held.push_async_callback(_release_approval, authorization, deps)
     call = await verify_unchanged(call, deps)
-    return replace(call, authorization=given).timed("approval", begun)
+    return replace(call, authorization=authorization).timed("approval", begun)
 
 
 async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     """Has the inputs described before a person is asked, in a container, where the policy allows that unasked.
 
-    A job of the server's own: it is no call, spends no quota and is in the audit log as a part of this call. Raises ToolError
+    An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises ToolError
     when the call is certain to break a limit or to be wrong.
     """
     asked, toolbox = call.plan, call.toolbox
@@ -220,10 +220,10 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
         return call
     look = replace(look, addresses=asked.draft.addresses)
     try:
-        job = await _prepared(call, deps, look, toolbox.analysis.validates)
+        job = await _prepare(call, deps, look, toolbox.analysis.validates)
         async with deps.admission.permit(asked.principal, lambda: None):
-            await run_sync(deps.records.announced, job, "inputs.described")
-            outcome = await _in_thread(partial(deps.execution.run, job), deps)
+            await run_sync(deps.records.record_event, job, "inputs.described")
+            outcome = await run_cancellable(partial(deps.execution.run, job), deps.threads)
     except ToolError as error:
         _log.info("inputs_not_described", call=call.call_id, code=str(error.code))
         return call
@@ -238,7 +238,7 @@ async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
     principal = call.request.principal
     draft = await deps.drafts.run(principal, partial(call.request.operation.draft, call, deps.drafting))
     if not isinstance(draft, ImmediateResult):
-        now = await _prepared(call, deps, draft.draft, call.tool.name)
+        now = await _prepare(call, deps, draft.draft, call.tool.name)
         if now.plan.digest == call.plan.digest:
             return now  # on the engine as it is now
     raise expired_error("what would run changed while the question was open.")
@@ -260,10 +260,10 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
 
 
 async def execute(call: Invocation, deps: Pipeline) -> Invocation:
-    """Runs the plan. A cancellation stops the container; this returns all the same, once it is gone, what the call left."""
+    """Runs the plan. A cancellation stops the container; this still returns the outcome, once the container is gone."""
     if call.view is not None and call.request.operation.joins:
         call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
-    outcome = await _in_thread(partial(_started, call, deps), deps)
+    outcome = await run_cancellable(partial(_run, call, deps), deps.threads)
     durations = {**call.durations, **outcome.durations}
     return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
 
@@ -271,8 +271,8 @@ async def execute(call: Invocation, deps: Pipeline) -> Invocation:
 async def record(call: Invocation, deps: Pipeline) -> Reply:
     """Writes the last record of a call, even of a cancelled one, and makes its reply."""
     with anyio.CancelScope(shield=True):
-        reply = await run_sync(_recorded, call, deps)
-    deps.changes.tell(changed_by(call.request.principal, call.call_id, call.done))
+        reply = await run_sync(_record_end, call, deps)
+    deps.changes.announce(changed_by(call.request.principal, call.call_id, call.done))
     return reply
 
 
@@ -287,7 +287,7 @@ async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStac
         raise denied(f"{tool.name} makes its requests at once, and nobody is asked before; {verdict.reason}")
     await _require_allowance(call, deps, writes=False)
     held.enter_context(deps.rates.admit(principal, entry))
-    await run_sync(deps.records.answered, call)
+    await run_sync(deps.records.record_answer, call)
 
 
 async def _ask(call: Invocation, answer: ImmediateResult, deps: Pipeline) -> Invocation:
@@ -299,7 +299,7 @@ async def _ask(call: Invocation, answer: ImmediateResult, deps: Pipeline) -> Inv
         ended.set()
 
 
-async def _prepared(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -> Invocation:
+async def _prepare(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -> Invocation:
     work = partial(deps.drafting.prepare, call, draft, tool)
     return replace(call, prepared=await deps.plans.run(call.request.principal, work))
 
@@ -312,7 +312,7 @@ async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) 
         await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=writes))
 
 
-def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Call:
+def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> ApprovalRequest:
     image, known = call.host.image, call.preflight
     where = {
         "image": image.reference,
@@ -325,10 +325,10 @@ def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Cal
     becomes = preflight.becomes(call.plan.draft)
     sizes = preflight.size_of, preflight.kind_of
     forecast = Forecast(known.figures, checks, *sizes, becomes, call.request.client)
-    return Call(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
+    return ApprovalRequest(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
 
 
-def _running_already(call: Invocation, deps: Pipeline) -> Running | None:
+def _find_running(call: Invocation, deps: Pipeline) -> RunningCall | None:
     if call.prepared is None or not call.request.operation.joins:
         return None
     return deps.activity.same(call.request.principal, call.plan.digest)
@@ -339,52 +339,27 @@ def _approvals(call: Invocation, deps: Pipeline) -> ApprovalQueue:
     return deps.approvals if seconds is None else replace(deps.approvals, wait_seconds=seconds)
 
 
-async def _give_back(given: Authorization, deps: Pipeline) -> None:
+async def _release_approval(authorization: Authorization, deps: Pipeline) -> None:
     with anyio.CancelScope(shield=True):
-        await run_sync(deps.approvals.service.end, given)
+        await run_sync(deps.approvals.service.end, authorization)
 
 
-def _asked(call: Invocation, deps: Pipeline) -> None:
+def _record_question(call: Invocation, deps: Pipeline) -> None:
     """Records that the client was asked for approval and will call again."""
     try:
-        deps.records.announced(call, "approval.requested", "asked")
+        deps.records.record_event(call, "approval.requested", "asked")
     except ToolError:
         _log.exception("audit_failed", call=call.call_id)
 
 
-async def _in_thread(work: Callable[[Cancellation], Outcome], deps: Pipeline) -> Outcome:
-    """Runs the work in a thread. A cancellation of this task is passed on to it, and is raised only after this returned."""
-    cancel = Cancellation()
-    ended: list[Outcome] = []
-
-    async def pass_on_cancellation() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            cancel.set()
-
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(pass_on_cancellation)
-            with anyio.CancelScope(shield=True):
-                ended.append(await run_sync(work, cancel, limiter=deps.threads))
-            group.cancel_scope.cancel()
-    except anyio.get_cancelled_exc_class():
-        if not ended:
-            raise  # else what the work left must not be lost; the next checkpoint raises again
-    finally:
-        cancel.close()
-    return ended[0]
-
-
-def _started(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
+def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
     """Runs the plan once its approval is used up and its start recorded. No record, no run."""
     begun = time.monotonic()
     if cancel.is_set:
         return Outcome()
     try:
         deps.approvals.service.consume(call.authorization)
-        deps.records.started(call)
+        deps.records.record_start(call)
         call.request.operation.before(call, cancel)
     except ToolError as error:
         return Outcome(error=error)
@@ -398,7 +373,7 @@ def _started(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
     return replace(outcome, durations={**audited, **outcome.durations})
 
 
-def _recorded(call: Invocation, deps: Pipeline) -> Reply:
+def _record_end(call: Invocation, deps: Pipeline) -> Reply:
     call.request.operation.ended(call)
     result = dict(call.answer or {})
     if (done := call.done) is not None and call.error is None:
@@ -411,11 +386,11 @@ def _recorded(call: Invocation, deps: Pipeline) -> Reply:
         except Exception:  # noqa: BLE001 - as in `_steps`
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
             call = call.failed(failed(call.call_id, published=call.published is not None))
-    unrecorded = deps.records.finished(call)
+    unrecorded = deps.records.record_end(call)
     failure = call.error or unrecorded
     reply = Reply.failed(call, failure) if failure else Reply(call.call_id, result, call.done)
     uncut = call.tool.uncut if call.access is not None else ()
     whole = {key: value for key, value in reply.result.items() if key in uncut}
     rest = {key: value for key, value in reply.result.items() if key not in uncut}
-    shown = presented(rest, reply.call_id, deps.settings, deps.results, call.request.principal)
+    shown = shorten_result(rest, reply.call_id, deps.settings, deps.results, call.request.principal)
     return replace(reply, result=whole | shown)

@@ -9,12 +9,12 @@ from typing import Any
 
 import structlog
 
-from gdal_mcp.calls.invocation import Done, Invocation
+from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.calls.results import cost, file_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.records.audit import AuditLog, AuditUnavailable
-from gdal_mcp.records.provenance import PATIENCE, Materials
+from gdal_mcp.records.provenance import DIGEST_GRACE, Materials
 from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.records.schema import json_text
 from gdal_mcp.remote.places import label, local, without_secrets
@@ -24,7 +24,7 @@ from sandbox.outputs.store import PublishedFile
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output
 _MAX_REASON = 16 << 10  # characters of a failed call's own words
-_READ_PATIENCE = 0.02  # digests of some megabytes are ready by then
+_READ_DIGEST_GRACE = 0.02  # digests of some megabytes are ready by then
 
 _log = structlog.get_logger()
 
@@ -65,17 +65,19 @@ class Records:
     registry: Registry
     server: str  # this process's owner id
     policy: str = ""  # the digest of the policy file
-    watched: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
-    listeners: list[Callable[[Call], None]] = field(default_factory=list)  # told of each end, in its thread
+    digesting: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
+    listeners: list[Callable[[Call], None]] = field(
+        default_factory=list
+    )  # called at the end of each call, in its thread
 
-    def started(self, call: Invocation) -> None:
+    def record_start(self, call: Invocation) -> None:
         """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
         try:
             self._begin(call)
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
         plan = call.plan
-        self.watched[call.call_id] = Materials(
+        self.digesting[call.call_id] = Materials(
             local(plan.draft.inputs), self.settings.digest_size, plan.beside
         )
 
@@ -91,27 +93,27 @@ class Records:
             self.registry.finish_call(ended)
             raise
 
-    def answered(self, call: Invocation) -> None:
-        """Records an answer that needs no container, before it is given, and before any request is made for it.
+    def record_answer(self, call: Invocation) -> None:
+        """Records a call without a container, before it answers and before any request is made for it.
 
         Raises ToolError when it cannot.
         """
         if not call.asked:
-            self.announced(call)
+            self.record_event(call)
             return
         try:
             self._begin(call)
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
 
-    def announced(self, call: Invocation, kind: str = "call.started", outcome: str = "started") -> None:
+    def record_event(self, call: Invocation, kind: str = "call.started", outcome: str = "started") -> None:
         """Records what is about to be done without a row in the history. Raises ToolError when it cannot."""
         try:
             self.audit.append(self._event(call, kind, outcome))
         except AuditUnavailable as error:
             raise _unrecorded(error) from error
 
-    def finished(self, call: Invocation) -> ToolError | None:
+    def record_end(self, call: Invocation) -> ToolError | None:
         """Records the end of a call. Returns an error instead of raising one, since the call itself is over."""
         ended = self._finish(call)
         _log.info(
@@ -138,7 +140,14 @@ class Records:
 
     def _call(self, call: Invocation) -> Call:
         request = call.request
-        row = Call(call.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server)
+        row = Call(
+            call.call_id,
+            request.principal,
+            request.tool[:100],
+            dict(request.arguments),
+            self.server,
+            part_of=request.operation.part_of,
+        )
         if call.prepared is None:
             if not call.asked:
                 return row
@@ -151,7 +160,7 @@ class Records:
             catalogue=call.toolbox.version,
             approval=call.authorization.text,
             plan_digest=plan.digest,
-            argv=plan.draft.deed,
+            argv=plan.draft.display_command,
             limits=asdict(plan.limits),
             image=image.digest,
             image_reference=image.reference,
@@ -207,16 +216,16 @@ class Records:
             return ended
 
     def _inputs(self, call: Invocation) -> tuple[Mapping[str, Any], ...]:
-        watched, done = self.watched.pop(call.call_id, None), call.done
-        if watched is None:
+        digesting, done = self.digesting.pop(call.call_id, None), call.done
+        if digesting is None:
             return ()
         touched = _touched(call.plan.draft) if call.published else frozenset()
         # an answer that only read does not wait for digests, as nothing will be traced back to it
-        patience = 0.0 if done is None else PATIENCE if call.published is not None else _READ_PATIENCE
-        rows = [one.row() for one in watched.result(touched=touched, patience=patience)]
+        patience = 0.0 if done is None else DIGEST_GRACE if call.published is not None else _READ_DIGEST_GRACE
+        rows = [one.row() for one in digesting.result(touched=touched, patience=patience)]
         for read in call.outcome.remote:  # parts of a file, so without a digest of it
-            told = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
-            rows.append({**told, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
+            row = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
+            rows.append({**row, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
         return tuple(rows)
 
     def _register(self, call: Invocation, ended: Call) -> None:
@@ -285,7 +294,7 @@ def _digest(arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(json_text(dict(arguments)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _answer(done: Done) -> str:
+def _answer(done: JobResult) -> str:
     """The digest of a call's answer: its text, its code, and the picture of a call that only read."""
     total = hashlib.sha256(done.printed.encode("utf-8", "surrogatepass"))
     total.update(f"\0{done.return_code}\0".encode())
@@ -312,7 +321,7 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
 
 
 def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
-    """What a person is told of a call that did not succeed: the library's own words, and the question that is open."""
+    """Why a call did not succeed: the library's own messages, and the open question."""
     if error is None:
         return {}
     shown = error.untrusted and not locked and len(json_text(error.untrusted)) <= _MAX_REASON

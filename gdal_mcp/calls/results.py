@@ -4,12 +4,12 @@ Facts (numbers, GDAL's own enumerations, paths that the caller named) stand at t
 inside a file or from GDAL is under the one key `untrusted`, and a server in lockdown leaves that out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from gdal_mcp.calls.activity import Changed
-from gdal_mcp.calls.invocation import Done, Invocation
+from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import Answer
@@ -23,7 +23,7 @@ _DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
 _OVERLAPPING = frozenset({"create", "start", "remove"})
 
 
-def receipt(call: Invocation, done: Done, settings: Settings) -> dict[str, Any]:
+def receipt(call: Invocation, done: JobResult, settings: Settings) -> dict[str, Any]:
     """What ran, where, and within which bounds, as the call's record keeps it.
 
     `argv` is the exact command inside the container, `mounts` is what of the workspaces it saw there; `network` is the
@@ -82,7 +82,7 @@ def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def structured(call: Invocation, done: Done) -> dict[str, Any]:
+def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
     """The tool's own keys first, then what was written, then the texts, then the receipt."""
     toolbox, draft = call.toolbox, call.plan.draft
     target = draft.output.target if draft.output else None
@@ -116,7 +116,7 @@ def structured(call: Invocation, done: Done) -> dict[str, Any]:
     return result
 
 
-def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
+def _written(draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
     """Every output as it was re-opened in the container, and every file that was published, replaced or removed."""
     facts: dict[str, Any] = {
         "outputs": [
@@ -144,17 +144,38 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
 
 
 def _checks(
-    outputs: Sequence[dict[str, Any]], findings: list[dict[str, Any]], done: Done
+    outputs: Sequence[dict[str, Any]], findings: list[dict[str, Any]], done: JobResult
 ) -> list[dict[str, Any]]:
-    """Those of the call. Each code is told once: as it was foretold, else by the output, else as the library said it."""
-    foretold = {one["code"] for one in findings}
+    """Those of the call. What was found before it ran is not repeated by an output, nor what either says by the library."""
     for row in outputs:
-        row["checks"] = [one for one in row["checks"] if one["code"] not in foretold]
-    seen = foretold | {one["code"] for row in outputs for one in row["checks"]}
-    return [*findings, *(dict(one) for one in done.checks if one["code"] not in seen)]
+        row["checks"] = [one for one in row["checks"] if not _is_repeated(one, findings)]
+    known = [*findings, *(one for row in outputs for one in row["checks"])]
+    return [*findings, *(dict(one) for one in done.checks if not _is_repeated(one, known))]
 
 
-def _replaced(old: Located, draft: Draft, done: Done, published: Published) -> dict[str, Any]:
+def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
+    """True if a check says the same of the same place. One without a place is about the call as a whole.
+
+    Two with places of different kinds, such as an input and a layer, are not taken for the same.
+    """
+    mine = _place(check)
+    for one in known:
+        theirs = _place(one)
+        shared = mine.keys() & theirs.keys()
+        is_same = not mine or not theirs or (shared and all(mine[key] <= theirs[key] for key in shared))
+        if one["code"] == check["code"] and is_same:
+            return True
+    return False
+
+
+def _place(check: Mapping[str, Any]) -> dict[str, frozenset[int]]:
+    """The numbers of inputs, step, layer and band that a check is about, as far as it names them."""
+    found = {key: frozenset({check[key]}) for key in ("step", "layer", "band") if key in check}
+    inputs = check.get("inputs", [check["input"]] if "input" in check else [])
+    return {**found, "input": frozenset(inputs)} if inputs else found
+
+
+def _replaced(old: Located, draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
     """A file that gave way, with what it held and what the new one holds, as far as that is known."""
     before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
     size = next((one.size for one in published.files if str(one.located) == str(old)), None)
@@ -165,7 +186,7 @@ def _replaced(old: Located, draft: Draft, done: Done, published: Published) -> d
     return {"path": str(old), **({"before": before} if before else {}), **({"after": after} if after else {})}
 
 
-def _untrusted(done: Done, texts: Mapping[str, Any] | None) -> dict[str, Any]:
+def _untrusted(done: JobResult, texts: Mapping[str, Any] | None) -> dict[str, Any]:
     """The report or text as it was printed, or the texts that a tool made of it; names by output, and messages."""
     printed = {"report": done.parsed} if done.parsed is not None else {"text": done.printed}
     parts = {
@@ -187,7 +208,7 @@ def file_row(file: PublishedFile) -> dict[str, Any]:
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
 
 
-def changed_by(principal: str, call_id: str, done: Done | None) -> Changed:
+def changed_by(principal: str, call_id: str, done: JobResult | None) -> Changed:
     """What a call changed, however it ended."""
     published = done.published if done else None
     if published is None:

@@ -1,4 +1,4 @@
-"""Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
+"""BoundedThreads outcomes and errors of the sandbox into errors for the caller. Pure."""
 
 import re
 from collections import Counter
@@ -104,25 +104,23 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
         return None
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
-    said = [one.text for one in errors[:_FIRST]]
-    if any(_FULL in text for text in (*said, stderr_of(result).get("stderr", ""))):
+    texts = [one.text for one in errors[:_FIRST]]
+    if any(_FULL in text for text in (*texts, stderr_of(result).get("stderr", ""))):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
-        suggestion = (
-            "Ask for less, or have whoever runs the server raise the setting scratch_size (--scratch-size)."
-        )
-        return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: said})
+        suggestion = "Ask for less, or ask the operator to raise the setting scratch_size (--scratch-size)."
+        return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: texts})
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
     general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
-    rest = unsaid(stderr_of(result).get("stderr", ""), errors[:_FIRST])
-    untrusted = {toolbox.name: said, **({"stderr": rest} if rest else {})}
+    rest = unreported_stderr(stderr_of(result).get("stderr", ""), errors[:_FIRST])
+    untrusted = {toolbox.name: texts, **({"stderr": rest} if rest else {})}
     return ToolError(
         toolbox.answering.failure, Stage.RUN, message, toolbox.answering.suggest(errors) or general, untrusted
     )
 
 
 def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
-    """Code, message and suggestion for a job that did not end by itself."""
+    """Code, message and suggestion for a job that was stopped."""
     match outcome:
         case Cancelled():
             return Code.CANCELLED, "the call was cancelled and its container removed.", ""
@@ -183,8 +181,8 @@ def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     return found
 
 
-def said_in_threads(stderr: str) -> list[LibraryMessage]:
-    """Messages that the library printed and did not report: those of its own threads, which its error handler does not hear."""
+def thread_messages(stderr: str) -> list[LibraryMessage]:
+    """Messages that the library printed and did not report: those of its own threads, which do not reach its error handler."""
     lines = (line for line in stderr.splitlines() if _LABEL.match(line))
     return [LibraryMessage(_LABEL.sub("", line).strip()) for line in lines]
 
@@ -194,11 +192,11 @@ def stderr_of(result: SandboxResult) -> Mapping[str, str]:
     return {"stderr": text} if text else {}
 
 
-def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
-    """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
-    said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
+def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:
+    """The part of stderr that is not among these messages, which the programs print there as well, after a label such as `Warning 1:`."""
+    texts = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said]
+    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in texts]
     return "".join(_folded(rest)).lstrip("\n")
 
 

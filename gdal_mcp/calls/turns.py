@@ -19,8 +19,10 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
+from anyio.to_thread import run_sync
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from sandbox.waiting import Cancellation
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
 OF_ONE: Final = 4  # usual work takes milliseconds, so that more would only take turns
@@ -31,7 +33,7 @@ PLAN_SECONDS: Final = 240.0  # the first plan waits until the engine is connecte
 T = TypeVar("T")
 
 
-class Turns:
+class BoundedThreads:
     """Threads that principals take turns at. `busy_with` says in messages what the work is. For one event loop."""
 
     def __init__(
@@ -67,7 +69,7 @@ class Turns:
         def make() -> None:
             try:
                 made.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the result is waited for
+            except BaseException as error:  # noqa: BLE001 - any error is raised where the result is awaited
                 made.set_exception(error)
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
@@ -104,3 +106,28 @@ class Turns:
             "Nothing was run. Call again when they have ended.",
             retry_after=self.queue_seconds,
         )
+
+
+async def run_cancellable(work: Callable[[Cancellation], T], threads: anyio.CapacityLimiter) -> T:
+    """Runs the work in a thread. A cancellation of this task is passed on to it, and is raised only after this returned."""
+    cancel = Cancellation()
+    ended: list[T] = []
+
+    async def pass_on_cancellation() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancel.set()
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_on_cancellation)
+            with anyio.CancelScope(shield=True):
+                ended.append(await run_sync(work, cancel, limiter=threads))
+            group.cancel_scope.cancel()
+    except anyio.get_cancelled_exc_class():
+        if not ended:
+            raise  # else what the work left must not be lost; the next checkpoint raises again
+    finally:
+        cancel.close()
+    return ended[0]

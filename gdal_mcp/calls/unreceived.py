@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.calls.invocation import Reply
 from gdal_mcp.calls.longresults import FULL_RESULT, ResultStore
 from gdal_mcp.toolboxes.shortening import json_text
@@ -31,7 +31,7 @@ class Unreceived:
         default_factory=partial(defaultdict, partial(deque, maxlen=MOST))
     )
 
-    def ended(self, call: Running) -> None:
+    def ended(self, call: RunningCall) -> None:
         """Keeps the result of a call that nobody waits for any more, or that took longer than some clients wait."""
         reply = call.reply
         lasted = time.time() - call.begun

@@ -39,7 +39,7 @@ def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], princ
         if not isinstance(draft, Draft):
             return {"decision": "allow", "reason": "it only tells what the server knows", "effect": "read"}
         asked = case(draft, tool, principal)
-        verdict, rule = explained(asked, app.reaches.policy)
+        verdict, rule = explained(asked, app.entitlements.policy)
         return {
             "decision": {Allow: "allow", Deny: "deny"}.get(type(verdict), "require"),
             "reason": verdict.reason,
@@ -47,14 +47,14 @@ def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], princ
             "workspaces": sorted(map(str, asked.workspaces)),
             "principal": principal,
             "rule": _told(rule, app) if rule is not None else None,
-            "mode": app.reaches.policy.mode,
-            "policy": app.reaches.policy.source or None,
+            "mode": app.entitlements.policy.mode,
+            "policy": app.entitlements.policy.source or None,
             **_ways(verdict, app, draft, tool, principal),
         }
 
 
 def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | ImmediateResult:
-    reach = app.reaches.of(principal)
+    reach = app.entitlements.of(principal)
     if name == UPLOAD:
         return draft_upload(app, reach, principal, arguments)
     tool = reach.surface.callable.get(name)
@@ -83,7 +83,7 @@ def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -
 
 def _told(rule: Rule, app: App) -> dict[str, Any]:
     return {
-        "number": app.reaches.policy.rules.index(rule) + 1,
+        "number": app.entitlements.policy.rules.index(rule) + 1,
         "decision": rule.decision,
         "tools": list(rule.tools),
         "effects": sorted(map(str, rule.effects)),

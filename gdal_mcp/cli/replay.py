@@ -3,20 +3,23 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 import anyio
 
 from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.operation import ORDINARY
 from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.cli.exits import Exit, exit_of
 from gdal_mcp.cli.streams import out_either
 from gdal_mcp.errors import ToolError
-from gdal_mcp.records.provenance import PATIENCE, Materials
+from gdal_mcp.records.provenance import DIGEST_GRACE, Materials
 from gdal_mcp.records.registry import Call
 from gdal_mcp.server.app import App, local_user
-from gdal_mcp.server.operations.replay import Replay
+from gdal_mcp.server.operations.replay import replay_of
 from sandbox.errors import PathMissing, PathRefused
 
 CLIENT = "gdal-mcp replay"
@@ -30,7 +33,7 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
     Raises PathMissing for a call that is not known, PathRefused for one that cannot be made again, SandboxError when
     the engine is not ready.
     """
-    call = _repeatable(app, call_id)
+    call = _without_manifest(_repeatable(app, call_id))
     event = {
         "call": call.id,
         "subject": {"principal": local_user().id},
@@ -64,25 +67,38 @@ def _repeatable(app: App, call_id: str) -> Call:
     return call
 
 
+def _without_manifest(call: Call) -> Call:
+    """A workflow's call without the record that it published: that has times in it, so it is never the same."""
+    manifest = call.arguments.get("manifest") if call.tool == "workflow_run" else None
+    if not manifest:
+        return call
+    name = PurePosixPath(manifest).name
+    given = {key: value for key, value in call.arguments.items() if key != "manifest"}
+    outputs = tuple(row for row in call.outputs if PurePosixPath(row["path"]).name != name)
+    files = tuple(row for row in call.files if PurePosixPath(row["path"]).name != name)
+    return replace(call, arguments=given, outputs=outputs, files=files)
+
+
 def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
     """The result of a replay. `changed` lists differences from the record: what, was, is."""
     changed = list(_changes(app, call))
-    rehearsal = Replay(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
+    ordinary = app.pipeline.operations.get(call.tool, ORDINARY)
+    replay = replay_of(call, app.hosting, app.workspaces, ordinary)
     user = local_user()
     # the command itself is approval, since nothing is changed
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
-    request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
+    request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=replay)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
     again = app.registry.call(reply.call_id)
     answer = {} if call.outputs else {"answer_same": again is not None and again.printed == call.printed}
-    same = reply.error is None and all((*answer.values(), *(verdict.same for verdict in rehearsal.verdicts)))
+    same = reply.error is None and all((*answer.values(), *(verdict.same for verdict in replay.verdicts)))
     report = {
         "call": call.id,
         "replayed_as": reply.call_id,
         "same": same,
         "changed": changed,
         "command_same": again is not None and again.argv == call.argv,
-        "outputs": [verdict.as_dict() for verdict in rehearsal.verdicts],
+        "outputs": [verdict.as_dict() for verdict in replay.verdicts],
         **answer,
         **(reply.result if reply.error else {}),
     }
@@ -113,7 +129,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             if str(located) == path:
                 found.append(located)
     watched = Materials(found, app.settings.digest_size, toolbox.analysis.companions())
-    after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
+    after = {one.path: one.row() for one in watched.result(patience=DIGEST_GRACE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = (
             {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
@@ -129,8 +145,8 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
     """Whether remote data has changed, by what its server reports; the data is not read again."""
     was = {key: row["remote"].get(key) for key in _REMOTE_STATE}
     if not (was["etag"] or was["last_modified"]):
-        return  # several files, or a server that does not report changes: the results decide
-    who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
+        return  # several files, or a server that says nothing of changes: the answer will tell
+    who, deadline = local_user().id, time.monotonic() + DIGEST_GRACE * 60
     try:
         address = app.pipeline.drafting.gateway.address(row["path"], who)
         opened = app.pipeline.drafting.gateway.open(

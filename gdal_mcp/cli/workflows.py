@@ -17,7 +17,7 @@ from gdal_mcp.calls.workflows.document import (
     load,
     read_value,
 )
-from gdal_mcp.calls.workflows.from_calls import MadeCall, workflow_of
+from gdal_mcp.calls.workflows.from_calls import RecordedCall, workflow_of
 from gdal_mcp.calls.workflows.junit import junit
 from gdal_mcp.cli.exits import Exit, exit_of
 from gdal_mcp.cli.streams import out, out_json, say, show_status
@@ -125,20 +125,20 @@ def _is_usage(error: ToolError | None) -> bool:
     return error is not None and (error.check or {}).get("code") == "workflow_invalid"
 
 
-def _made(app: App, call_id: str) -> MadeCall:
+def _made(app: App, call_id: str) -> RecordedCall:
     call = app.registry.call(call_id)
     if call is None or call.outcome != "OK":
         why = "is not in the records" if call is None else f"ended with {call.outcome or 'nothing yet'}"
         raise PathMissing(f"call {call_id[:64]!r} {why}; name calls that succeeded.")
-    return made_call(call)
+    return recorded_call(call)
 
 
-def made_call(call: Call) -> MadeCall:
-    """The parts of a recorded call that a workflow needs."""
+def recorded_call(call: Call) -> RecordedCall:
+    """What a workflow needs to know of a recorded call."""
     reads = tuple(str(row["path"]) for row in call.inputs if not row.get("companion"))
     writes = tuple(
         str(row["path"])
         for row in call.outputs
         if row.get("kind") in ("dataset", "table", "array", "file", "folder")
     )
-    return MadeCall(call.id, call.tool, call.arguments, reads, writes)
+    return RecordedCall(call.id, call.tool, call.arguments, reads, writes)

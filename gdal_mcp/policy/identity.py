@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 READ: Final = "gdal:read"  # calls that only read, and their results
-WRITE: Final = "gdal:write"  # calls that write, once a person has said yes
+WRITE: Final = "gdal:write"  # calls that write, once they are approved
 APPROVE: Final = "gdal:approve"  # to be that person, for the calls of others too
 ADMIN: Final = "gdal:admin"  # everybody's records, figures and grants
 METRICS: Final = "gdal:metrics"  # the figures that monitoring collects, and nothing else
@@ -17,7 +17,7 @@ SCOPES: Final = (READ, WRITE, APPROVE, ADMIN, METRICS)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller that has been told apart from all others."""
+    """An identified caller."""
 
     id: str
     scopes: frozenset[str] = frozenset()

@@ -20,8 +20,8 @@ from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
 from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size
 
-Way = Literal["elicitation", "console", "terminal"]
-WAYS: Final[frozenset[Way]] = frozenset({"elicitation", "console", "terminal"})
+Channel = Literal["elicitation", "console", "terminal"]
+WAYS: Final[frozenset[Channel]] = frozenset({"elicitation", "console", "terminal"})
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Texts = Annotated[tuple[Text, ...], Field(min_length=1, max_length=200)]
 
@@ -42,7 +42,7 @@ class RequireApproval:
     """A person decides, in one of the `ways`. `grantable`: whether approval in advance counts."""
 
     reason: str
-    ways: frozenset[Way] = WAYS
+    ways: frozenset[Channel] = WAYS
     grantable: bool = True
 
 
@@ -56,7 +56,7 @@ Verdict = Allow | RequireApproval | Deny
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """Which names of a toolbox stand for others, so that what a policy says of an algorithm holds for everything that runs it.
+    """Which names of a toolbox are aliases of others, so that a rule for an algorithm applies to everything that runs it.
 
     `generic` has algorithms of which only the data tells which other one runs, such as `info` for `raster info` and
     `vector info`. `besides` has, by tool, what its arguments can make of it other than the algorithm that it is most like.
@@ -93,7 +93,7 @@ class Rule(Table):
     effects: Annotated[frozenset[Effect], Field(min_length=1)] = frozenset(Effect)
     workspaces: tuple[Resolved, ...] = ()
     principals: Texts = ("*",)
-    ways: Annotated[frozenset[Way], Field(min_length=1)] = WAYS
+    ways: Annotated[frozenset[Channel], Field(min_length=1)] = WAYS
     reason: str = Field("", max_length=200)
 
 
@@ -118,7 +118,7 @@ class Entry(Table):
 
     @property
     def by_day(self) -> bool:
-        """Whether the use of its calls has to be recorded."""
+        """True if the use of its calls has to be recorded."""
         return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
 
 
@@ -132,7 +132,7 @@ class Policy:
     source: str = ""
     digest: str = ""
     aliases: Aliases = NO_ALIASES
-    ways: frozenset[Way] = WAYS  # in which an answer counts; a rule can only narrow them
+    ways: frozenset[Channel] = WAYS  # in which an answer counts; a rule can only narrow them
 
     def entry(self, principal: str) -> Entry | None:
         return next((one for one in self.entries if _named(principal, one.principals)), None)
@@ -144,7 +144,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PolicyRequest:
     """What a decision depends on. `workspaces` are those that the call writes to; if it only reads, those that it reads."""
 
     tool: str
@@ -162,10 +162,10 @@ class Case:
         return frozenset({self.effect, Effect.CODE} if self.code else {self.effect})
 
 
-def case(draft: Draft, tool: str, principal: str) -> Case:
+def case(draft: Draft, tool: str, principal: str) -> PolicyRequest:
     effect = effect_of(draft)
     read = (located.workspace.root for located in local(draft.inputs))
-    return Case(
+    return PolicyRequest(
         tool=tool,
         principal=principal,
         effect=effect,
@@ -177,12 +177,12 @@ def case(draft: Draft, tool: str, principal: str) -> Case:
     )
 
 
-def decide(asked: Case, policy: Policy) -> Verdict:
-    """Whether a call runs, runs after approval, or is denied."""
+def decide(asked: PolicyRequest, policy: Policy) -> Verdict:
+    """Decides whether a call runs, runs after approval, or is denied."""
     return explained(asked, policy)[0]
 
 
-def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
+def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, Rule | None]:
     rule = next((one for one in policy.rules if _fits(one, asked, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
@@ -206,7 +206,7 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
     return RequireApproval(reason, policy.ways, grantable), None
 
 
-def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
+def _fits(rule: Rule, asked: PolicyRequest, aliases: Aliases) -> bool:
     named = asked.workspaces & set(rule.workspaces)
     if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
         return False
@@ -214,7 +214,7 @@ def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
     return does and _calls(rule, asked, aliases) and _named(asked.principal, rule.principals)
 
 
-def _calls(rule: Rule, asked: Case, aliases: Aliases) -> bool:
+def _calls(rule: Rule, asked: PolicyRequest, aliases: Aliases) -> bool:
     """A rule that denies or asks matches anything that the call may run; one that allows must match all of it."""
     patterns = tuple(_spelled(one) for one in rule.tools)
 

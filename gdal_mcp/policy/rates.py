@@ -26,7 +26,7 @@ import structlog
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.policy import Entry
-from gdal_mcp.settings.state import make_private, write_ahead
+from gdal_mcp.settings.state import make_private, open_database
 
 _log = structlog.get_logger()
 
@@ -56,9 +56,11 @@ class Rates:
         self._clock = clock
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
-        self._made: defaultdict[str, deque[float]] = defaultdict(deque)  # when calls of the last minute began
-        self._using = threading.Lock()
-        self._open: sqlite3.Connection | None = None
+        self._recent_calls: defaultdict[str, deque[float]] = defaultdict(
+            deque
+        )  # when calls of the last minute began
+        self._db_lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
         self._unwritten: list[tuple[int, str, float, int]] = []
         self._tidied = 0  # the last day on which old days were deleted
 
@@ -76,7 +78,7 @@ class Rates:
             if entry.concurrent is not None and running >= entry.concurrent:
                 raise _limited(f"{running} of your calls are running, which is your limit", _SOON)
             if (calls := entry.calls_per_minute) is not None:
-                now, made = time.monotonic(), self._made[principal]
+                now, made = time.monotonic(), self._recent_calls[principal]
                 while made and made[0] <= now - _MINUTE:
                     made.popleft()
                 if len(made) >= calls:
@@ -108,7 +110,7 @@ class Rates:
 
     def spent(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
         """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
-        with self._using:
+        with self._db_lock:
             self._unwritten.append((self._day(), principal, max(cpu_seconds, 0.0), max(output_bytes, 0)))
         try:
             with self._database():
@@ -137,10 +139,10 @@ class Rates:
                 db.execute(_ADD_REMOTE, (self._day(), principal, read, requests))
 
     def close(self) -> None:
-        with self._using:
-            if self._open is not None:
-                self._open.close()
-                self._open = None
+        with self._db_lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
 
     def _day(self) -> int:
         return int(self._clock() // _DAY)
@@ -149,9 +151,9 @@ class Rates:
     def _database(self) -> Iterator[sqlite3.Connection]:
         """A transaction, which first writes everything that was spent. Raises ToolError."""
         try:
-            with self._using:
-                self._open = self._open or _opened(self._path)
-                with self._open as db:
+            with self._db_lock:
+                self._db = self._db or _opened(self._path)
+                with self._db as db:
                     if self._unwritten:
                         db.executemany(_ADD, self._unwritten)
                         if self._tidied != self._day():
@@ -173,10 +175,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
     make_private(path)
     with ExitStack() as failed:
-        db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
+        db = open_database(path, _BUSY_SECONDS)
         failed.callback(db.close)
-        write_ahead(db, _BUSY_SECONDS)
-        db.execute("PRAGMA synchronous = NORMAL")
         with db:
             db.execute(_TABLE)
             db.execute(_REMOTE)

@@ -36,7 +36,7 @@ class Absent(Exception):
 
 
 class Gone(Exception):
-    """There was such a file; the message says briefly what became of it."""
+    """The file existed; the message says what happened to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ArtifactStore:
             return Opened(artifact, file, seen, stack.pop_all().close)
 
     def is_unchanged(self, artifact: Artifact, file: int) -> bool:
-        """Whether an open file is what was published."""
+        """True if an open file is the published one."""
         try:
             return self._verify(artifact, file, Fingerprint.of(file))
         except Gone:
@@ -141,7 +141,7 @@ class ArtifactStore:
         return True if by_clock and seen.changed_ns / 1e9 <= artifact.created else None
 
     def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
-        """Whether it is what was published; it is digested only if nothing else tells. Raises Gone."""
+        """True if it is the published file; it is digested only if nothing else decides. Raises Gone."""
         if seen.size != artifact.size:
             return False
         recall = partial(self._recall, artifact, seen, by_clock=seen.size > DIGEST_BYTES)

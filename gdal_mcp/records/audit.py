@@ -14,7 +14,7 @@ Invariants:
 * nothing is repaired in silence: an unterminated last line (a crash while writing) was never acknowledged;
   it is cut off, and a record of type `audit.recovered` holds its length and hash. A record of the same type
   tells of a head that was behind;
-* a log that ends before its head, or in something that is no record, is refused: nothing is appended to it;
+* a log that ends before its head, or in something that is not a record, is refused: nothing is appended to it;
 * log, head and lock are regular files that this user alone may read, never reached through a link.
 
 * `rotate` closes a file and goes on in a new one, whose first record is bound to the last one of the closed file: the files
@@ -93,7 +93,7 @@ class AuditLog:
         written as its start, length and hash.
         """
         with _explained(self.path), _opened(self.path) as (log, head):
-            at = _settle(log, head)
+            at = _repair_tail(log, head)
             return _write(log, head, at, event, _Head(at))
 
     def size(self) -> int:
@@ -108,7 +108,7 @@ class AuditLog:
         at most a head that is one record behind.
         """
         with _explained(self.path), _opened(self.path) as (log, head):
-            at = _settle(log, head)
+            at = _repair_tail(log, head)
             first = _first(log)
             if first is None or first.seq > at.seq:
                 raise AuditUnavailable("the audit log is empty, so that there is nothing to close.")
@@ -126,9 +126,9 @@ class AuditLog:
         return closed
 
     def checkpoint(self) -> Checkpoint:
-        """Where the log ends, to be kept elsewhere. Raises AuditUnavailable."""
+        """A checkpoint of the end of the log, to be stored in another place. Raises AuditUnavailable."""
         with _explained(self.path), _opened(self.path) as files:
-            return _settle(*files)
+            return _repair_tail(*files)
 
 
 def segment_name(path: Path, first: int, last: int) -> Path:
@@ -147,7 +147,7 @@ def _segment_names(path: Path) -> list[Path]:
 
 
 def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
-    """Check every record of all files, the head and, where given, that the log still holds a checkpoint kept elsewhere.
+    """Check every record of all files, the head and, where given, that the log still holds a checkpoint stored in another place.
 
     Reads line by line; servers may append meanwhile. Raises AuditUnavailable when the log cannot be read.
     """
@@ -174,7 +174,7 @@ def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
         reason = (
             f"record {kept.seq} is in a file that is not here: put the archived files beside the log, and verify again"
             if archived
-            else f"the log does not hold record {kept.seq} as the checkpoint kept elsewhere has it"
+            else f"the log does not hold record {kept.seq} as the checkpoint has it"
         )
     elif not reason and head in missing:
         reason = f"the log ends at {last.seq} and does not hold record {head.seq} as its head has it"
@@ -194,7 +194,7 @@ def copied(path: Path, folder: Path) -> list[Path]:
 
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
-    """The last records, oldest first, read from the end. Checks nothing: what is no record is left out."""
+    """The last records, oldest first, read from the end. Checks nothing: lines that are not records are left out."""
     with _explained(path), path.open("rb") as log:
         lines = islice(_backwards(log.fileno()), 1, max(count, 0) + 1)
         found = [record for line in lines if (record := parse_line(line)) is not None]
@@ -212,7 +212,7 @@ class _Head:
     torn: Mapping[str, Any] | None = None
 
 
-def _settle(log: int, head_file: int) -> Checkpoint:
+def _repair_tail(log: int, head_file: int) -> Checkpoint:
     """Where the log ends, after repairing and recording what a crash left. Raises AuditUnavailable."""
     head = _read_head(head_file)
     lines = _backwards(log)
@@ -357,7 +357,7 @@ def _distrusted(why: str) -> AuditUnavailable:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, int]]:
-    # Opened anew each time: an operator may move a log aside while servers run.
+    # Opened each time: an operator may move a log aside while servers run.
     with (
         _locked(path, fcntl.LOCK_EX),
         _private(path, os.O_APPEND) as log,

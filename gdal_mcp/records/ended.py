@@ -41,7 +41,7 @@ class EndedCall:
     @classmethod
     def of(cls, call: "Call", known: Container[str] | None = None) -> "EndedCall":
         """A tool that is not `known`, if that is given, is counted as OTHER."""
-        limits, told = call.limits, call.receipt
+        limits, receipt = call.limits, call.receipt
         seconds = {phase: _amount(call.durations.get(name)) for phase, name in PHASES.items()}
         if "run" in call.durations and call.started and call.finished is not None:
             seconds[TOTAL] = max(call.finished - call.started, 0.0)
@@ -51,9 +51,9 @@ class EndedCall:
             call.outcome if call.outcome in OUTCOMES else OTHER,
             call.finished or 0.0,
             {phase: one for phase, one in seconds.items() if one is not None},
-            told.get("pool") if told.get("pool") in POOLS else None,
-            _amount(told.get("peak_memory_bytes"), limits.get("memory_bytes", 0)),
-            _amount(told.get("cpu_seconds"), most_cpu) or 0.0,
+            receipt.get("pool") if receipt.get("pool") in POOLS else None,
+            _amount(receipt.get("peak_memory_bytes"), limits.get("memory_bytes", 0)),
+            _amount(receipt.get("cpu_seconds"), most_cpu) or 0.0,
             len(call.files),
             sum(int(_amount(one.get("bytes")) or 0) for one in call.files),
         )
@@ -76,7 +76,7 @@ class EndedCall:
 
 
 def _amount(value: object, most: object = None) -> float | None:
-    """The value, at most `most` if that is a number too; None for anything that is no number from 0."""
+    """The value, at most `most` if that is a number too; None for anything that is not a number from 0."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
         return None
     bound = _amount(most) if most is not None else None

@@ -29,8 +29,8 @@ def figures(registry: Registry, known: Container[str], since: float) -> dict[str
     """
     registry.count_ended()
     [unfinished] = registry.figures("SELECT count(*) AS n FROM calls WHERE finished IS NULL")
-    lately = _summary(registry, known, " WHERE finished >= :since", {"since": since})
-    return {"lately": lately, "total": _summary(registry, known, "", {}), "unfinished": unfinished["n"]}
+    last_day = _summary(registry, known, " WHERE finished >= :since", {"since": since})
+    return {"lately": last_day, "total": _summary(registry, known, "", {}), "unfinished": unfinished["n"]}
 
 
 def _summary(

@@ -30,7 +30,7 @@ class Metrics:
     """Counts calls as they end. For several threads."""
 
     def __init__(self, known: Container[str]) -> None:
-        """`known` are the tools that are told apart."""
+        """`known` are the tools that get a label of their own."""
         self._known = known
         self._registry = registry = CollectorRegistry(auto_describe=False)
         Info("gdal_mcp_build", "This program.", registry=registry).info({"version": __version__})
@@ -42,12 +42,12 @@ class Metrics:
         self._pool = counter("pool_calls", "Calls by whether a started container waited for them.", ("pool",))
         about = "Seconds that calls spent in each phase."
         self._seconds = histogram("call_seconds", about, ("phase",), buckets=SECONDS)
-        about = "Most memory that a call's container said it used."
+        about = "Most memory that a call's container reported."
         self._memory = histogram("call_peak_memory_bytes", about, buckets=BYTES)
         self._cpu = counter("cpu_seconds", "Processor time of the containers of calls.")
         self._bytes = counter("output_bytes", "Bytes that calls published.")
         self._files = counter("output_files", "Files that calls published.")
-        # principals are not told apart: their names are nobody's business, and there may be many
+        # no label for principals: their names are private, and there may be many
         self._places = gauge("places", "Calls that may run at once.")
         self._taken = gauge("places_taken", "Calls that have a place.")
         self._waiting = gauge("queue_waiting", "Calls that wait for a place.")

@@ -32,7 +32,7 @@ from sandbox.workspace import Identity, Located, open_file, open_folder
 
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
 MAX_PARTS: Final = 10_000  # files of a folder that is digested
-PATIENCE: Final = 10.0  # seconds a call that has ended waits for its digests
+DIGEST_GRACE: Final = 10.0  # seconds a call that has ended waits for its digests
 _GRACE: Final = 2.0  # seconds for the chunk that is being read and for a last look at the files; on a disk that answers, milliseconds
 _MOST_THREADS: Final = 64  # those that hang included; far more than calls run at once
 _MAX_OPEN: Final = 64  # descriptors held during a run; what is beyond is opened when its turn comes
@@ -51,7 +51,7 @@ Companions = Callable[[Located], Iterable[Path]]  # the files that go with an in
 
 @dataclass(slots=True)
 class Material:
-    """One input as it was when the call began. `changed` says that it was not so any more when the call ended.
+    """One input as it was when the call began. `changed` is True if it was different when the call ended.
 
     `sha256` of a folder is that of `sandbox.outputs.store.PublishedFile`. Without one `reason` says why.
     """
@@ -127,10 +127,12 @@ class Materials:
             _THREADS.release()
             self._ended.set()
 
-    def result(self, *, touched: Collection[Path] = (), patience: float = PATIENCE) -> tuple[Material, ...]:
+    def result(
+        self, *, touched: Collection[Path] = (), patience: float = DIGEST_GRACE
+    ) -> tuple[Material, ...]:
         """The inputs, each before its companions, after at most `patience` and `_GRACE` seconds.
 
-        `touched` are the paths that the call itself wrote, replaced or took away: another file there is no surprise.
+        `touched` are the paths that the call itself wrote, replaced or took away: another file in their place is expected.
         """
         if not self._ended.is_set():
             self._digested.wait(patience)
@@ -148,7 +150,7 @@ class Materials:
 
     @staticmethod
     def digest(located: Located) -> str | None:
-        """The digest of one file or folder, however large; None when it cannot be told."""
+        """The digest of one file or folder, however large; None when it cannot be computed."""
         made = Materials((), sys.maxsize, max_parts=sys.maxsize)
         with made._held:
             one = made._watch(located, companion=False)
@@ -194,7 +196,7 @@ class Materials:
                 if len(parts) == self._max_parts:
                     raise _NotDigested(f"it holds more than {self._max_parts} files")
                 if not stat.S_ISREG(entry.status.st_mode):
-                    raise _NotDigested("it holds a link, or something else that is no file")
+                    raise _NotDigested("it holds a link, or something else that is not a file")
                 file = os.open(entry.name, _FILE, dir_fd=entry.folder)
                 try:
                     parts.append(Part(entry.path, entry.status.st_size, self._read(file)))

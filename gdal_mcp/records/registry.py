@@ -34,7 +34,7 @@ _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
-_OVER = "'used', 'consumed', 'denied', 'expired'"  # states in which nothing more becomes of an approval
+_OVER = "'used', 'consumed', 'denied', 'expired'"  # states that an approval does not leave
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
 
 
@@ -69,6 +69,7 @@ class Call:
     removed: tuple[str, ...] = ()
     printed: str = ""  # SHA-256 of what GDAL answered
     undone: str = ""  # by whom
+    part_of: str = ""  # the id of the workflow's call that it is a step of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,10 @@ class Registry:
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
 
+    def steps_of(self, call_id: str) -> tuple[Call, ...]:
+        """The calls that a workflow's call made, in the order in which they began."""
+        return self._rows.all(Call, "SELECT * FROM calls WHERE part_of = :id ORDER BY rowid", id=call_id)
+
     def search(  # noqa: PLR0913 - each narrows what is found
         self,
         words: Sequence[str] = (),
@@ -186,12 +191,13 @@ class Registry:
     ) -> Page[Call]:
         """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest first.
 
-        Calls of the tools `without` are left out.
+        Calls of the tools `without` are left out, and steps of workflows, which `steps_of` finds.
 
         Raises ValueError for a cursor that was not given out.
         """
         clauses = [
             "rowid < :before",
+            "part_of = ''",
             "(:principal IS NULL OR principal = :principal)",
             "(:outcome IS NULL OR outcome = :outcome)",
             "tool NOT IN (SELECT value FROM json_each(:without))",
@@ -315,7 +321,7 @@ class Registry:
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
-        """What a call published, whatever became of it since."""
+        """What a call published, also what was replaced or undone since."""
         return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
 
 

@@ -14,14 +14,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from gdal_mcp.settings.state import make_private, write_ahead
+from gdal_mcp.settings.state import make_private, open_database
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _BUSY_SECONDS = 10.0  # a write takes milliseconds; longer means that its holder hangs
 
-_STEPS = 9  # files in `migrations/`; none is ever edited, only added
+_STEPS = 10  # files in `migrations/`; none is ever edited, only added
 # each entry has the statements that take a database from the version of its index to the next
 MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
     tuple(one.strip() for one in text.split(";") if one.strip())
@@ -35,7 +35,7 @@ _ADVICE = {
     "SQLITE_BUSY": "Another process holds it; end the one that hangs.",
     "SQLITE_CORRUPT": "It is damaged. Stop the server, move it, its -wal and its -shm file aside, and start.",
     "SQLITE_FULL": "Free disk space and try again.",
-    "SQLITE_NOTADB": "It is no database: move that file aside and start again.",
+    "SQLITE_NOTADB": "It is not a database: move that file aside and start again.",
     "SQLITE_READONLY": "Give this user the right to write the file and its folder.",
 }
 
@@ -72,10 +72,9 @@ def connect(path: Path) -> sqlite3.Connection:
     if mode & 0o077:
         path.chmod(0o600)
     with ExitStack() as failed:
-        database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        database = open_database(path, _BUSY_SECONDS, isolation_level=None)
         failed.callback(database.close)
         database.row_factory = sqlite3.Row
-        write_ahead(database, _BUSY_SECONDS)
         database.execute("PRAGMA foreign_keys = ON")
         with database:
             # Taken even when there is nothing to do: a database that cannot be written is found out now.
@@ -132,7 +131,7 @@ class Rows:
             for row in self._db.execute(query, stored(values)):
                 columns = {
                     name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name]
-                    for name in row.keys()  # noqa: SIM118 - a row is no mapping
+                    for name in row.keys()  # noqa: SIM118 - a row is not a mapping
                 }
                 lists = {name: tuple(columns[name]) for name in _LISTS & columns.keys()}
                 found.append(kind(**{**columns, **lists}))

@@ -4,7 +4,7 @@ The statement has the shape of an in-toto statement with a provenance predicate 
 itself that its list of materials is not complete: a container may read the whole of its workspaces.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -18,8 +18,11 @@ CALLS: Final = "gdal://calls/"
 FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.store.PublishedFile` says
 
 
-def record(call: Call) -> dict[str, Any]:
-    """Everything that is kept of a call, whatever became of it. Times are RFC 3339 in UTC, sizes bytes."""
+def record(call: Call, steps: Sequence[Call] = ()) -> dict[str, Any]:
+    """Everything that is stored about a call, also a failed one. Times are RFC 3339 in UTC, sizes bytes.
+
+    `steps` are the calls that it made, if it is a workflow's.
+    """
     return {
         "id": call.id,
         "tool": call.tool,
@@ -47,7 +50,13 @@ def record(call: Call) -> dict[str, Any]:
         "removed": list(call.removed),
         "answer_sha256": call.printed or None,
         "receipt": dict(call.receipt),
+        **({"part_of": call.part_of} if call.part_of else {}),
+        **({"steps": [_step(one) for one in steps]} if steps else {}),
     }
+
+
+def _step(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "tool": call.tool, "argv": list(call.argv), "outcome": call.outcome}
 
 
 def statement(call: Call) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Long calls as tasks: what is known of each in the registry's file, for a stated time and across restarts.
 
 Invariants:
-* a task is on disk before `create` returns, so that nobody is told of one that a power cut can take away;
+* a task is on disk before `create` returns, so that no client knows of one that a power cut can remove;
 * only its principal finds a task: to anybody else it is as absent as one that never was;
 * a task that has ended stays as it ended; one that was working in a server that is gone has failed;
 * what was promised is kept: over the bound no further task is made, and none is dropped before its time.

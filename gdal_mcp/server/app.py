@@ -22,10 +22,10 @@ from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.pipeline import Pipeline
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.recovery import recover
-from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
+from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, BoundedThreads
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.calls.workflows.check import Checker
-from gdal_mcp.calls.workflows.run import WorkflowCheck
+from gdal_mcp.calls.workflows.checking import WorkflowCheck
 from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.policy.admission import Admission
 from gdal_mcp.policy.identity import Principal, local
@@ -64,7 +64,7 @@ class App:
     toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
-    reaches: EntitlementResolver
+    entitlements: EntitlementResolver
     approvals: ApprovalService
 
 
@@ -130,7 +130,7 @@ def running(
             toolboxes=boxes,
             surface=reach.surface,
             pipeline=_pipeline(resolver, hosting, records, queue, stack),
-            reaches=resolver,
+            entitlements=resolver,
             approvals=service,
         )
 
@@ -176,7 +176,7 @@ def _pipeline(
     pipeline = Pipeline(
         settings=settings,
         policy=policy,
-        reaches=resolver,
+        entitlements=resolver,
         execution=Execution(settings, hosting, gateway),
         approvals=approvals,
         records=records,
@@ -184,8 +184,8 @@ def _pipeline(
         unreceived=Unreceived(results),
         rates=rates,
         drafting=drafting,
-        drafts=Turns("looking at the files that calls name", DRAFT_SECONDS),
-        plans=Turns("waiting for the container engine", PLAN_SECONDS),
+        drafts=BoundedThreads("looking at the files that calls name", DRAFT_SECONDS),
+        plans=BoundedThreads("waiting for the container engine", PLAN_SECONDS),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),
     )

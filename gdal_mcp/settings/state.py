@@ -7,9 +7,9 @@ import os
 import secrets
 import sqlite3
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -59,6 +59,22 @@ def write_ahead(database: sqlite3.Connection, seconds: float) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def open_database(path: Path, seconds: float, **options: Any) -> sqlite3.Connection:
+    """A database that writes ahead and waits `seconds` for another writer; threads may share it. Make it private first.
+
+    `options` are those of `sqlite3.connect`. Raises sqlite3.Error, and leaves nothing open then.
+    """
+    with ExitStack() as failed:
+        database: sqlite3.Connection = sqlite3.connect(
+            path, timeout=seconds, check_same_thread=False, **options
+        )
+        failed.callback(database.close)
+        write_ahead(database, seconds)
+        database.execute("PRAGMA synchronous = NORMAL")
+        failed.pop_all()
+    return database
 
 
 def put_private(path: Path, data: bytes, mode: int = 0o600) -> None:

@@ -19,7 +19,7 @@ CALL_SECONDS: Final = 300.0  # a first call may wait for the attestation of the 
 
 
 class CallFailed(Exception):
-    """A call that the server answered with an error. `code` is one of its error codes, `error` all that it said."""
+    """A call that the server answered with an error. `code` is one of its error codes, `error` the whole error."""
 
     def __init__(self, tool: str, error: Mapping[str, Any]) -> None:
         super().__init__(f"{tool}: {error.get('code', 'error')}: {error.get('message', error)}")
@@ -50,11 +50,11 @@ class GdalMcpClient:
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The structured result. Raises CallFailed."""
         result = self.raw(tool, **arguments)
-        told = result.structured_content or {}
+        structured = result.structured_content or {}
         if result.is_error:
             text = " ".join(one.text for one in result.content if isinstance(one, t.TextContent))
-            raise CallFailed(tool, told.get("error") or {"message": text})
-        return told
+            raise CallFailed(tool, structured.get("error") or {"message": text})
+        return structured
 
     async def acall(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The same for asynchronous tests, on any event loop."""

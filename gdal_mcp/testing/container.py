@@ -1,7 +1,7 @@
 """The server in a container, as testcontainers starts services: `with GdalMcpContainer(workspace) as server: server.client()`.
 
 It needs the server's image (`docker build -t gdal-mcp .`), the GDAL image, and a local engine, whose socket the server
-is given: whoever may use that socket is root on this host, so start nothing that you do not trust. `engine_socket` may
+is given: a process that may use that socket is root on this host, so start nothing that you do not trust. `engine_socket` may
 name a proxy's.
 """
 
@@ -54,7 +54,7 @@ class GdalMcpContainer(DockerContainer):
         self._state = Path(tempfile.mkdtemp(prefix="gdal-mcp-state-"))
         with socket.create_server(("127.0.0.1", 0)) as one:
             self._port = int(one.getsockname()[1])
-        # its owner, as what is written there belongs to whoever writes it; never root
+        # its owner, so that new files belong to the same user; never root
         status = workspace.stat()
         self._user = (status.st_uid or _NOBODY, status.st_gid or _NOBODY)
         if os.geteuid() == 0:
@@ -94,7 +94,7 @@ class GdalMcpContainer(DockerContainer):
         return self
 
     def stop(self, *arguments: Any, **named: Any) -> None:
-        """Lets the server end by itself first, as it takes its waiting containers with it. Once is enough."""
+        """Ends the server first, so that it removes its waiting containers. May be called twice."""
         if self._container is not None:
             self._container.stop(timeout=STOP_SECONDS)
         super().stop(*arguments, **named)
@@ -131,7 +131,7 @@ class GdalMcpContainer(DockerContainer):
         except ImageNotFound:
             text = f"the server's image {self.image} is not on this engine. In a clone of the project run: docker build -t {self.image} ."
             raise RuntimeError(text) from None
-        said: bytes = self.get_docker_client().client.containers.run(
+        output: bytes = self.get_docker_client().client.containers.run(
             self.image,
             ["token", "new", "testing", *(word for scope in self._scopes for word in ("--scope", scope))],
             environment=self.env,
@@ -143,7 +143,7 @@ class GdalMcpContainer(DockerContainer):
             remove=True,
             **self._confined(),
         )
-        return said.decode("ascii").strip().splitlines()[-1]
+        return output.decode("ascii").strip().splitlines()[-1]
 
     def _await_ready(self) -> None:
         end = time.monotonic() + READY_SECONDS
@@ -151,8 +151,10 @@ class GdalMcpContainer(DockerContainer):
             container = self.get_wrapped_container()
             container.reload()
             if container.status != "running" or time.monotonic() > end:
-                said = container.logs(tail=20).decode("utf-8", "replace")
-                raise RuntimeError(f"the server is {container.status} and not ready. It said last: {said}")
+                output = container.logs(tail=20).decode("utf-8", "replace")
+                raise RuntimeError(
+                    f"the server is {container.status} and not ready. Its last output: {output}"
+                )
             time.sleep(_PAUSE)
 
     def _is_ready(self) -> bool:

@@ -14,8 +14,9 @@ from mcp import StdioServerParameters
 
 from gdal_mcp.testing.client import GdalMcpClient, connected
 from gdal_mcp.testing.samples import write_samples
+from gdal_mcp.testing.workflows import WorkflowRunner
 
-# what finds the engine, the image and this very package; no other setting of whoever runs the tests reaches the server
+# what finds the engine, the image and this very package; no other setting of the user who runs the tests reaches the server
 _PASSED_ON: Final = (
     *("PATH", "PYTHONPATH", "HOME", "XDG_RUNTIME_DIR"),
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
@@ -55,3 +56,9 @@ def gdal_mcp_client(gdal_mcp_server: StdioServerParameters) -> Iterator[GdalMcpC
     """A client of a running server on that workspace, which answers yes to every question."""
     with connected(gdal_mcp_server) as client:
         yield client
+
+
+@pytest.fixture
+def gdal_mcp_workflow(gdal_mcp_client: GdalMcpClient) -> WorkflowRunner:
+    """Checks and runs workflow files on that workspace."""
+    return WorkflowRunner(gdal_mcp_client)

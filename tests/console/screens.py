@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Route
 
 from gdal_mcp.approvals.model import Approval, Grant
 from gdal_mcp.approvals.question import Forecast, parts
-from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.plan import Command, Draft, Output, Plan
 from gdal_mcp.policy.identity import local
 from gdal_mcp.records.audit_record import time_text
@@ -103,7 +103,7 @@ def running(name: str, question_id: str | None = None, **more: Any) -> dict[str,
     outputs: Any = more.pop("outputs", ("/srv/maps/out/warped.tif",))
     whose = {"principal": WRITER, "client": "claude-desktop 1.2", "begun": NOW - 40, "outputs": outputs}
     fields = {"tool": "reproject", "stage": "running", "fraction": 0.2, "scope": None, **more}
-    return serializers.running(Running(name, **whose, **fields), ANN, question_id)
+    return serializers.running(RunningCall(name, **whose, **fields), ANN, question_id)
 
 
 STEPS = {

@@ -62,7 +62,7 @@ START = at("slot", "container.start(")
 SEND = at("runner", "slot.wire.send(")
 REMOVE = at("slot", "self.container.remove(")
 PUBLISH = at("operation", "return staging.publish(")
-STARTED = at("pipeline", "deps.records.started(call)")
+STARTED = at("pipeline", "deps.records.record_start(call)")
 USED = at("pipeline", "deps.approvals.service.consume(call.authorization)")
 FINISHED = at("records", "self.audit.append(self._ending(")
 

@@ -125,7 +125,7 @@ def _is_docstring(statement: ast.stmt, number: int) -> bool:
 
 
 def _is_step(statement: ast.stmt) -> bool:
-    """Whether something outside its object is called or waited for: `self.records.started(...)`, `lease.run(...)`."""
+    """Whether something outside its object is called or waited for: `self.records.record_start(...)`, `lease.run(...)`."""
     return any(_hands_over(node) for node in _own(statement))
 
 
@@ -140,7 +140,7 @@ def _hands_over(node: ast.AST) -> bool:
 
 
 def _owner(call: ast.Call) -> tuple[str, ...]:
-    """Whose method is called: `("self", "records")` of `self.records.started()`."""
+    """Whose method is called: `("self", "records")` of `self.records.record_start()`."""
     names: list[str] = []
     node = call.func.value if isinstance(call.func, ast.Attribute) else None
     while isinstance(node, ast.Attribute):

@@ -1,7 +1,7 @@
 """Approvals in any order of what people, clients, servers and clocks do: asked, answered, cancelled, refused, restarted.
 
 The model knows of each row what it must be; the store is two servers' connections to one file. What a rule does is what
-`approval/waiting.py` and `pipeline.py` do at that moment.
+`approvals/waiting.py` and `pipeline.py` do at that moment.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from gdal_mcp.approvals.model import Approval, Decision, Grant
 from gdal_mcp.approvals.store import SUSPENDED, Approvals
-from gdal_mcp.policy.policy import WAYS, Way
+from gdal_mcp.policy.policy import WAYS, Channel
 from gdal_mcp.records.registry import Registry
 from tests.fuzz.kit import tries
 from tests.unit.clock import Clock
@@ -42,7 +42,7 @@ class Row:
 
     digest: str
     who: str
-    ways: tuple[Way, ...]
+    ways: tuple[Channel, ...]
     ends: float
     holder: str
     state: str = "asked"
@@ -139,7 +139,7 @@ class Approving(RuleBasedStateMachine):
         self.settle()
         self.free_dead()
         expected = self.left(digest, who)
-        found = store.take_up(digest, who, holder)
+        found = store.reclaim(digest, who, holder)
         if not expected:
             assert found is None
             asked = Approval(
@@ -338,7 +338,7 @@ class Approving(RuleBasedStateMachine):
     @invariant()
     def every_row_is_as_the_model_says(self) -> None:
         for name, row in self.rows.items():
-            found = self.servers[1].look(name)
+            found = self.servers[1].get(name)
             assert isinstance(found, Approval)
             late = row.state in ("asked", *USABLE) and row.ends <= self.clock.now
             assert found.state == row.state or (late and found.state == "expired")
@@ -355,7 +355,7 @@ class Approving(RuleBasedStateMachine):
     @invariant()
     def a_yes_is_used_taken_back_or_over_or_can_still_be_used(self) -> None:
         for name, row in self.rows.items():
-            found = self.servers[0].look(name)
+            found = self.servers[0].get(name)
             if row.agreed is None or found is None or found.state in ("consumed", "denied"):
                 continue
             assert found.state in USABLE or self.clock.now >= row.agreed + VALID
@@ -364,7 +364,7 @@ class Approving(RuleBasedStateMachine):
     def no_row_waits_for_a_call_that_is_gone(self) -> None:
         living = {one.holder for one in self.calls.values()}
         for name in self.rows:
-            found = self.servers[0].look(name)
+            found = self.servers[0].get(name)
             assert found is not None
             server = found.holder.partition(":")[0]
             if found.state in ("asked", "approved", "reserved") and server in self.names:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gdal_mcp.approvals.model import Approval, Approver, Decision, Nobody, Question
+from gdal_mcp.approvals.model import Approval, ApprovalQuestion, Approver, Decision, NullApprover
 from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.policy.identity import Principal, local
@@ -170,7 +170,7 @@ class Person(Approver):
     def asks(self, _ways: object) -> bool:
         return True
 
-    async def ask(self, question: Question) -> Decision | None:
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:
         self.asked.append(question.row)
         return None if self.says is None else Decision(self.says, "ann", "a test", self.way)
 
@@ -186,7 +186,7 @@ class Server:
         return self.app.pipeline
 
     async def call(self, tool: str, who: Principal = ANN, by: Approver | None = None, **given: Any) -> Reply:
-        return await self.pipeline.call(Request(tool, given, who, "test", by or Nobody()))
+        return await self.pipeline.call(Request(tool, given, who, "test", by or NullApprover()))
 
     async def make(self, output: str = "out.bin", by: Approver | None = None, who: Principal = ANN) -> Reply:
         return await self.call("make", who, by, path="in.bin", output=output)

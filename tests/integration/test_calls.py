@@ -121,9 +121,9 @@ OUTCOMES = {"result": "INTERNAL", "record": "OK", "clean-up": "INTERNAL", "sandb
 @pytest.mark.claim("audit.published-is-recorded")
 @pytest.mark.parametrize("place", OUTCOMES)
 def test_what_was_published_is_recorded_whatever_fails_after_it(app, monkeypatch, place):
-    name, pipeline, reaches = f"{place}.tif", app.pipeline, app.reaches
+    name, pipeline, reaches = f"{place}.tif", app.pipeline, app.entitlements
     if place == "result":
-        pipeline = replace(pipeline, reaches=_Faulty(reaches.whole, reaches.policy, reaches.toolboxes))
+        pipeline = replace(pipeline, entitlements=_Faulty(reaches.whole, reaches.policy, reaches.toolboxes))
     elif place == "record":
         monkeypatch.setattr(Materials, "result", _fail)
     else:

@@ -164,6 +164,24 @@ async def test_a_call_that_is_cancelled_for_another_reason_ends(tmp_path: Path):
         assert not (one.root / "out.bin").exists()
 
 
+async def test_a_cancelled_request_has_no_reply(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        replies: list[Reply] = []
+        scope = anyio.CancelScope()
+
+        async def make() -> None:
+            with scope:
+                replies.append(await one.make())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(make)
+            await eventually(lambda: started(one) == 1)
+            scope.cancel()
+            await let_go(one)
+        assert replies == []
+
+
 async def test_a_server_that_ends_waits_for_no_client(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()

@@ -12,7 +12,7 @@ import pytest
 from mcp_types import ElicitResult
 
 from gdal_mcp.approvals import waiting
-from gdal_mcp.approvals.model import Decision, Question
+from gdal_mcp.approvals.model import ApprovalQuestion, Decision
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
@@ -80,7 +80,7 @@ async def test_a_yes_whose_call_found_no_slot_is_used_by_the_same_call_sent_agai
     with server(tmp_path, policy, concurrent=1 if full == "queue" else 4, **more) as one:
         person = Person()
         async with anyio.create_task_group() as group:
-            one.pipeline.reaches.of(ANN.id).preflights["mem"].described([_located(one)], ())
+            one.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(one)], ())
             held = Held(one, group)
             await held.start()
             refused = await one.make(by=person)
@@ -103,7 +103,7 @@ async def test_a_yes_whose_call_was_cancelled_in_the_queue_is_used_by_the_same_c
     tmp_path: Path,
 ):
     with server(tmp_path, concurrent=1) as one:
-        one.pipeline.reaches.of(ANN.id).preflights["mem"].described([_located(one)], ())
+        one.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(one)], ())
         person = Person()
         async with anyio.create_task_group() as group:
             held = Held(one, group)
@@ -135,7 +135,7 @@ async def test_a_cancelled_call_withdraws_a_question_that_nobody_answered(tmp_pa
 async def test_a_yes_that_is_taken_back_in_the_queue_runs_nothing_whatever_equal_call_was_approved(tmp_path):
     """A and B are equal; A's yes is taken back while both wait for a slot."""
     with server(tmp_path, concurrent=1) as one:
-        one.pipeline.reaches.of(ANN.id).preflights["mem"].described([_located(one)], ())
+        one.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(one)], ())
         replies: dict[str, Reply] = {}
         people = {"a": Person(), "b": Person()}
 
@@ -188,7 +188,7 @@ async def test_a_yes_after_the_call_ended_waits_for_the_same_call(one: Server):
 
 async def test_what_changed_while_a_person_read_stops_the_call(one: Server):
     class Reading(Person):
-        async def ask(self, question: Question) -> Decision | None:
+        async def ask(self, question: ApprovalQuestion) -> Decision | None:
             (one.root / "in.dbf").write_bytes(b"beside the input, and of its name")
             return await super().ask(question)
 
@@ -202,7 +202,7 @@ async def test_a_yes_for_one_signed_address_runs_no_other(tmp_path: Path, other:
     """The other call asks anew; the records know nothing of either secret."""
     with server(tmp_path, remote="data.test") as one:
         address = "https://data.test/x.tif"
-        one.pipeline.reaches.of(ANN.id).preflights["mem"].described(
+        one.pipeline.entitlements.of(ANN.id).preflights["mem"].described(
             [_Attributes(path=Path(f"/vsihost/1/{name}")) for name in ("x.tif",)], ()
         )
         for text in (f"{address}?key=public", f"{address}{other}"):

@@ -1,94 +1,37 @@
 """Workflows with real containers: one question, the same results as single calls, resume, undo, and mistakes found before anything runs."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
-from mcp import StdioServerParameters
 
-from gdal_mcp.calls.workflows.document import bind, load
-from gdal_mcp.testing.client import CallFailed, GdalMcpClient, connected
+from gdal_mcp.records.registry import Call, Registry
+from gdal_mcp.testing.client import CallFailed, GdalMcpClient
+from tests.integration.workflow_kit import (
+    by_single_calls,
+    containers,
+    events,
+    files,
+    made_ground,
+    mistaken,
+    options,
+    program,
+    serving,
+)
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
-PASSED_ON = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "DOCKER_HOST", "PATH", "HOME")
-# by name, with the file of the result whose bytes are the same each time
-LOCAL = [
-    "flood_depth",
-    "ndvi_change",
-    "terrain_for_web",
-    "clean_cadastre",
-    "clinic_access",
-    "mosaic_zones",
-    "addresses_by_district",
-    "land_cover_areas",
-]
 
 
 @pytest.fixture
 def ground(tmp_path: Path) -> Path:
     """A workspace with the data of the examples."""
-    folder = tmp_path / "maps"
-    subprocess.run([sys.executable, EXAMPLES / "make_data.py", folder], check=True)
-    shutil.copytree(
-        EXAMPLES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
-    )
-    (folder / "single").mkdir()
-    for path in (tmp_path, folder, *folder.iterdir()):
-        path.chmod(0o777 if path.is_dir() else 0o666)
-    return folder
-
-
-def options(ground: Path) -> list[str]:
-    return ["--workspace", str(ground), "--state-dir", str(ground.parent / "state")]
-
-
-@contextmanager
-def serving(ground: Path, *more: str) -> Iterator[GdalMcpClient]:
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    words = ["-m", "gdal_mcp", "serve", *options(ground), *more]
-    with connected(StdioServerParameters(command=sys.executable, args=words, env=passed)) as client:
-        yield client
-
-
-def files(ground: Path) -> dict[str, bytes]:
-    return {
-        str(one.relative_to(ground)): one.read_bytes()
-        for one in ground.rglob("*")
-        if one.is_file() and ".gdal-mcp" not in one.parts
-    }
-
-
-def program(ground: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gdal_mcp", *words, *options(ground)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
-    """The path of each output of a workflow when its steps are made one by one."""
-    workflow, made = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
-    for step, declared in workflow.steps.items():
-        arguments = workflow.arguments(step, made)
-        arguments["output"] = f"single/{arguments['output']}"
-        result = client.call(declared.tool, **arguments)
-        made[step] = (result["output"],)
-    return {target: made[source.step][0] for source, target, _ in workflow.published}
+    return made_ground(tmp_path)
 
 
 def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_give(ground: Path):
@@ -104,29 +47,6 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
     assert [one["id"] for one in manifest["steps"]] == ["points", "sums"]
     assert program(ground, "undo", result["receipt"]["call_id"]).returncode == 0
     assert files(ground) == before
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", LOCAL)
-def test_every_example_gives_what_its_single_calls_give(ground: Path, name: str):
-    with serving(ground, "--toolsets", "core,raster,vector") as client:
-        single = by_single_calls(client, name)
-        client.call("workflow_run", workflow=f"{name}.yaml")
-        for published, alone in single.items():
-            path = ground / published
-            if path.suffix == ".tif":
-                compared = client.call("raster_compare", input=alone, reference=str(path), skip_binary=True)
-                assert compared["return_code"] == 0
-            elif path.suffix == ".csv":
-                assert path.read_bytes() == Path(alone).read_bytes()
-            else:
-                assert path.exists()
-
-
-def mistaken(name: str, step: str, **arguments: Any) -> dict[str, Any]:
-    document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
-    next(one for one in document["steps"] if one["id"] == step)["arguments"].update(arguments)
-    return document
 
 
 @pytest.mark.parametrize(
@@ -151,6 +71,71 @@ def test_a_mistake_in_a_later_step_is_found_before_anything_runs(
         assert caught.value.error["check"]["step"] == step
         assert client.person.asked == []
     assert files(ground) == before
+
+
+def text_of(client: GdalMcpClient, uri: str) -> str:
+    return str(client.portal.call(client.client.read_resource, uri).contents[0].text)
+
+
+def made_steps(ground: Path, call_id: str) -> list[Call]:
+    registry = Registry(ground.parent / "state" / "registry.sqlite")
+    try:
+        assert [one.tool for one in registry.search().items if one.id == call_id] == ["workflow_run"]
+        steps = list(registry.steps_of(call_id))
+        assert not {one.id for one in steps} & {one.id for one in registry.search().items}
+        return steps
+    finally:
+        registry.close()
+
+
+def test_each_step_is_a_call_of_the_workflow_and_no_row_of_its_own_in_the_history(ground: Path):
+    with serving(ground) as client:
+        result = client.call("workflow_run", workflow="addresses_by_district.yaml")
+        steps = made_steps(ground, result["receipt"]["call_id"])
+        record = json.loads(text_of(client, f"gdal://calls/{result['receipt']['call_id']}"))
+    assert [one.id for one in steps] == [one["call_id"] for one in result["steps"]]
+    assert [one.outcome for one in steps] == ["OK", "OK"]
+    assert [one["id"] for one in record["steps"]] == [one.id for one in steps]
+
+
+def test_a_cancelled_workflow_stops_its_container_and_publishes_nothing(ground: Path):
+    slow = {"input": "dem.asc", "dst_crs": "EPSG:3857", "size": [15000, 15000], "resampling": "lanczos"}
+    document = {
+        "workflow": 1,
+        "name": "slow",
+        "steps": [{"id": "big", "tool": "reproject", "arguments": {**slow, "output": "big.tif"}}],
+        "outputs": {"big": {"from": "${steps.big}", "to": "big.tif"}},
+    }
+    (ground / "slow.json").write_text(json.dumps(document))
+    before, state = files(ground), ground.parent / "state"
+    words = [sys.executable, "-m", "gdal_mcp", "run", str(ground / "slow.json"), "--yes", *options(ground)]
+    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: events(state, "call.started", "reproject") or run.poll() is not None)
+    [started] = events(state, "call.started", "reproject")
+    until(lambda: containers(started["call"]))
+    run.send_signal(signal.SIGINT)
+    run.wait()
+    assert not containers(started["call"])
+    assert files(ground) == before
+    assert events(state, "call.finished", "workflow_run")[-1]["outcome"] == "CANCELLED"
+
+
+def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path):
+    with serving(ground) as client:
+        result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
+    before, call = files(ground), result["receipt"]["call_id"]
+    again = program(ground, "replay", call, "--json")
+    assert again.returncode == 0, again.stdout
+    assert json.loads(again.stdout)["same"] is True
+    addresses = ground / "addresses.csv"
+    head, _, *rest = addresses.read_text().splitlines()
+    addresses.write_text("\n".join([head, *rest]) + "\n")
+    changed = program(ground, "replay", call, "--json")
+    assert changed.returncode == 1, changed.stdout
+    report = json.loads(changed.stdout)
+    assert [one["verdict"] for one in report["outputs"]] == ["differs"]
+    assert [Path(one["path"]).name for one in report["changed"]] == ["addresses.csv"]
+    assert files(ground) == {**before, "addresses.csv": addresses.read_bytes()}
 
 
 def test_a_step_that_fails_publishes_nothing_and_the_steps_before_it_are_not_repeated(ground: Path):

@@ -83,12 +83,13 @@ def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(clients, s
 
 
 def test_every_result_that_may_be_kept_says_for_how_long_and_by_whom(clients: Any):
-    lasting = {*LISTS, "server/discover"} - {"resources/list"}
+    lasting = {*LISTS, "server/discover"} - {"resources/list", "prompts/list"}
     for door in ("stdio", "http"):
         for method in {*LISTS, "server/discover"}:
             result = clients[door, MODERN].ask(method)["result"]
             assert (result["ttlMs"] > 0) == (method in lasting)
-            private = method == "resources/list" or (method == "tools/list" and door == "http")
+            own = method in ("resources/list", "prompts/list")
+            private = own or (method == "tools/list" and door == "http")
             assert (result["cacheScope"] == "private") == private
 
 

@@ -101,7 +101,7 @@ def test_a_client_that_gives_up_leaves_no_question_behind(own: Place, approvals:
         call.cancel()
         until(lambda: approvals.pending() == ())
     yes(approvals, row)
-    assert approvals.take_up(row.plan_digest, row.principal, "another:call") is None
+    assert approvals.reclaim(row.plan_digest, row.principal, "another:call") is None
     assert own.audited[-1]["outcome"] == "CANCELLED"
 
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.errors import Code
 from gdal_mcp.server.app import App, running
@@ -150,7 +150,7 @@ def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener
         handler.answer(200, json.dumps(body).encode())
 
     listener.respond = page
-    request = Request("stac_search", listener.calls["stac_search"], ANN, "test", Nobody())
+    request = Request("stac_search", listener.calls["stac_search"], ANN, "test", NullApprover())
 
     async def cancelled() -> None:
         async with anyio.create_task_group() as group:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gdal_mcp.approvals.model import Approver, Decision, Nobody, Question
+from gdal_mcp.approvals.model import ApprovalQuestion, Approver, Decision, NullApprover
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.cli.replay import replay_call
 from gdal_mcp.errors import Code
-from gdal_mcp.policy.policy import Way
+from gdal_mcp.policy.policy import Channel
 from gdal_mcp.server.app import App, running
 from tests.calling import called
 from tests.scope.conftest import Inside
@@ -25,13 +25,13 @@ class Meanwhile:
     happens: Callable[[], object]
     texts: list[str] = field(default_factory=list)
 
-    def asks(self, ways: frozenset[Way]) -> bool:
+    def asks(self, ways: frozenset[Channel]) -> bool:
         return "terminal" in ways
 
     def answered(self) -> None:
         return None
 
-    async def ask(self, question: Question) -> Decision:
+    async def ask(self, question: ApprovalQuestion) -> Decision:
         self.texts.append(question.row.summary)
         self.happens()
         return Decision(approved=True, by="somebody", how="test", way="terminal")
@@ -62,7 +62,7 @@ def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: I
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_recorded_call_is_made_again_and_compared_with_what_it_names_alone(inside, capsys):
     """A GeoPackage holds the time it was made, so that both are opened in a container to be compared."""
-    made = convert(inside.app, "zones.shp", "again.gpkg", Nobody())
+    made = convert(inside.app, "zones.shp", "again.gpkg", NullApprover())
     assert made.error is None, made.error
     capsys.readouterr()
     assert replay_call(inside.app, made.result["receipt"]["call_id"], as_json=True) == 0

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approvals.model import Approval, Grant, Question, Terminal
+from gdal_mcp.approvals.model import Approval, ApprovalQuestion, Grant, Terminal
 from gdal_mcp.approvals.question import MAX_LISTED, parts, question_text
 from gdal_mcp.plan import Draft
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan
 
-QUESTION = Question(
+QUESTION = ApprovalQuestion(
     Approval(id="id", plan_digest="digest", principal="ann", tool="convert", summary="Run it?")
 )
 

@@ -55,16 +55,16 @@ def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approval
 
 def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(approvals: Approvals) -> None:
     first = approvals.request(asked("d", "alice", "s:c1"), TTL)
-    assert approvals.take_up("d", "alice", "s:c2") is None, "its call still waits"
+    assert approvals.reclaim("d", "alice", "s:c2") is None, "its call still waits"
     approvals.claim(first.id, "s:c1")
-    assert approvals.take_up("e", "alice", "s:c2") is None
-    assert approvals.take_up("d", "bob", "s:c2") is None
-    taken = approvals.take_up("d", "alice", "s:c2")
+    assert approvals.reclaim("e", "alice", "s:c2") is None
+    assert approvals.reclaim("d", "bob", "s:c2") is None
+    taken = approvals.reclaim("d", "alice", "s:c2")
     assert taken
     assert (taken.id, taken.holder) == (first.id, "s:c2")
-    assert approvals.take_up("d", "alice", "s:c3") is None, "one question is one call's"
+    assert approvals.reclaim("d", "alice", "s:c3") is None, "one question is one call's"
     approvals.decide(first.id, Decision(True, "bob", "console", "console"))
-    assert approvals.take_up("d", "alice", "s:c3") is None, "nor is its answer another's while it waits"
+    assert approvals.reclaim("d", "alice", "s:c3") is None, "nor is its answer another's while it waits"
 
 
 @pytest.mark.parametrize(("state", "taken"), [("asked", False), ("released", True), ("denied", False)])
@@ -75,7 +75,7 @@ def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(ap
         after = approvals.decide(row.id, Decision(state == "released", "bob", "console", "console"))
         assert after
         assert after.state == state
-    assert (approvals.take_up("d", "alice", "s:c2") is not None) is taken
+    assert (approvals.reclaim("d", "alice", "s:c2") is not None) is taken
 
 
 @pytest.mark.claim("approval.kept-until-used")
@@ -86,7 +86,7 @@ def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> No
         approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
         assert approvals.claim(yes.id, "dead:d").state == "reserved"
         approvals.release_dead()
-        rows = [approvals.look(one.id) for one in (dead, living, yes)]
+        rows = [approvals.get(one.id) for one in (dead, living, yes)]
         assert [(one.state, one.holder) for one in rows] == [
             ("asked", ""), ("asked", "living:c"), ("released", "")
         ]  # fmt: skip
@@ -113,12 +113,12 @@ def test_a_yes_that_its_call_could_not_use_is_the_same_calls_when_it_is_sent_aga
     for number in range(3):
         assert approvals.claim(row.id, f"s:{number + 1}") or number
         approvals.end(row.id, f"s:{number + 1}")
-        taken = approvals.take_up("d", "alice", f"s:{number + 2}")
+        taken = approvals.reclaim("d", "alice", f"s:{number + 2}")
         assert taken
         assert (taken.id, taken.state) == (row.id, "reserved")
     assert approvals.consume(row.id, "s:4")
     approvals.end(row.id, "s:4")
-    assert approvals.take_up("d", "alice", "s:5") is None
+    assert approvals.reclaim("d", "alice", "s:5") is None
 
 
 @pytest.mark.claim("approval.kept-until-used")
@@ -129,7 +129,7 @@ def test_a_yes_is_taken_up_before_a_question(approvals: Approvals) -> None:
         approvals.claim(question.id, question.holder)
         approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
         approvals.end(yes.id, yes.holder)
-        taken = approvals.take_up(f"d{first}", "alice", "s:c")
+        taken = approvals.reclaim(f"d{first}", "alice", "s:c")
         assert taken
         assert (taken.id, taken.state) == (yes.id, "reserved")
 
@@ -183,7 +183,7 @@ def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, cloc
             told = list(pool.map(decide, range(400)))
         for number, row in enumerate(rows):
             assert len(set(told[number * 4 : number * 4 + 4])) == 1, "everybody is told of the same decision"
-            assert approvals.take_up(row.plan_digest, "alice", "s:c")
+            assert approvals.reclaim(row.plan_digest, "alice", "s:c")
             assert approvals.consume(row.id, "s:c")
             assert other.consume(row.id, "s:c") is None
 
@@ -196,10 +196,10 @@ def test_an_approval_expires_so_long_after_the_decision(approvals: Approvals, cl
     clock.now += 999.999
     assert approvals.approval(row.id).state == "released"
     clock.now += 0.001
-    assert approvals.take_up("d", "alice", "s:c") is None
+    assert approvals.reclaim("d", "alice", "s:c") is None
     assert approvals.approval(row.id).state == "expired"
     clock.now = 0.0  # a clock that is set back does not bring it back
-    assert approvals.take_up("d", "alice", "s:c") is None
+    assert approvals.reclaim("d", "alice", "s:c") is None
 
 
 CONSUMER = """if True:
@@ -211,7 +211,7 @@ CONSUMER = """if True:
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(4) as pool:
-        got = list(pool.map(lambda number: approvals.take_up(f"d{number // 4}", "alice", sys.argv[2]), range(400)))
+        got = list(pool.map(lambda number: approvals.reclaim(f"d{number // 4}", "alice", sys.argv[2]), range(400)))
     print(*sorted(one.id for one in got if one and approvals.consume(one.id, sys.argv[2])))
     approvals.close()
 """

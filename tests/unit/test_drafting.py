@@ -11,10 +11,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
-from gdal_mcp.calls.turns import Turns
+from gdal_mcp.calls.turns import BoundedThreads
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.identity import Principal, local
 from gdal_mcp.server.app import App, running
@@ -73,24 +73,26 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
-def turns(at_once: int, of_one: int, seconds: float) -> Turns:
-    return Turns("testing", seconds, at_once=at_once, of_one=of_one, queue_seconds=seconds)
+def turns(at_once: int, of_one: int, seconds: float) -> BoundedThreads:
+    return BoundedThreads("testing", seconds, at_once=at_once, of_one=of_one, queue_seconds=seconds)
 
 
 @contextmanager
-def hanging(app: App, drafts: Turns) -> Iterator[tuple[Hanging, Pipeline]]:
+def hanging(app: App, drafts: BoundedThreads) -> Iterator[tuple[Hanging, Pipeline]]:
     """Such a tool, and the server's pipeline with it."""
     hang = Hanging()
-    reaches = _Offering(app.reaches.whole, app.reaches.policy, app.reaches.toolboxes, hang=hang)
+    reaches = _Offering(
+        app.entitlements.whole, app.entitlements.policy, app.entitlements.toolboxes, hang=hang
+    )
     try:
-        yield hang, replace(app.pipeline, reaches=reaches, drafts=drafts)
+        yield hang, replace(app.pipeline, entitlements=reaches, drafts=drafts)
     finally:
         hang.let_go.set()
 
 
 async def call(pipeline: Pipeline, who: Principal, tool: str = "hang") -> Reply:
     arguments = {"query": "hillshade"} if tool == "gdal_search" else {}
-    return await pipeline.call(Request(tool, arguments, who, "test", Nobody()))
+    return await pipeline.call(Request(tool, arguments, who, "test", NullApprover()))
 
 
 async def hung(hang: Hanging, count: int) -> None:

@@ -206,7 +206,7 @@ class Hosts(RuleBasedStateMachine):
         until(lambda: {*threading.enumerate()} <= self.before[1])
 
 
-# some hundred steps; `make nightly` asks for many more
+# 300 steps; `make fuzz` asks for 10,000
 Hosts.TestCase.settings = settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", "12")), stateful_step_count=25, deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.longresults import FULL_RESULT, NOTE, ResultStore, fit, presented, store_of
+from gdal_mcp.calls.longresults import FULL_RESULT, NOTE, ResultStore, fit, shorten_result, store_of
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.shortening import json_text
 from tests.unit.clock import Clock
@@ -138,7 +138,7 @@ def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_pa
     settings = load_settings(state_dir=str(tmp_path), lockdown=True, result_size=LIMIT)
     store = store_of(settings)
     result = {"layers": [{"features": n} for n in range(5000)], "untrusted": {"names": ["CANARY"]}}
-    assert "CANARY" not in json_text(presented(result, ID, settings, store))
+    assert "CANARY" not in json_text(shorten_result(result, ID, settings, store))
     assert "untrusted" not in whole_of(store)
     assert "CANARY" not in json_text(whole_of(store))
 
@@ -212,7 +212,7 @@ def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(store, tmp_pa
         "error": {**error, "untrusted": {"augment": ["why"]}},
         "error_details": {**error, "suggestions": ["s" * 200]},
     }
-    assert presented(told, ID, load_settings(state_dir=str(tmp_path)), store) == told
+    assert shorten_result(told, ID, load_settings(state_dir=str(tmp_path)), store) == told
 
 
 def test_an_error_is_short_and_keeps_the_call_that_mends_it(store: ResultStore, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_an_error_is_short_and_keeps_the_call_that_mends_it(store: ResultStore, 
     for check in ({}, {"check": {"code": "x", "suggested_call": suggested_call}}):
         error = {"code": "GDAL_ERROR", "message": "m" * 100, "suggestion": "s" * 100, **check}
         error["untrusted"] = {"gdal": ["table has the columns " + "c, " * 200] * 5}
-        told = presented({"error": error}, ID, settings, store)
+        told = shorten_result({"error": error}, ID, settings, store)
         shown = {**told, "error": {**told["error"], "check": {}}}
         assert len(json_text(shown).encode()) <= 700
         assert {key: told["error"].get(key) for key in ("message", "suggestion", "check")} == {

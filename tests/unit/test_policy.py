@@ -9,7 +9,7 @@ import pytest
 
 from gdal_mcp.plan import Effect, Plan
 from gdal_mcp.policy import policy as module
-from gdal_mcp.policy.policy import Allow, Case, Deny, Entry, RequireApproval, Rule, case, decide
+from gdal_mcp.policy.policy import Allow, Deny, Entry, PolicyRequest, RequireApproval, Rule, case, decide
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.tools.toolbox import aliases_of
 from sandbox.outputs.store import Transfer
@@ -27,9 +27,9 @@ def judged(one: Plan, policy: module.Policy) -> Any:
     return decide(case(one.draft, one.tool, one.principal), policy)
 
 
-def asked(**more: Any) -> Case:
+def asked(**more: Any) -> PolicyRequest:
     values: dict[str, Any] = {"tool": "convert", "principal": "token:ann", "effect": Effect.CREATE}
-    return Case(**{**values, "algorithm": "raster convert", "workspaces": frozenset({HERE}), **more})
+    return PolicyRequest(**{**values, "algorithm": "raster convert", "workspaces": frozenset({HERE}), **more})
 
 
 def test_what_needs_a_person_without_a_rule():

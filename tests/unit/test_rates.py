@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.invocation import Invocation, Outcome, Request
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.policy.identity import local
@@ -160,7 +160,7 @@ def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp
 
 @pytest.mark.claim("identity.quotas")
 def test_a_container_is_believed_up_to_what_it_can_have_had():
-    call = Invocation(Request("convert", {}, local("ann"), "test", Nobody()))
+    call = Invocation(Request("convert", {}, local("ann"), "test", NullApprover()))
     call = planned(call, replace(plan(draft()), limits=Limits(cpus=2.0, wall_seconds=60.0)))
     for said, spent in ((3.0, 3.0), (1e308, 20.0), (None, 20.0)):
         used = Usage("cold", run_seconds=10.0, cpu_seconds=said)

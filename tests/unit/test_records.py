@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
-from gdal_mcp.calls.invocation import Done, Invocation, Outcome
+from gdal_mcp.approvals.model import NullApprover
+from gdal_mcp.calls.invocation import Invocation, JobResult, Outcome
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.calls.records import Records
@@ -67,7 +67,7 @@ def drafted(spaces: Workspaces, **more: Any) -> Draft:
 
 def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Invocation:
     given = {"input": "in.tif"} if arguments is None else arguments
-    made = Invocation(Request("convert", given, local("ann"), "test", Nobody()))
+    made = Invocation(Request("convert", given, local("ann"), "test", NullApprover()))
     if draft is None:
         return made
     return planned(made, plan(draft, call_id=made.call_id, tool="convert"), HOST, "approved by ann")
@@ -76,21 +76,23 @@ def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = Non
 def begun(records: Records, draft: Draft) -> Invocation:
     """A call that is recorded as started."""
     made = ticket(draft)
-    records.started(made)
+    records.record_start(made)
     return made
 
 
-def end(records: Records, one: Invocation, done: Done | None, error: ToolError | None) -> ToolError | None:
-    return records.finished(replace(one, outcome=Outcome(done), failure=error))
+def end(
+    records: Records, one: Invocation, done: JobResult | None, error: ToolError | None
+) -> ToolError | None:
+    return records.record_end(replace(one, outcome=Outcome(done), failure=error))
 
 
-def finished(draft: Draft, **more: Any) -> Done:
+def finished(draft: Draft, **more: Any) -> JobResult:
     """The end of a call that published its first output."""
     target = draft.outputs[0].target
     target.path.write_bytes(b"made")
     file = PublishedFile(target, 4, hashlib.sha256(b"made").hexdigest())
     published = Published("undo", (file,), **more)
-    return Done(Usage("cold"), "printed", None, "", (), (), "3.13.3", published=published)
+    return JobResult(Usage("cold"), "printed", None, "", (), (), "3.13.3", published=published)
 
 
 def call_of(records: Records, one: Invocation) -> Call:
@@ -190,7 +192,7 @@ def test_a_call_that_waits_for_a_person_is_not_one_that_was_denied(records: Reco
 def test_a_thumbnail_is_audited_and_not_in_the_history(records: Records, spaces: Workspaces):
     one = ticket(drafted(spaces))
     one = replace(one, request=replace(one.request, operation=Operation(in_history=False)))
-    records.started(one)
+    records.record_start(one)
     end(records, one, finished(drafted(spaces)), None)
     assert records.registry.call(one.call_id) is None
     assert one.call_id in records.audit.path.read_text()
@@ -207,7 +209,7 @@ def test_a_call_that_never_ran_has_a_record_of_its_end(records: Records, spaces:
 
 def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Records):
     one = ticket()
-    records.announced(one)
+    records.record_event(one)
     assert end(records, one, None, None) is None
     assert [event["type"] for event in events(records)] == ["call.started", "call.finished"]
     assert records.registry.search().items == ()
@@ -218,9 +220,9 @@ def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(records
     records.registry.close()
     one = ticket(drafted(spaces))
     with pytest.raises(ToolError) as caught:
-        records.started(one)
+        records.record_start(one)
     assert caught.value.stage is Stage.AUDIT
-    assert records.watched == {}
+    assert records.digesting == {}
 
 
 def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspaces):
@@ -228,7 +230,7 @@ def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspac
         draft = drafted(spaces)
         one = begun(records, draft)
         end(records, one, None if error else finished(draft), error)
-    assert records.watched == {}
+    assert records.digesting == {}
 
 
 def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces: Workspaces):
@@ -238,7 +240,9 @@ def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces:
         ("a", None, None), ("a", None, None), ("b", None, None), ("a", 1, None), ("a", None, b"png"),
     ):  # fmt: skip
         one = begun(records, draft)
-        done = Done(Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture)
+        done = JobResult(
+            Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture
+        )
         end(records, one, done, None)
         seen.append(call_of(records, one).printed)
     assert seen[0] == seen[1]

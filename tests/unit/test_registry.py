@@ -36,6 +36,15 @@ def test_the_first_ending_of_a_call_stays(registry: Registry) -> None:
     assert call.outcome == "OK"
 
 
+def test_steps_are_found_by_their_workflow_and_are_no_rows_of_the_history(registry: Registry) -> None:
+    begin(registry, "w1")
+    for name in ("s1", "s2"):
+        begin(registry, name, part_of="w1")
+    assert [one.id for one in registry.search().items] == ["w1"]
+    assert [one.id for one in registry.steps_of("w1")] == ["s1", "s2"]
+    assert registry.steps_of("s1") == ()
+
+
 def test_a_call_id_is_taken_once(registry: Registry) -> None:
     begin(registry, "c1")
     with pytest.raises(ValueError):

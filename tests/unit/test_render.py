@@ -6,7 +6,7 @@ import json
 import jsonschema
 import mcp_types as t
 
-from gdal_mcp.calls.invocation import Done
+from gdal_mcp.calls.invocation import JobResult
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.server.mcp import render
@@ -19,10 +19,10 @@ from tests.unit.values import located
 PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
-def done(*names: str, preview: bytes | None = None) -> Done:
+def done(*names: str, preview: bytes | None = None) -> JobResult:
     files = tuple(PublishedFile(located(name), 7, "00") for name in names)
     published = Published("id", files) if files else None
-    return Done(Usage("cold"), "", None, "", (), (), "3.13.3", published=published, preview=preview)
+    return JobResult(Usage("cold"), "", None, "", (), (), "3.13.3", published=published, preview=preview)
 
 
 def test_the_text_says_the_same_as_the_structure():

@@ -147,8 +147,8 @@ def test_only_old_records_without_a_listed_output_are_removed_and_the_figures_st
         with closing(Approvals(settings.state.registry)) as approvals:
             approvals.decided()  # what expired is marked so, and goes the next time
             registry.prune(time.time() - 30 * DAY)
-            assert approvals.look(over) is None
-            assert approvals.look(open_) is not None
+            assert approvals.get(over) is None
+            assert approvals.get(open_) is not None
         assert [one.call_id for one in registry.artifacts().items] == ["listed"]
         pruned = [one for one in module.tail(log.path, 9) if one.event["type"] == "records.pruned"]
         assert [one.event["count"] for one in pruned] == [2]

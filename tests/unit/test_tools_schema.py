@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.approvals.model import Nobody
-from gdal_mcp.calls.invocation import Done, Invocation, Request
+from gdal_mcp.approvals.model import NullApprover
+from gdal_mcp.calls.invocation import Invocation, JobResult, Request
 from gdal_mcp.calls.results import structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.plan import Draft
@@ -337,8 +337,8 @@ def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, An
     """What a client gets of a call that did nothing remarkable."""
     made = output() if tool.writes else None
     published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
-    done = Done(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
-    call = Invocation(Request(tool.name, {}, local("ann"), "test", Nobody()))
+    done = JobResult(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
+    call = Invocation(Request(tool.name, {}, local("ann"), "test", NullApprover()))
     call = planned(call, plan(draft(made), tool=tool.name))
     return structured(replace(call, receipt=RECEIPT), done)
 

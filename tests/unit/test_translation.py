@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, thread_messages, unreported_stderr
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.toolboxes.gdal.answers.described import described
 from sandbox import errors
@@ -127,7 +127,7 @@ def test_stderr_is_capped():
 
 
 def test_what_a_thread_of_gdals_printed_is_a_message_too() -> None:
-    found = said_in_threads("Warning 1: cut\nproj: no grid\nERROR 3: half\n")
+    found = thread_messages("Warning 1: cut\nproj: no grid\nERROR 3: half\n")
     assert [one.text for one in found] == ["cut", "half"]
 
 
@@ -135,8 +135,8 @@ def test_what_the_messages_say_is_not_told_twice() -> None:
     rows = [{"level": "warning", "message": "cut\nto ten", "count": 58}, {"message": "half"}]
     said = reported({"errors": rows})
     assert [one.count for one in said] == [58, 1]
-    assert unsaid("Warning 1: cut\nto ten\nERROR 3: half\n", said) == ""
-    assert unsaid("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
+    assert unreported_stderr("Warning 1: cut\nto ten\nERROR 3: half\n", said) == ""
+    assert unreported_stderr("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
     for count in (0, -1, True, "9", 1 << 40, None):
         assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1
 
@@ -160,7 +160,7 @@ def test_temporary_files_without_room_are_a_limit_that_a_setting_raises():
 
 def test_lines_that_differ_in_numbers_alone_are_folded():
     lines = "".join(f"GEOS error: side location conflict at {i}.5 {i}\n" for i in range(100))
-    told = unsaid(f"another line\n{lines}", ())
+    told = unreported_stderr(f"another line\n{lines}", ())
     assert len(told.splitlines()) == 2
     assert "100" in told
-    assert unsaid("one 1\none 2\n", ()) == "one 1\none 2\n"
+    assert unreported_stderr("one 1\none 2\n", ()) == "one 1\none 2\n"

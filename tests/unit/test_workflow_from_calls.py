@@ -3,16 +3,16 @@
 import pytest
 
 from gdal_mcp.calls.workflows.document import WorkflowInvalid, bind
-from gdal_mcp.calls.workflows.from_calls import MadeCall, workflow_of
+from gdal_mcp.calls.workflows.from_calls import RecordedCall, workflow_of
 
-SLOPE = MadeCall(
+SLOPE = RecordedCall(
     "1",
     "raster_slope",
     {"input": "dem.tif", "output": "slope.tif", "overwrite": True},
     ("/w/dem.tif",),
     ("/w/slope.tif",),
 )
-STATS = MadeCall(
+STATS = RecordedCall(
     "2",
     "raster_zonal_stats",
     {"input": "./slope.tif", "zones": "/w/zones.gpkg", "output": "stats.gpkg", "stat": ["mean"]},
@@ -47,14 +47,14 @@ def test_it_runs_on_other_files():
 
 
 def test_a_text_that_looks_like_a_reference_stays_text():
-    call = MadeCall("1", "query", {"sql": "select '${steps.x}' from a", "path": "a.gpkg"}, ("/w/a.gpkg",))
+    call = RecordedCall("1", "query", {"sql": "select '${steps.x}' from a", "path": "a.gpkg"}, ("/w/a.gpkg",))
     workflow = bind(workflow_of([call], "a"), {})
     assert workflow.arguments("query", {})["sql"] == call.arguments["sql"]
 
 
 def test_two_calls_of_one_tool_and_two_files_of_one_stem_have_names_of_their_own():
     calls = [
-        MadeCall(
+        RecordedCall(
             str(n),
             "convert",
             {"input": f"{n}/a.tif", "output": f"{n}.tif"},
@@ -70,7 +70,11 @@ def test_two_calls_of_one_tool_and_two_files_of_one_stem_have_names_of_their_own
 
 @pytest.mark.parametrize(
     "calls",
-    [[], [SLOPE, SLOPE], [MadeCall("1", "vector_edit", {"input": "a.gpkg"}, ("/w/a.gpkg",), ("/w/a.gpkg",))]],
+    [
+        [],
+        [SLOPE, SLOPE],
+        [RecordedCall("1", "vector_edit", {"input": "a.gpkg"}, ("/w/a.gpkg",), ("/w/a.gpkg",))],
+    ],
 )
 def test_calls_that_change_files_in_place_are_refused(calls):
     with pytest.raises(WorkflowInvalid):

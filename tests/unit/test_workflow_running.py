@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from gdal_mcp.calls.workflows.document import dependencies, parse
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
+from gdal_mcp.calls.workflows.steps import WorkflowStep
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
+from gdal_mcp.plan import Command, Draft
+from sandbox.workspace import Workspace, Workspaces
 
 USER = (os.geteuid() or 65534, os.getegid() or 65534)
 RUN = "0123456789abcdef"
@@ -138,3 +141,19 @@ def test_old_results_and_those_beyond_the_bytes_go_first(tmp_path):
     now[0] += 1000
     store.prune()
     assert [store.find(key) for key in keys] == [None] * 3
+
+
+def test_a_step_that_reads_no_result_sees_what_an_ordinary_call_sees_and_another_only_the_results_it_reads(
+    tmp_path,
+):
+    (tmp_path / "maps").mkdir()
+    store, maps = StepStore(tmp_path / "steps"), Workspace(tmp_path / "maps", writable=True)
+    path = put(store, KEY)
+    both, step = Workspaces((maps, store.workspace)), WorkflowStep(store=store.workspace)
+    (tmp_path / "maps" / "in.tif").write_text("x")
+    alone = Draft(Command("info", ()), (both.input(str(tmp_path / "maps" / "in.tif")),))
+    assert step.visible(alone, both).items == (maps,)
+    assert step.places(alone, step.visible(alone, both)) is None
+    reads = Draft(Command("info", ()), (both.input(str(path)),))
+    places = step.places(reads, step.visible(reads, both))
+    assert [one.path for one in places] == [maps.root, path.parent]

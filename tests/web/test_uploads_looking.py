@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.invocation import Invocation, Request
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.plan import Command, Draft, Output
@@ -43,7 +43,7 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
         assert (copy.path / "in.csv").stat().st_uid == USER[0]
         (copy.path / "in.csv").write_bytes(b"another thing")
         (copy.path / "in.csv.aux.xml").write_bytes(b"and more of it")
-        call = Invocation(Request("convert", {}, local("ann"), "test", Nobody()))
+        call = Invocation(Request("convert", {}, local("ann"), "test", NullApprover()))
         one = planned(call, plan(area, "in.csv"))
         published = Upload(received=arriving).publish(one, copy, nothing)
     assert arriving.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()

@@ -16,23 +16,28 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
-from gdal_mcp.calls.workflows.references import StepOutput
+from gdal_mcp.calls.workflows.publishing import (
+    Publishing,
+    output_kind,
+    require_publishable,
+    require_together,
+)
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft, Output, OutputKind
+from gdal_mcp.plan import Draft, OutputKind
 from gdal_mcp.policy.policy import Deny, case, decide
 from gdal_mcp.records.provenance import Materials
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
-from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Reading
+from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Identity, Located, Workspaces
@@ -40,7 +45,7 @@ from sandbox.workspace import Identity, Located, Workspaces
 _UNHASHED: Final = "not digested"
 
 
-class State(StrEnum):
+class StepState(StrEnum):
     FINE = "fine"
     WRONG = "wrong"
     UNKNOWN = "unknown"
@@ -52,7 +57,7 @@ class CheckedStep:
 
     id: str
     tool: str
-    state: State
+    state: StepState
     draft: Draft | None = None
     command: str = ""  # as a person is shown it
     checks: tuple[Mapping[str, Any], ...] = ()
@@ -83,14 +88,6 @@ class CheckedStep:
 
 
 @dataclass(frozen=True)
-class Publishing:
-    """An output of the workflow: which output of which step, and where it goes."""
-
-    source: StepOutput
-    output: Output
-
-
-@dataclass(frozen=True)
 class Checked:
     """A workflow as it would run now."""
 
@@ -100,7 +97,7 @@ class Checked:
 
     @property
     def wrong(self) -> CheckedStep | None:
-        return next((one for one in self.steps if one.state is State.WRONG), None)
+        return next((one for one in self.steps if one.state is StepState.WRONG), None)
 
     @property
     def drafts(self) -> tuple[Draft, ...]:
@@ -123,7 +120,7 @@ class Checker:
         self.store.prepare(self.drafting.hosting.user())
         folder = self.store.folder / f"check-{call.call_id}"
         try:
-            return _Checking(self, call, workflow, folder, fresh=fresh).run()
+            return _CheckRun(self, call, workflow, folder, fresh=fresh).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -142,7 +139,7 @@ class Checker:
 
 
 @dataclass
-class _Checking:
+class _CheckRun:
     """One check, from the first step to the last."""
 
     checker: Checker
@@ -157,17 +154,18 @@ class _Checking:
     def run(self) -> Checked:
         before = dependencies(self.workflow.document)
         for name, step in self.workflow.steps.items():
-            if broken := [one for one in before[name] if self.steps[one].state is State.WRONG]:
+            if (broken := next((one for one in before[name] if one not in self.outputs), None)) is not None:
+                why = "is wrong" if self.steps[broken].state is StepState.WRONG else "could not be checked"
                 self.steps[name] = CheckedStep(
-                    name, step.tool, State.UNKNOWN, unknown=(f"step {broken[0]!r} is wrong",)
+                    name, step.tool, StepState.UNKNOWN, unknown=(f"step {broken!r} {why}",)
                 )
                 continue
             try:
                 self.steps[name] = self._step(name, step.tool)
             except (ToolError, WorkflowInvalid) as error:
-                self.steps[name] = CheckedStep(name, step.tool, State.WRONG, error=_as_error(error))
+                self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_to_tool_error(error))
         steps = tuple(self.steps.values())
-        wrong = any(one.state is State.WRONG for one in steps)
+        wrong = any(one.state is StepState.WRONG for one in steps)
         return Checked(self.workflow, steps, () if wrong else self._publishes())
 
     def _step(self, name: str, tool_name: str) -> CheckedStep:
@@ -182,21 +180,21 @@ class _Checking:
         drafted = sub.request.operation.draft(sub, self.checker.drafting)
         if isinstance(drafted, ImmediateResult):
             self.outputs[name] = ()
-            return CheckedStep(name, tool_name, State.FINE)
-        return self._judged(name, tool_name, sub, drafted)
+            return CheckedStep(name, tool_name, StepState.FINE)
+        return self._judge(name, tool_name, sub, drafted)
 
-    def _judged(self, name: str, tool_name: str, sub: Invocation, drafted: Drafted) -> CheckedStep:
+    def _judge(self, name: str, tool_name: str, sub: Invocation, drafted: Drafted) -> CheckedStep:
         draft, preflight = drafted.draft, sub.entitlements.preflights[sub.toolbox.name]
         verdict = decide(
             case(draft, sub.tool.name, self.call.request.principal), self.checker.drafting.policy
         )
         if isinstance(verdict, Deny):
             raise denied(verdict.reason)
-        unknown = tuple(f"the facts of {self._named(one)}" for one in preflight.unknown(draft))
+        unknown = tuple(f"the facts of {self._describe_input(one)}" for one in preflight.unknown(draft))
         facts = preflight.predicted(draft)
-        key, command = self._key(sub, draft), self._shown(draft)
+        key, command = self._key(sub, draft), self._display_command(draft)
         result = self.checker.store.find(key) if key and not self.fresh else None
-        self.outputs[name] = self._stand_ins(name, sub, draft, result, facts)
+        self.outputs[name] = self._make_stand_ins(name, sub, draft, result, facts)
         made = (
             Workspaces((self.checker.store.workspace,)).input(self.outputs[name][0])
             if self.outputs[name]
@@ -205,7 +203,7 @@ class _Checking:
         return CheckedStep(
             name,
             tool_name,
-            State.UNKNOWN if unknown else State.FINE,
+            StepState.UNKNOWN if unknown else StepState.FINE,
             draft,
             command,
             tuple(one.as_dict() for one in drafted.preflight.findings),
@@ -222,10 +220,10 @@ class _Checking:
         operation = WorkflowStep(store=self.checker.store.workspace)
         entitlements = operation.entitled(self.call.entitlements)
         toolbox = entitlements.surface.toolboxes[tool.name]
-        step = Request(tool.name, arguments, request.who, request.client, Nobody(), operation=operation)
+        step = Request(tool.name, arguments, request.who, request.client, NullApprover(), operation=operation)
         return Invocation(step, call_id=self.call.call_id, access=Access(entitlements, tool, toolbox))
 
-    def _stand_ins(
+    def _make_stand_ins(
         self, name: str, sub: Invocation, draft: Draft, result: StepResult | None, facts: Any
     ) -> tuple[str, ...]:
         """The outputs of a step: those of an earlier run, else empty files for which the predicted facts are taken."""
@@ -234,13 +232,13 @@ class _Checking:
             Workspaces((self.checker.store.workspace,)),
         )
         if result is not None:
-            for path, told in zip(result.outputs, result.facts, strict=False):
-                preflight.learn(found.input(path), told)
+            for path, facts_of_output in zip(result.outputs, result.facts, strict=False):
+                preflight.learn(found.input(path), facts_of_output)
             paths = result.outputs
         else:
             paths = tuple(str(output.target) for output in draft.outputs)
             for number, (path, output) in enumerate(zip(paths, draft.outputs, strict=True)):
-                _stand_in(Path(path), output.kind)
+                _make_stand_in(Path(path), output.kind)
                 if number == 0:
                     preflight.assume(found.input(path), facts)
         for number, path in enumerate(paths):
@@ -259,7 +257,7 @@ class _Checking:
                     return ""
                 used[self._token(str(located))] = step.key
                 continue
-            for one in (located, *_beside(sub, located)):
+            for one in (located, *_find_companions(sub, located)):
                 digest = self.checker.digest(one, limit)
                 used[str(one)] = digest or f"{_UNHASHED}: {one.identity}"
         host = self.checker.drafting.hosting.ready(sub.toolbox)
@@ -288,9 +286,9 @@ class _Checking:
             text = text.replace(path, self.tokens[path])
         return text.replace(str(self.folder), "<here>")
 
-    def _shown(self, draft: Draft) -> str:
+    def _display_command(self, draft: Draft) -> str:
         """The command with references for what earlier steps write, and bare names for what it writes itself."""
-        text = shlex.join(draft.deed).replace(f"{STAGING_TARGET}/", "")
+        text = shlex.join(draft.display_command).replace(f"{STAGING_TARGET}/", "")
         for path in sorted(self.tokens, key=len, reverse=True):
             step, _, number = self.tokens[path].strip("<>").rpartition(".")
             text = text.replace(
@@ -298,7 +296,7 @@ class _Checking:
             )
         return text
 
-    def _named(self, located: Located) -> str:
+    def _describe_input(self, located: Located) -> str:
         step = self._maker(str(located))
         return f"what step {step.id!r} writes" if step else label(located)
 
@@ -311,31 +309,19 @@ class _Checking:
         made = []
         for source, target, overwrite in self.workflow.published:
             step = self.steps[source.step]
-            kind: OutputKind = "dataset"
-            if step.draft is not None and source.number < len(step.draft.outputs):
-                kind = step.draft.outputs[source.number].kind
-            elif step.result is None:
-                raise _unpublished(f"step {source.step!r} has no output number {source.number}.")
-            name = Path(self.outputs[source.step][source.number])
-            if name.suffix.lower() in POINTING:
-                raise _unpublished(
-                    f"{name.name} names files that exist only while the workflow runs.",
-                    "Publish a raster instead.",
-                )
-            if name.suffix.lower() != Path(target).suffix.lower():
-                raise _unpublished(
-                    f"{name.name} cannot be published as {target}: the extension differs.",
-                    "Use the extension of the step's output.",
-                )
-            made.append(
-                Publishing(source, context.output(target, inputs=inputs, overwrite=overwrite, kind=kind))
-            )
-        _require_together([one.output for one in made])
+            kind = output_kind(source, step.draft, is_done=step.result is not None)
+            require_publishable(self.outputs[source.step][source.number], target)
+            output = context.output(target, inputs=inputs, overwrite=overwrite, kind=kind)
+            made.append(Publishing(source, output))
+        require_together([one.output for one in made])
         return tuple(made)
 
     def _paths(self) -> Any:
         entitlements, call = self.call.entitlements, self.call
-        scope = self.checker.drafting.scope(entitlements, call.toolbox, call.request.principal, call.call_id)
+        request = call.request
+        scope = self.checker.drafting.scope(
+            entitlements, call.toolbox, request.principal, call.call_id, request.operation.as_new
+        )
         return call.toolbox.analysis.context(scope).paths
 
 
@@ -345,7 +331,9 @@ def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
     return tuple((f"{one.id}{done if one.result else ''}", one.command or one.tool) for one in checked.steps)
 
 
-def external(checked: Checked, entitlements: Entitlements) -> tuple[tuple[Located, ...], tuple[Address, ...]]:
+def find_external_inputs(
+    checked: Checked, entitlements: Entitlements
+) -> tuple[tuple[Located, ...], tuple[Address, ...]]:
     """What the steps read that no step wrote, and the remote addresses among it."""
     roots = {one.root for one in entitlements.workspaces.items}
     inputs = (one for draft in checked.drafts for one in draft.inputs)
@@ -359,7 +347,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _beside(sub: Invocation, located: Located) -> list[Located]:
+def _find_companions(sub: Invocation, located: Located) -> list[Located]:
     """The files that go with an input by its name."""
     try:
         paths = sorted(sub.toolbox.analysis.companions()(located))
@@ -375,7 +363,7 @@ def _beside(sub: Invocation, located: Located) -> list[Located]:
     return found
 
 
-def _stand_in(path: Path, kind: OutputKind) -> None:
+def _make_stand_in(path: Path, kind: OutputKind) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "folder":
         path.mkdir(exist_ok=True)
@@ -393,18 +381,7 @@ def _require_container(tool: Tool) -> None:
         )
 
 
-def _require_together(outputs: list[Output]) -> None:
-    if len({one.target.workspace.root for one in outputs}) > 1:
-        raise _unpublished("the outputs are in several workspaces.", "Publish all of them in one workspace.")
-    if len({one.target.name for one in outputs}) != len(outputs):
-        raise _unpublished("two outputs have the same name.", "Give each output a name of its own.")
-
-
-def _unpublished(message: str, fix: str = "Correct `outputs`.") -> ToolError:
-    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, fix)
-
-
-def _as_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:
+def _to_tool_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:
     if isinstance(error, ToolError):
         return error
     return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, str(error), "Correct the workflow.")

@@ -21,8 +21,14 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gdal_mcp.calls.workflows.references import Parameter as ParameterReference
-from gdal_mcp.calls.workflows.references import Reference, StepOutput, find, is_step_output, substitute
+from gdal_mcp.calls.workflows.references import (
+    ParameterReference,
+    Reference,
+    StepOutput,
+    find,
+    is_step_output,
+    substitute,
+)
 
 VERSION: Final = 1
 MAX_BYTES: Final = 256 << 10  # of a document; the largest of examples/workflows has 3 kB
@@ -57,9 +63,7 @@ class Step(_Part):
     id: str = Field(pattern=_ID)
     tool: str = Field(max_length=100)
     arguments: dict[str, Any] = Field(default_factory=dict)
-    after: tuple[str, ...] = Field(
-        (), description="Ids of steps that must end first, besides those it refers to"
-    )
+    after: tuple[str, ...] = Field((), description="Ids of further steps that must end first")
 
 
 class Publish(_Part):
@@ -169,7 +173,7 @@ class Workflow:
 
     @cached_property
     def canonical(self) -> str:
-        """The document and its values as canonical JSON: what an approval of the whole is bound to, besides the inputs."""
+        """The document and its values as canonical JSON: an approval of the whole is bound to this and the inputs."""
         value = {
             "document": self.document.model_dump(mode="json", by_alias=True),
             "values": dict(self.values),
@@ -219,10 +223,15 @@ def parse(value: Any) -> WorkflowDocument:
     try:
         document = WorkflowDocument.model_validate(value)
     except ValidationError as error:
-        raise WorkflowInvalid(_placed(value, error)) from error
-    problems = [*_repeated(document), *_references(document), *_publications(document), *_defaults(document)]
+        raise WorkflowInvalid(_locate_problems(value, error)) from error
+    problems = [
+        *_find_duplicate_ids(document),
+        *_check_references(document),
+        *_check_outputs(document),
+        *_check_defaults(document),
+    ]
     if not problems:
-        problems += _cycle(document)
+        problems += _find_cycle(document)
     if problems:
         raise WorkflowInvalid(problems)
     return document
@@ -274,7 +283,7 @@ def _fits(value: Any, kind: ParameterType) -> bool:
     return isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def _placed(value: Any, error: ValidationError) -> Iterator[Problem]:
+def _locate_problems(value: Any, error: ValidationError) -> Iterator[Problem]:
     """Pydantic's errors with the step's own id and the name of the argument."""
     for one in error.errors(include_url=False):
         place = one["loc"]
@@ -287,7 +296,7 @@ def _placed(value: Any, error: ValidationError) -> Iterator[Problem]:
             yield Problem(f"{'.'.join(map(str, place)) or 'document'}: {message}")
 
 
-def _repeated(document: WorkflowDocument) -> Iterator[Problem]:
+def _find_duplicate_ids(document: WorkflowDocument) -> Iterator[Problem]:
     seen: set[str] = set()
     for step in document.steps:
         if step.id in seen:
@@ -295,18 +304,18 @@ def _repeated(document: WorkflowDocument) -> Iterator[Problem]:
         seen.add(step.id)
 
 
-def _references(document: WorkflowDocument) -> Iterator[Problem]:
+def _check_references(document: WorkflowDocument) -> Iterator[Problem]:
     ids = {step.id for step in document.steps}
     for step in document.steps:
         for name in step.after:
             if name not in ids:
                 yield Problem(f"there is no step {name!r}", step.id, "after")
         for argument, value in step.arguments.items():
-            for problem in _unknown(value, document, ids):
+            for problem in _find_unknown_references(value, document, ids):
                 yield Problem(problem, step.id, argument)
 
 
-def _unknown(value: Any, document: WorkflowDocument, ids: set[str]) -> Iterator[str]:
+def _find_unknown_references(value: Any, document: WorkflowDocument, ids: set[str]) -> Iterator[str]:
     try:
         found = list(find(value))
     except ValueError as error:
@@ -319,10 +328,13 @@ def _unknown(value: Any, document: WorkflowDocument, ids: set[str]) -> Iterator[
             yield f"there is no parameter {one.name!r}"
 
 
-def _publications(document: WorkflowDocument) -> Iterator[Problem]:
+def _check_outputs(document: WorkflowDocument) -> Iterator[Problem]:
     ids = {step.id for step in document.steps}
     for name, one in document.outputs.items():
-        unknown = [*_unknown(one.source, document, ids), *_unknown(one.to, document, ids)]
+        unknown = [
+            *_find_unknown_references(one.source, document, ids),
+            *_find_unknown_references(one.to, document, ids),
+        ]
         yield from (Problem(f"output {name!r}: {text}") for text in unknown)
         if unknown:
             continue
@@ -336,13 +348,13 @@ def _publications(document: WorkflowDocument) -> Iterator[Problem]:
         yield Problem(f"two outputs are published as {target}")
 
 
-def _defaults(document: WorkflowDocument) -> Iterator[Problem]:
+def _check_defaults(document: WorkflowDocument) -> Iterator[Problem]:
     for name, one in document.parameters.items():
         if one.default is not None and not _fits(one.default, one.type):
             yield Problem(f"the default of parameter {name!r} is not a {one.type}")
 
 
-def _cycle(document: WorkflowDocument) -> Iterator[Problem]:
+def _find_cycle(document: WorkflowDocument) -> Iterator[Problem]:
     try:
         TopologicalSorter(dependencies(document)).prepare()
     except CycleError as error:

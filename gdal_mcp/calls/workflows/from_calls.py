@@ -23,7 +23,7 @@ _MAX_NAME: Final = 40  # characters of an id
 
 
 @dataclass(frozen=True, slots=True)
-class MadeCall:
+class RecordedCall:
     """What the records say of one call: paths are absolute, those of outputs in the order in which the call names them."""
 
     id: str
@@ -49,7 +49,7 @@ class _Names:
         return name
 
 
-def workflow_of(calls: Sequence[MadeCall], name: str) -> WorkflowDocument:
+def workflow_of(calls: Sequence[RecordedCall], name: str) -> WorkflowDocument:
     """The document. Raises WorkflowInvalid when there are no calls, too many, or one that changed a file in place."""
     _require_possible(calls)
     steps, parameters = _Names(), _Names()
@@ -87,7 +87,7 @@ def workflow_of(calls: Sequence[MadeCall], name: str) -> WorkflowDocument:
     )
 
 
-def _require_possible(calls: Sequence[MadeCall]) -> None:
+def _require_possible(calls: Sequence[RecordedCall]) -> None:
     if not 0 < len(calls) <= MAX_STEPS:
         raise WorkflowInvalid([Problem(f"a workflow has 1 to {MAX_STEPS} calls, not {len(calls)}")])
     written: set[str] = set()
@@ -102,7 +102,7 @@ def _require_possible(calls: Sequence[MadeCall]) -> None:
         raise WorkflowInvalid(problems)
 
 
-def _replaced(value: Any, call: MadeCall, refer: Callable[[str], str]) -> Any:
+def _replaced(value: Any, call: RecordedCall, refer: Callable[[str], str]) -> Any:
     """The argument with paths as references, its own outputs as bare file names, and every other text literal."""
     if isinstance(value, str):
         if (own := _match(value, call.writes)) is not None:

@@ -11,7 +11,7 @@ _STEP: Final = re.compile(r"steps\.([a-z][a-z0-9_]{0,39})(?:\.outputs\.(\d{1,2})
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ParameterReference:
     name: str
 
 
@@ -23,7 +23,7 @@ class StepOutput:
     number: int = 0
 
 
-Reference = Parameter | StepOutput
+Reference = ParameterReference | StepOutput
 
 
 def find(value: Any) -> Iterator[Reference]:
@@ -67,7 +67,7 @@ def _read(found: re.Match[str]) -> Reference:
     text = found[1]
     if found[0].endswith("}"):
         if name := _PARAMETER.fullmatch(text):
-            return Parameter(name[1])
+            return ParameterReference(name[1])
         if step := _STEP.fullmatch(text):
             return StepOutput(step[1], int(step[2] or 0))
     raise ValueError(

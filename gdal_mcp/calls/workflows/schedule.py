@@ -12,10 +12,10 @@ import anyio
 
 from gdal_mcp.calls.workflows.document import WorkflowDocument, dependencies
 
-AT_ONCE: Final = 2  # of one workflow; the caller's own limits and the server's queue hold besides
+AT_ONCE: Final = 2  # of one workflow; the caller's limits and the server's queue apply too
 
 T = TypeVar("T")
-Run = Callable[[str, Mapping[str, T]], Awaitable[T]]
+RunStep = Callable[[str, Mapping[str, T]], Awaitable[T]]
 
 
 class StepFailed(Exception):
@@ -26,7 +26,7 @@ class StepFailed(Exception):
         self.step, self.cause, self.done = step, cause, done
 
 
-async def run_steps(document: WorkflowDocument, run: Run[T], at_once: int = AT_ONCE) -> dict[str, T]:
+async def run_steps(document: WorkflowDocument, run: RunStep[T], at_once: int = AT_ONCE) -> dict[str, T]:
     """What `run` returns for each step; it is given the id of the step and the results of the steps that have ended.
 
     Raises StepFailed for the first step that raises.

@@ -42,15 +42,27 @@ class WorkflowStep(Operation):
                 "Give its output as a file name without a folder, and publish it with `outputs`; set `overwrite` there to replace.",
             )
 
-    def places(self, draft: Draft, workspaces: Workspaces) -> tuple[Located, ...]:
+    def visible(self, draft: Draft, workspaces: Workspaces) -> Workspaces:
+        """Without the store for a step that reads no other step's output, so that a waiting container can take it."""
+        if self._results(draft):
+            return workspaces
+        return Workspaces(tuple(one for one in workspaces.items if one != self.store))
+
+    def places(self, draft: Draft, workspaces: Workspaces) -> tuple[Located, ...] | None:
         """Each workspace, and of the store only the folders of the steps that it reads: the rest may be another caller's."""
+        results = self._results(draft)
+        if not results:
+            return None
         whole = [
             Located(one, PurePosixPath(), is_folder=True) for one in workspaces.items if one != self.store
         ]
-        used = (one for one in (*draft.inputs, *draft.looked_at) if one.workspace == self.store)
-        folders = dict.fromkeys(PurePosixPath(*one.relative.parts[:2]) for one in used)
+        folders = dict.fromkeys(PurePosixPath(*one.relative.parts[:2]) for one in results)
         found = Workspaces((self.store,))
         return (*whole, *(found.input(str(self.store.root / one)) for one in folders))
+
+    def _results(self, draft: Draft) -> list[Located]:
+        """The results of other steps that a step reads."""
+        return [one for one in (*draft.inputs, *draft.looked_at) if one.workspace == self.store]
 
 
 def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[Tool, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Results of steps, kept outside every workspace so that a workflow can be resumed.
+"""Results of steps, stored outside every workspace so that a workflow can be resumed.
 
 A step's key is a digest of all that decides its result: the image, the tool, the arguments, the contents of the files it reads from
 workspaces, and the keys of the steps it uses. So a key is known before the step runs, and a step whose key has a complete result does
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.settings.state import put_private
+from sandbox.owner import is_free
 from sandbox.workspace import Workspace
 
 MAX_AGE: Final = 7 * 86_400.0  # seconds since a result was last used
@@ -47,7 +48,7 @@ class StepResult:
     call: str
     outputs: tuple[str, ...]
     digests: tuple[str, ...]  # SHA-256 of each output's files together, in the same order
-    facts: tuple[Mapping[str, Any], ...] = ()  # what the container said of each output
+    facts: tuple[Mapping[str, Any], ...] = ()  # the container's description of each output
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +158,7 @@ class StepStore:
             return "", 0
 
     def _is_alive(self, run_id: str) -> bool:
-        try:
-            lock = os.open(self._lock(run_id), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return self._lock(run_id).exists() and not is_free(self._lock(run_id))
 
     def _record(self, key: str) -> Path:
         if not _KEY.fullmatch(key):

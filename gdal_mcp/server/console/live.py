@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gdal_mcp.approvals.model import Approval
-from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console import serializers
@@ -41,7 +41,7 @@ class Snapshot:
 
     pending: tuple[Approval, ...] = ()
     decided: tuple[Approval, ...] = ()
-    running: tuple[Running, ...] = ()
+    running: tuple[RunningCall, ...] = ()
 
     def questions(self, viewer: Viewer) -> dict[str, Any]:
         pending = [one for one in self.pending if viewer.sees_question(one.principal)]

@@ -23,11 +23,11 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gdal_mcp.approvals.model import Decision, Nobody, Question
+from gdal_mcp.approvals.model import ApprovalQuestion, Decision, NullApprover
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.errors import Code
-from gdal_mcp.policy.policy import Way
+from gdal_mcp.policy.policy import Channel
 from gdal_mcp.records.artifacts import Absent, ArtifactStore, Fingerprint, Gone, Opened
 from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
@@ -174,15 +174,15 @@ def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked(Nobody):
-    """Asks nobody: a call of the console that needs approval is cancelled."""
+class Unasked(NullApprover):
+    """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
 
     scope: anyio.CancelScope
 
-    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
+    def asks(self, ways: frozenset[Channel]) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
 
-    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:  # noqa: ARG002 - the protocol's signature
         self.scope.cancel()
         await anyio.sleep_forever()
         raise AssertionError

@@ -206,7 +206,7 @@ class Console:
     def _workspaces(self, viewer: Viewer) -> Workspaces:
         """All workspaces for administrators; for others those that the policy gives. Raises ToolError if it gives none."""
         app = self.service.app
-        return app.workspaces if viewer.is_admin else app.reaches.of(viewer.name).workspaces
+        return app.workspaces if viewer.is_admin else app.entitlements.of(viewer.name).workspaces
 
     async def _live(self, request: Request) -> Stream:
         viewer = await self.auth.viewer(request)
@@ -221,7 +221,7 @@ class Console:
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
         told, changed = await run_sync(self.service.undo, viewer, call_id)
-        self.service.app.pipeline.changes.tell(changed)
+        self.service.app.pipeline.changes.announce(changed)
         return told
 
     def _drawn(self, find: Callable[..., Artifact]) -> Callable[..., Awaitable[Response]]:

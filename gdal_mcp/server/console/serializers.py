@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import Approval, Grant
-from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.plan import Effect
 from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.server.console.sessions import Viewer
@@ -50,7 +50,7 @@ def decision(row: Approval) -> dict[str, Any]:
     }
 
 
-def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
+def running(one: RunningCall, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
     return {
         **_fields(one, "tool", "principal", "client", "begun", "stage"),
         "id": one.call_id,

@@ -133,7 +133,7 @@ class ConsoleService:
         ]
         return {
             "principal": call.principal,
-            "record": record(call),
+            "record": record(call, self.app.registry.steps_of(call.id)),
             "statement": statement(call),
             "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
             "audit": audited,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.calls.workflows.steps import WorkflowStep
 from gdal_mcp.calls.workflows.store import StepStore
@@ -104,7 +104,7 @@ class Workflows:
             {name: value for name, value in call.arguments.items() if name != "fresh"},
             viewer.principal,
             "console",
-            Nobody(),
+            NullApprover(),
             operation=replace(operation, approval_wait=self.app.settings.approval_seconds),
         )
 

@@ -140,7 +140,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
     watch = Watch(partial(look, app))
     files = Files(
         store=ArtifactStore(app.registry),
-        reaches=app.reaches,
+        reaches=app.entitlements,
         signer=Signer(),
         status=CredentialStatus(None if settings.no_auth else TokenStore(settings.state.tokens)),
         auth=auth,

@@ -9,8 +9,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from gdal_mcp.approvals.model import Decision, Question, Suspended
-from gdal_mcp.policy.policy import Way
+from gdal_mcp.approvals.model import ApprovalQuestion, Decision, Suspended
+from gdal_mcp.policy.policy import Channel
 
 KEY = "approval"
 # Accepting the form is the yes: a form without fields, so that no client can fill in a yes as a default value.
@@ -29,7 +29,7 @@ class Elicitation:
     params: t.CallToolRequestParams
     user: str
 
-    def asks(self, ways: frozenset[Way]) -> bool:
+    def asks(self, ways: frozenset[Channel]) -> bool:
         offered = self._offered
         forms = offered is not None and not (offered.url is not None and offered.form is None)
         return "elicitation" in ways and forms
@@ -45,7 +45,7 @@ class Elicitation:
             return approval, None
         return approval, self._decision(given)
 
-    async def ask(self, question: Question) -> Decision | None:
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:
         form = self.asks(question.ways)
         offered, url = self._offered, question.url or ""
         if not form and not (url and offered is not None and offered.url is not None):

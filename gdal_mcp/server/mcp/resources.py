@@ -207,7 +207,9 @@ class Resources:
         call = self.store.registry.call(call_id, of)
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
-        return _json(uri, json.dumps(statement(call) if what else record(call)))
+        return _json(
+            uri, json.dumps(statement(call) if what else record(call, self.store.registry.steps_of(call.id)))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ from gdal_mcp.server.mcp.resources import TEMPLATES, Resources
 from gdal_mcp.server.mcp.sampling import Sampling
 from gdal_mcp.server.mcp.subscriptions import Lifespan, Subscriptions, events_of
 from gdal_mcp.server.mcp.tasks import Context, Who
+from gdal_mcp.server.mcp.workflow_prompts import workflow_prompts
+from gdal_mcp.toolboxes.base import Prompt
 from gdal_mcp.untrusted import shown_text
 
 _log = structlog.get_logger()
@@ -109,7 +111,7 @@ class Handlers:
 
     def _session(self, who: Principal) -> Session:
         try:
-            has = self._app.reaches.of(who.id)
+            has = self._app.entitlements.of(who.id)
         except ToolError:
             has = None
         if who.holds(ADMIN):
@@ -176,13 +178,13 @@ class Handlers:
             reply = await self._app.pipeline.call(request)
         except Suspended as waiting:
             return cast("t.InputRequiredResult", waiting.reply)
-        if not tasks.offered(ctx):  # a task whose question nobody answers would lose its result
-            tool = self._app.surface.callable[params.name]
-            asked = await self._sampling.asked(ctx, tool, request.arguments, reply)
-            if isinstance(asked, t.InputRequiredResult):
-                return asked
-            reply = asked
-        return render.result(self._app.pipeline.unreceived.noted(reply, who.id), self._downloads)
+        if tasks.offered(ctx):  # a task keeps its result, and would lose it while a question is open
+            return render.result(reply, self._downloads)
+        tool = self._app.surface.callable[params.name]
+        asked = await self._sampling.asked(ctx, tool, request.arguments, reply)
+        if isinstance(asked, t.InputRequiredResult):
+            return asked
+        return render.result(self._app.pipeline.unreceived.noted(asked, who.id), self._downloads)
 
     async def observe_cancellation(self, ctx: Context, call_next: CallNext) -> Any:
         """Lets a call go on whose client only stopped waiting; the SDK has cancelled its request by now."""
@@ -212,26 +214,33 @@ class Handlers:
         asked = str(params.uri), ctx.protocol_version, session.sees
         return await anyio.to_thread.run_sync(session.resources.read, *asked)
 
+    async def _prompts_of(self, ctx: Context) -> Mapping[str, Prompt]:
+        """Those of the toolboxes, and the workflows in the workspaces of the caller."""
+        who = self.who(ctx)
+        found = partial(workflow_prompts, self._session(who).entitlements, who.id, self._app.pipeline.policy)
+        return {**await anyio.to_thread.run_sync(found), **self._prompts}
+
     async def list_prompts(
-        self, _ctx: Context, params: t.PaginatedRequestParams | None
+        self, ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListPromptsResult:
         reject_cursor(params)
-        return list_prompts(self._prompts)
+        return list_prompts(await self._prompts_of(ctx))
 
-    async def get_prompt(self, _ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        return get_prompt(self._prompts, params.name, params.arguments)
+    async def get_prompt(self, ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        return get_prompt(await self._prompts_of(ctx), params.name, params.arguments)
 
     async def complete(self, ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
         session = self._session(self.who(ctx))
         if session.entitlements is None:
             return t.CompleteResult(completion=t.Completion(values=[]))
+        prompts = await self._prompts_of(ctx)
         newest = partial(self._app.registry.artifacts, None, COMPLETED, principal=session.sees)
         return await anyio.to_thread.run_sync(
             complete,
             params.ref,
             params.argument,
             session.entitlements.workspaces,
-            self._prompts,
+            prompts,
             lambda: [one.path for one in newest().items],
         )
 
@@ -334,7 +343,7 @@ def cache_hints(*, shared: bool) -> dict[CacheableMethod, CacheHint]:
     return {
         "server/discover": everybodys,
         "tools/list": CacheHint(lasting, "private") if shared else everybodys,
-        "prompts/list": everybodys,
+        "prompts/list": own,  # workflow files come and go
         "resources/templates/list": everybodys,
         "resources/list": own,
         "resources/read": own,

@@ -83,7 +83,7 @@ def examine(settings: Settings) -> Report:
                 *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
                 *_removed(settings),
-                *_policy(settings, app.reaches.policy),
+                *_policy(settings, app.entitlements.policy),
             ]
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
         return Report((Row("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {})

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from gdal_mcp.calls.execution import home
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.workflows.run import WorkflowRun
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Output
 from gdal_mcp.records.provenance import Materials
@@ -136,6 +137,30 @@ class Replay(Operation):
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
         job = Job(f"compare-{staging.staging_id}", template, {"inputs": [path, output.inside]})
         return (host.runner.run(job, cancel).final or {}).get("datasets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowReplay(Replay, WorkflowRun):
+    """What a workflow would publish when all of its steps run again."""
+
+    joins: bool = False
+
+    def fresh(self, _call: Invocation) -> bool:
+        return True
+
+
+def replay_of(call: Call, hosting: Hosting, workspaces: Workspaces, ordinary: Operation) -> Replay:
+    """How a recorded call is made again; `ordinary` is the operation with which its tool is called."""
+    if isinstance(ordinary, WorkflowRun):
+        return WorkflowReplay(
+            as_new=call.id,
+            hosting=hosting,
+            workspaces=workspaces,
+            recorded=call,
+            checker=ordinary.checker,
+            pipeline=ordinary.pipeline,
+        )
+    return Replay(as_new=call.id, hosting=hosting, workspaces=workspaces, recorded=call)
 
 
 def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
@@ -167,14 +167,14 @@ class Uploads:
 
     def workspaces(self, who: Principal) -> tuple[Workspace, ...]:
         """All that this principal has. Raises ToolError."""
-        return self.app.reaches.of(who.id).workspaces.items
+        return self.app.entitlements.of(who.id).workspaces.items
 
     def destination(self, who: Principal, place: tuple[Workspace, str], declared: int | None) -> Destination:
         """Checks an upload before it is sent: `place` is a path below a workspace, `declared` the size the client states.
 
         Raises ToolError.
         """
-        reach = self.app.reaches.of(who.id)
+        reach = self.app.entitlements.of(who.id)
         if reach.settings.read_only:
             raise reads_only()
         entry = reach.entry
@@ -210,11 +210,13 @@ class Uploads:
             "overwrite": overwrite,
         }
         upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
-        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload, peer=peer)
+        request = Request(UPLOAD, arguments, who, CLIENT, NullApprover(), operation=upload, peer=peer)
         return await self.app.pipeline.call(request)
 
     def refused(self, who: Principal, path: str, error: ToolError, peer: str = "") -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody(), peer=peer)).failed(error)
-        self.app.pipeline.records.finished(call)
+        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, NullApprover(), peer=peer)).failed(
+            error
+        )
+        self.app.pipeline.records.record_end(call)
         return error.as_dict(call.call_id)

@@ -1,0 +1,88 @@
+"""`workflow_check`, and what it shares with `workflow_run`: the workflow of a call, checked on what is known now."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gdal_mcp.calls.drafting import Drafted, Drafting
+from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.workflows.check import Checked, Checker, find_external_inputs
+from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowInvalid, bind, load, parse
+from gdal_mcp.calls.workflows.report import check_answer, invalid_workflow
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.base import ImmediateResult
+from gdal_mcp.toolboxes.preflight import Preflight
+from sandbox.errors import PathRefused
+from sandbox.workspace import open_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowOperation(Operation):
+    """What `workflow_check` and `workflow_run` share: the workflow, checked on what is known now."""
+
+    checker: Checker
+    joins: bool = True
+    reads_remote: bool = False
+
+    def fresh(self, call: Invocation) -> bool:
+        """True if no result of an earlier run is used."""
+        return bool(call.request.arguments.get("fresh"))
+
+    def checked(self, call: Invocation) -> Checked:
+        """Raises ToolError for a document that is not valid or outputs that cannot be published."""
+        given = call.request.arguments
+        try:
+            document = _document(given["workflow"], call)
+            workflow = bind(document, given.get("parameters") or {})
+            return self.checker.check(call, workflow, fresh=self.fresh(call))
+        except WorkflowInvalid as error:
+            raise invalid_workflow(error) from error
+
+    def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
+        """One job that describes all inputs of the workflow of which too little is known."""
+        inputs, addresses = find_external_inputs(checked, call.entitlements)
+        if addresses:  # each step has a name of its own for them
+            return None
+        return preflight.describing(checked.drafts, inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowCheck(WorkflowOperation):
+    """`workflow_check`: what a workflow would do, step by step, without doing it."""
+
+    def draft(self, call: Invocation, drafting: Drafting) -> Drafted | ImmediateResult:
+        del drafting
+        checked = self.checked(call)
+        preflight = call.entitlements.preflights[call.toolbox.name]
+        look = self.look_of(checked, call, preflight)
+        if look is None:
+            return ImmediateResult(check_answer(checked))
+
+        def present(answer: Any) -> Mapping[str, Any]:
+            preflight.described(look.looked_at, answer.parsed)
+            return check_answer(self.checked(call))
+
+        return Drafted(replace(look, present=present), preflight.check(look))
+
+    def look(self, _call: Invocation, _preflight: Preflight) -> Draft | None:
+        return None
+
+
+def _document(given: Any, call: Invocation) -> Any:
+    """The document of a call: an object, its text, or the path of a file in a workspace. Raises WorkflowInvalid, ToolError."""
+    if not isinstance(given, str):
+        return parse(given)
+    if "\n" in given or given.lstrip().startswith("{"):
+        return load(given)
+    try:
+        located = call.entitlements.workspaces.input(given)
+        with open_file(located) as file:
+            return load(os.pread(file, MAX_BYTES + 1, 0))
+    except (PathRefused, OSError) as error:
+        fix = "Name a JSON or YAML file in a workspace, or give the document itself."
+        raise ToolError(
+            Code.NOT_FOUND, Stage.RESOLVE, f"the workflow cannot be read: {error}", fix
+        ) from error

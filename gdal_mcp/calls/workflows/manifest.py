@@ -1,0 +1,88 @@
+"""What a run made so far, and its record: a file beside the outputs, and the rows of the answer. Pure but for the digests of inputs."""
+
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.workflows.check import Checked, CheckedStep
+from gdal_mcp.calls.workflows.store import StepResult
+from gdal_mcp.plan import Output
+from gdal_mcp.records.provenance import Materials
+from gdal_mcp.untrusted import UNTRUSTED
+
+MANIFEST: Final = 1  # the version of the manifest
+
+
+@dataclass
+class Run:
+    """What one run made so far; it is with the draft of its call."""
+
+    checked: Checked
+    fresh: bool
+    manifest: Output | None = None
+    run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    results: dict[str, StepResult] = field(default_factory=dict)
+    reused: set[str] = field(default_factory=set)
+    held: ExitStack = field(default_factory=ExitStack)  # the run's folder
+
+
+def manifest(run: Run, call: Invocation) -> dict[str, Any]:
+    """The record of a run for a file beside its outputs: what went in, what was done, what came out, by content."""
+    workflow = run.checked.workflow
+    return {
+        "manifest": MANIFEST,
+        "workflow": workflow.document.model_dump(mode="json", by_alias=True),
+        "parameters": dict(workflow.values),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "call": call.call_id,
+        "approval": call.authorization.text,
+        "inputs": [
+            {"path": str(one), "sha256": Materials.digest(one) if one.identity else None}
+            for one in call.plan.draft.inputs
+        ],
+        "steps": [_manifest_step(step, run) for step in run.checked.steps],
+        "outputs": [
+            {
+                "path": str(one.output.target),
+                "step": one.source.step,
+                "sha256": run.results[one.source.step].digests[one.source.number],
+            }
+            for one in run.checked.publishes
+        ],
+        "image": {
+            "reference": call.host.image.reference,
+            "digest": call.host.image.digest,
+            "version": call.host.image.version,
+        },
+    }
+
+
+def _manifest_step(step: CheckedStep, run: Run) -> dict[str, Any]:
+    result = run.results[step.id]
+    return {
+        "id": step.id,
+        "tool": step.tool,
+        "command": list(step.draft.command.argv) if step.draft else [],
+        "call": result.call,
+        "key": step.key or None,
+        "used_again": step.id in run.reused,
+        "state": str(step.state),
+        "checks": [dict(one) for one in step.checks],
+        "outputs": [dict(one) for one in result.facts],
+    }
+
+
+def step_rows(run: Run) -> dict[str, Any]:
+    """What `workflow_run` says of the steps: the call of each, and whether its result was there already."""
+    rows = [
+        {
+            "id": one.id,
+            "call_id": run.results[one.id].call,
+            **({"used_again": True} if one.id in run.reused else {}),
+        }
+        for one in run.checked.steps
+    ]
+    return {"steps": rows, UNTRUSTED: {}}

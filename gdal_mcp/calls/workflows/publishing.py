@@ -1,0 +1,55 @@
+"""What a workflow publishes: outputs of its steps under the names that its document gives them. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdal_mcp.calls.workflows.references import StepOutput
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft, Output, OutputKind
+from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """An output of the workflow: which output of which step, and where it goes."""
+
+    source: StepOutput
+    output: Output
+
+
+def output_kind(source: StepOutput, draft: Draft | None, *, is_done: bool) -> OutputKind:
+    """The kind of a step's output; `is_done` if its result is there already. Raises ToolError for an output that the step has not."""
+    if draft is not None and source.number < len(draft.outputs):
+        return draft.outputs[source.number].kind
+    if not is_done:
+        raise _not_publishable(f"step {source.step!r} has no output number {source.number}.")
+    return "dataset"
+
+
+def require_publishable(path: str, target: str) -> None:
+    """Raises ToolError if a step's output at a path cannot become the file `target`."""
+    name = Path(path)
+    if name.suffix.lower() in POINTING:
+        raise _not_publishable(
+            f"{name.name} names files that exist only while the workflow runs.", "Publish a raster instead."
+        )
+    if name.suffix.lower() != Path(target).suffix.lower():
+        raise _not_publishable(
+            f"{name.name} cannot be published as {target}: the extension differs.",
+            "Use the extension of the step's output.",
+        )
+
+
+def require_together(outputs: Sequence[Output]) -> None:
+    """Raises ToolError unless all outputs go to one workspace, under different names."""
+    if len({one.target.workspace.root for one in outputs}) > 1:
+        raise _not_publishable(
+            "the outputs are in several workspaces.", "Publish all of them in one workspace."
+        )
+    if len({one.target.name for one in outputs}) != len(outputs):
+        raise _not_publishable("two outputs have the same name.", "Give each output a name of its own.")
+
+
+def _not_publishable(message: str, fix: str = "Correct `outputs`.") -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, fix)

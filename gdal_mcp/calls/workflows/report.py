@@ -1,0 +1,103 @@
+"""What a check found, as the answer of `workflow_check`, as the findings of a call, and as errors that name their step. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdal_mcp.calls.workflows.check import Checked, CheckedStep, StepState
+from gdal_mcp.calls.workflows.document import WorkflowInvalid
+from gdal_mcp.calls.workflows.schedule import StepFailed
+from gdal_mcp.errors import Code, Stage, ToolError
+
+
+def check_answer(checked: Checked) -> dict[str, Any]:
+    """What `workflow_check` answers."""
+    states = {one.state for one in checked.steps}
+    worst = next(one for one in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if one in states)
+    return {
+        "state": str(worst),
+        "steps": [one.as_dict() for one in checked.steps],
+        "publishes": [str(one.output.target) for one in checked.publishes],
+        "replaces": [str(old) for one in checked.publishes for old in one.output.replaces],
+    }
+
+
+@dataclass(frozen=True)
+class StepFinding:
+    row: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.row)
+
+
+@dataclass(frozen=True)
+class WorkflowReport:
+    """What is known of a workflow before it runs, as of any call."""
+
+    checked: Checked
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    untrusted: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> None:
+        return None
+
+    @property
+    def findings(self) -> tuple[StepFinding, ...]:
+        rows = []
+        for step in self.checked.steps:
+            rows += [StepFinding({**one, "step": step.id}) for one in step.checks]
+            rows += [
+                StepFinding(
+                    {
+                        "code": "not_checked",
+                        "step": step.id,
+                        "message": f"step {step.id!r} could not be checked: {text} {'are' if 'facts' in text else ''} not known.".replace(
+                            "  ", " "
+                        ),
+                        "suggestion": "It is checked again when it runs.",
+                    }
+                )
+                for text in step.unknown
+            ]
+        return tuple(rows)
+
+
+def wrong_step(step: CheckedStep) -> ToolError:
+    assert step.error is not None
+    check = {**(step.error.check or {}), "step": step.id}
+    return _with_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
+
+
+def failed_step(failure: StepFailed, kept: int) -> ToolError:
+    cause = failure.cause
+    if isinstance(cause, WorkflowInvalid):
+        cause = ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, str(cause), "Correct the workflow.")
+    if not isinstance(cause, ToolError):
+        raise cause
+    again = (
+        f" The results of {kept} step{'s'[: kept != 1]} are kept: send the workflow again to go on from there."
+        if kept
+        else ""
+    )
+    check = {**(cause.check or {}), "step": failure.step}
+    suggestion = f"{cause.suggestion}{again}".strip()
+    return _with_step(cause, f"step {failure.step!r}: {cause.message}", suggestion, check)
+
+
+def invalid_workflow(error: WorkflowInvalid) -> ToolError:
+    rows = [{"step": one.step, "argument": one.argument, "message": one.message} for one in error.problems]
+    return ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.VALIDATE,
+        "the workflow is not valid.",
+        "Correct what `check` lists.",
+        check={"code": "workflow_invalid", "problems": rows},
+    )
+
+
+def _with_step(error: ToolError, message: str, suggestion: str, check: Mapping[str, Any]) -> ToolError:
+    """The same error, also of a kind that is made from other parts."""
+    return ToolError(
+        error.code, error.stage, message, suggestion, error.untrusted, error.retry_after, check=check
+    )

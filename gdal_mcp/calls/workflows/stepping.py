@@ -1,0 +1,157 @@
+"""Makes the steps of a run as calls: each in a container of its own, allowed by what allowed the whole.
+
+Invariants:
+* the cancellation of the whole cancels every step that runs, and no further step starts;
+* a step whose result is not what was predicted, in a way that a person was shown, ends the workflow.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from gdal_mcp.approvals.model import Authorization, NullApprover
+from gdal_mcp.calls.invocation import Invocation, Reply, Request
+from gdal_mcp.calls.workflows.check import CheckedStep
+from gdal_mcp.calls.workflows.manifest import Run
+from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
+from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
+from gdal_mcp.errors import Code, Stage, ToolError
+from sandbox.waiting import Cancellation
+
+if TYPE_CHECKING:
+    from gdal_mcp.calls.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class StepCalls:
+    """The calls of one run. `call` is that of the whole workflow."""
+
+    pipeline: Callable[[], "Pipeline"]
+    store: StepStore
+    call: Invocation
+    run: Run
+    folder: RunFolder
+    own_slot: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(1))
+
+    async def all(self, cancel: Cancellation) -> None:
+        """Runs the steps until they have ended or the whole is cancelled. Raises StepFailed, ToolError."""
+        failed: list[StepFailed] = []
+
+        async def work() -> None:
+            try:
+                self.run.results.update(await run_steps(self.run.checked.workflow.document, self.step))
+            except StepFailed as failure:
+                failed.append(failure)
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(work)
+            await anyio.wait_readable(cancel)  # set from another thread
+            group.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
+        if len(self.run.results) < len(self.run.checked.steps):
+            raise ToolError(Code.CANCELLED, Stage.RUN, "the workflow was cancelled; nothing was published.")
+
+    async def step(self, name: str, results: Mapping[str, StepResult]) -> StepResult:
+        """The result of a step, by an earlier run if it is the same. Raises ToolError, WorkflowInvalid."""
+        checked = self.run.checked.step(name)
+        self._report_progress(name, 0.0, "")
+        if checked.result is not None:
+            self.run.reused.add(name)
+            self.run.results[name] = checked.result
+            return checked.result
+        reply = await self._call(self._request(checked, results))
+        if reply.error is not None:
+            raise reply.error
+        result = _make_result(checked, reply)
+        _require_predicted(checked, result)
+        if checked.key:
+            self.store.put(result, _list_published_files(reply))
+        self.run.results[name] = result
+        return result
+
+    def _request(self, checked: CheckedStep, results: Mapping[str, StepResult]) -> Request:
+        outputs = {step: result.outputs for step, result in results.items()}
+        written = self.run.checked.workflow.arguments(checked.id, outputs)
+        placed = place_outputs(written, self.folder.step(checked.id))
+        tool, arguments = tool_of(checked.tool, placed, self.call.entitlements.surface)
+        return Request(
+            tool.name,
+            arguments,
+            self.call.request.who,
+            f"workflow {self.run.checked.workflow.document.name}",
+            NullApprover(),
+            on_progress=lambda fraction, message: self._report_progress(checked.id, fraction, message),
+            operation=WorkflowStep(
+                store=self.store.workspace,
+                part_of=self.call.call_id,
+                authorization=Authorization(
+                    f"step {checked.id} of call {self.call.call_id}", reads=self.call.authorization.reads
+                ),
+            ),
+        )
+
+    async def _call(self, request: Request) -> Reply:
+        """Makes the call of a step in the workflow's own slot, or in another where one is free for its caller."""
+        nested = replace(request, operation=replace(request.operation, nested=True))
+        try:
+            self.own_slot.acquire_nowait()
+        except anyio.WouldBlock:
+            reply = await self.pipeline().call(request)
+            if reply.error is None or reply.error.code not in (Code.BUSY, Code.RATE_LIMITED):
+                return reply
+            await self.own_slot.acquire()
+        try:
+            return await self.pipeline().call(nested)
+        finally:
+            self.own_slot.release()
+
+    def _report_progress(self, step: str, fraction: float, message: str) -> None:
+        """The steps that have ended, and the part of this one, of all steps and the publication. From any thread."""
+        total = len(self.run.checked.steps) + 1
+        done = min((len(self.run.results) + fraction) / total, 0.99)
+        self.call.report_progress(done, f"step {step}: {message}" if message else f"step {step}")
+
+
+def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
+    done = reply.done
+    published = done.published if done is not None else None
+    if done is None or published is None or step.draft is None:
+        return StepResult(step.key, reply.call_id, (), ())
+    digests = {str(file.located): file.sha256 for file in published.files}
+    outputs = tuple(row["path"] for row in reply.result.get("outputs", ()))
+    return StepResult(
+        step.key,
+        reply.call_id,
+        outputs,
+        tuple(digests.get(path, "") for path in outputs),
+        tuple(dict(one.facts) for one in done.outputs),
+    )
+
+
+def _require_predicted(step: CheckedStep, result: StepResult) -> None:
+    """Raises ToolError if a step made something else than a person was shown."""
+    made = (result.facts[0].get("crs") or {}).get("code") if result.facts else None
+    if step.crs and made and made != step.crs:
+        raise ToolError(
+            Code.APPROVAL_EXPIRED,
+            Stage.APPROVAL,
+            f"its result is in {made}; {step.crs} was predicted.",
+            "Send the workflow again: the question then shows what this step made.",
+            check={"code": "not_as_predicted", "predicted": step.crs, "made": made},
+        )
+
+
+def _list_published_files(reply: Reply) -> list[Path]:
+    published = reply.done.published if reply.done is not None else None
+    paths = [file.located.path for file in published.files] if published is not None else []
+    return [path for one in paths for path in _list_files(one)]
+
+
+def _list_files(path: Path) -> list[Path]:
+    return sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]

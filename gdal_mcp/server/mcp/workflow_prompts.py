@@ -1,0 +1,88 @@
+"""The workflows of a workspace as prompts: each file in its folder `workflows` is one.
+
+Invariants:
+* no free text of a file is in a prompt: only identifiers that the format allows, the types of parameters, and the file's path;
+* only what a caller may run, in a workspace that is theirs, becomes a prompt; a file that is no workflow is left out;
+* the number of files that are read, and their sizes, are bounded.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from gdal_mcp.calls.entitlements import Entitlements
+from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowDocument, WorkflowInvalid, load
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.policy.policy import Deny, Policy, case, decide
+from gdal_mcp.toolboxes.base import Prompt, PromptValue
+from gdal_mcp.tools.workflow import WORKFLOW_RUN
+from sandbox.errors import PathRefused, SandboxError
+from sandbox.workspace import Located, Workspace, open_file, open_folder
+
+FOLDER: Final = PurePosixPath("workflows")
+MOST: Final = 50  # files of one workspace
+_FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}\.(?:ya?ml|json)", re.ASCII)
+
+
+def workflow_prompts(entitlements: Entitlements | None, principal: str, policy: Policy) -> dict[str, Prompt]:
+    """The prompts by name; of two workflows with one name the first. Blocking."""
+    if entitlements is None or WORKFLOW_RUN.name not in entitlements.surface.callable:
+        return {}
+    runs = Draft(Command(WORKFLOW_RUN.name, ()), (), algorithm="workflow run")
+    if isinstance(decide(case(runs, WORKFLOW_RUN.name, principal), policy), Deny):
+        return {}
+    prompts: dict[str, Prompt] = {}
+    for workspace in entitlements.workspaces.items:
+        for name in _names(workspace):
+            located = Located(workspace, FOLDER / name)
+            if (document := _read(located)) is not None:
+                made = _prompt(document, str(located))
+                prompts.setdefault(made.name, made)
+    return prompts
+
+
+def _names(workspace: Workspace) -> list[str]:
+    try:
+        with open_folder(workspace, FOLDER) as folder, os.scandir(folder) as found:
+            return sorted(one.name for one in found if _FILE.fullmatch(one.name))[:MOST]
+    except (OSError, SandboxError):
+        return []
+
+
+def _read(located: Located) -> WorkflowDocument | None:
+    try:
+        with open_file(located) as file:
+            return load(os.pread(file, MAX_BYTES + 1, 0))
+    except (OSError, PathRefused, WorkflowInvalid):
+        return None
+
+
+def _prompt(document: WorkflowDocument, path: str) -> Prompt:
+    values = tuple(
+        PromptValue(
+            name,
+            f"{one.type}, required" if one.default is None else f"{one.type}; has a default",
+            required=one.default is None,
+            is_path=one.type == "path",
+        )
+        for name, one in document.parameters.items()
+    )
+    return Prompt(
+        f"workflow_{document.name}",
+        f"Run the workflow {document.name}",
+        f"Checks and runs the {len(document.steps)} steps of a workflow file of the workspace.",
+        "".join(_lines(path, values)),
+        values,
+    )
+
+
+def _lines(path: str, values: tuple[PromptValue, ...]) -> Iterator[str]:
+    named = json.dumps(path, ensure_ascii=False).replace("{", "{{").replace("}", "}}")
+    yield f"Call workflow_check with workflow {named}"
+    if values:
+        given = ", ".join(f"{one.name} = {{{one.name}}}" for one in values)
+        yield f" and these parameters, without those that are empty, each as its type: {given}"
+    yield ". Tell me what is wrong or unknown in it. If nothing is wrong, call workflow_run with the same arguments."

@@ -1,0 +1,261 @@
+"""Every example of a workflow: the same as its single calls, mistakes found before anything runs, killed and resumed, undone.
+
+`pytest -s` prints what single calls and the workflow cost: questions to the person, bytes that a model reads, seconds.
+"""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import TextContent
+
+from gdal_mcp.calls.workflows.document import bind, load
+from gdal_mcp.testing.client import CallFailed, GdalMcpClient
+from tests import serving as web
+from tests.integration.workflow_kit import EXAMPLES, events, files, made_ground, mistaken, options, serving
+from tests.waiting import until
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+# three in each, in different steps where there are several: what a person or a model gets wrong
+MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "addresses_by_district": [
+        ("points", {"output": "points.xyzzy"}),
+        ("points", {"sql": "DROP TABLE addresses"}),
+        ("sums", {"inputs": ["${steps.points}", "no_districts.geojson"]}),
+    ],
+    "clean_cadastre": [
+        ("valid", {"input": "no_cadastre.geojson"}),
+        ("valid", {"methud": "structure"}),
+        ("unique", {"output": "unique.xyzzy"}),
+    ],
+    "clinic_access": [
+        ("sites", {"output_data_type": "Byt"}),
+        ("distance", {"distance_units": "miles"}),
+        ("access", {"stat": ["meen"]}),
+    ],
+    "flood_depth": [
+        ("depth", {"output": "/elsewhere/depth.tif"}),
+        ("by_parcel", {"zones": "no_parcels.geojson"}),
+        ("by_parcel", {"stat": ["meen"]}),
+    ],
+    "land_cover_areas": [
+        ("classes", {"attribute_nam": "class"}),
+        ("classes", {"output": "classes.xyzzy"}),
+        ("areas", {"inputs": ["${steps.classes}", "no_districts.geojson"]}),
+    ],
+    "mosaic_zones": [
+        ("west", {"dst_crs": "EPSG:99999"}),
+        ("east", {"resampling": "nearestt"}),
+        ("mosaic", {"output_format": "COGG"}),
+    ],
+    "ndvi_change": [
+        ("before", {"output_data_type": "Float31"}),
+        ("after", {"input": ["R=no_red.asc", "N=nir_2024.asc", "C=cloud_2024.asc"]}),
+        ("change", {"output": "change.xyzzy"}),
+    ],
+    "remote_study_area": [
+        ("clip", {"like": "no_area.geojson"}),
+        ("clip", {"output": "clip.xyzzy"}),
+        ("cog", {"output_format": "COGG"}),
+    ],
+    "terrain_for_web": [
+        ("degrees", {"dst_crs": "EPSG:99999"}),
+        ("shade", {"output": "shade.xyzzy"}),
+        ("tiles", {"min_zoom": "twelve"}),
+    ],
+    "training_chips": [
+        ("image", {"output": "imagery.xyzzy"}),
+        ("chips", {"labels": "no_labels.geojson"}),
+        ("chips", {"size": -16}),
+    ],
+}
+
+
+class Images(web.Handler):
+    """A web server of one file, by range."""
+
+    data = b""
+
+    def respond(self) -> None:
+        if not self.path.endswith("/image.tif"):
+            self.answer(404)
+            return
+        first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
+        if not first:
+            self.answer(200, self.data, Accept_Ranges="bytes")
+            return
+        part = self.data[int(first) : int(last or len(self.data)) + 1]
+        span = f"bytes {first}-{int(first) + len(part) - 1}/{len(self.data)}"
+        self.answer(206, part, Content_Range=span, Accept_Ranges="bytes")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One workflow on a workspace of its own, and what its server needs besides."""
+
+    name: str
+    ground: Path
+    parameters: dict[str, Any]
+    settings: tuple[str, ...] = ()
+
+    def client(self) -> Any:
+        toolsets = "core,raster,vector" + (",augment" if self.name == "training_chips" else "")
+        return serving(self.ground, "--toolsets", toolsets, *self.settings)
+
+    def run(self) -> list[str]:
+        params = [word for key, value in self.parameters.items() for word in ("--param", f"{key}={value}")]
+        file = str(self.ground / f"{self.name}.yaml")
+        return [
+            sys.executable,
+            "-m",
+            "gdal_mcp",
+            "run",
+            file,
+            "--yes",
+            *params,
+            *options(self.ground),
+            *self.settings,
+        ]
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Example]:
+    name, ground = request.param, made_ground(tmp_path)
+    with ExitStack() as stack:
+        if name == "remote_study_area":
+            with serving(ground) as client:
+                client.call("convert", input="dem.asc", output="image.tif", output_format="COG")
+            handler = type("Handler", (Images,), {"data": (ground / "image.tif").read_bytes()})
+            (ground / "image.tif").unlink()
+            server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+            stack.enter_context(web.serving(server))
+            host = f"http://127.0.0.1:{server.server_port}"
+            config = tmp_path / "settings.toml"
+            config.write_text(f'[[remote.source]]\nat = "{host}"\nnetworks = ["127.0.0.0/8"]\n')
+            yield Example(name, ground, {"image": f"{host}/image.tif"}, ("--config", str(config)))
+        else:
+            more = ("--toolboxes", "gdal,augment") if name == "training_chips" else ()
+            yield Example(name, ground, {}, more)
+
+
+each = pytest.mark.parametrize("example", NAMES, indirect=True)
+
+
+@dataclass
+class Cost:
+    """What work costs through one client."""
+
+    client: GdalMcpClient
+    questions: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        asked, begun = len(self.client.person.asked), time.monotonic()
+        result = self.client.raw(tool, **arguments)
+        self.seconds += time.monotonic() - begun
+        self.questions += len(self.client.person.asked) - asked
+        self.bytes_read += sum(
+            len(one.text.encode()) for one in result.content if isinstance(one, TextContent)
+        )
+        assert not result.is_error, result.content
+        return dict(result.structured_content or {})
+
+
+def by_single_calls(cost: Cost, example: Example) -> dict[str, str]:
+    """The path of each output of the workflow when its steps are made one by one."""
+    document = load((EXAMPLES / f"{example.name}.yaml").read_text())
+    workflow, made = bind(document, example.parameters), {}
+    for step, declared in workflow.steps.items():
+        arguments = workflow.arguments(step, made)
+        arguments["output"] = f"single/{arguments['output']}"
+        result = cost.call(declared.tool, **arguments)
+        made[step] = (result.get("output") or result["outputs"][0]["path"],)
+    return {target: made[source.step][0] for source, target, _ in workflow.published}
+
+
+def content(path: Path) -> Any:
+    """What a file or folder holds, without the times of writing that a GeoPackage has, and where chips were cut from."""
+    if path.is_dir():
+        return {str(one.relative_to(path)): content(one) for one in sorted(path.rglob("*")) if one.is_file()}
+    if path.name == "config.json":
+        return [line for line in path.read_text().splitlines() if '"input"' not in line]
+    if path.suffix != ".gpkg":
+        return path.read_bytes()
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        tables = [row[0] for row in db.execute("SELECT table_name FROM gpkg_contents")]
+        return [sorted(map(repr, db.execute(f'SELECT * FROM "{table}"'))) for table in sorted(tables)]
+
+
+@each
+def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_one_step(example: Example):
+    with example.client() as client:
+        client.call("info", path="dem.asc")  # the first call of a server proves the host's isolation
+        single, whole = Cost(client), Cost(client)
+        alone = by_single_calls(single, example)
+        before = files(example.ground)
+        arguments = {"workflow": f"{example.name}.yaml", "parameters": example.parameters}
+        result = whole.call("workflow_run", **arguments, fresh=True)
+        for published, path in alone.items():
+            assert repr(content(example.ground / published)) == repr(content(Path(path))), published
+    assert whole.questions == 1
+    print(
+        f"\n| {example.name} |",
+        *(f"{one.questions} | {one.bytes_read:,} | {one.seconds:.1f} |" for one in (single, whole)),
+    )
+    words = [sys.executable, "-m", "gdal_mcp", "undo", result["receipt"]["call_id"], *options(example.ground)]
+    subprocess.run([*words, *example.settings], check=True, capture_output=True)
+    assert files(example.ground) == before
+
+
+@each
+def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(example: Example):
+    before, state = files(example.ground), example.ground.parent / "state"
+    with example.client() as client:
+        for step, wrong in MISTAKES[example.name]:
+            document = mistaken(example.name, step, **wrong)
+            checked = client.call("workflow_check", workflow=document, parameters=example.parameters)
+            assert [one["id"] for one in checked["steps"] if one["state"] == "wrong"] == [step], wrong
+            with pytest.raises(CallFailed) as caught:
+                client.call("workflow_run", workflow=document, parameters=example.parameters)
+            assert caught.value.error["check"]["step"] == step
+        assert client.person.asked == []
+    assert not events(state, "call.started", "workflow_run")
+    assert files(example.ground) == before
+
+
+@each
+def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_goes_on(example: Example):
+    steps, state = example.ground.parent / "state" / "workflows", example.ground.parent / "state"
+    before = files(example.ground)
+    is_kept = example.name != "remote_study_area"  # what lies at an address may change
+    document = load((EXAMPLES / f"{example.name}.yaml").read_text())
+    second = list(bind(document, example.parameters).steps.values())[-1].tool
+    killed = subprocess.Popen(example.run(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(
+        lambda: (
+            (any(steps.glob("*.json")) if is_kept else events(state, "call.started", second))
+            or killed.poll() is not None
+        )
+    )
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert files(example.ground) == before
+    ran = subprocess.run(example.run(), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert any(one.get("used_again") for one in json.loads(ran.stdout)["steps"]) == is_kept
+    assert all(
+        (example.ground / target).exists() for _, target, _ in bind(document, example.parameters).published
+    )

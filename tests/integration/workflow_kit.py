@@ -1,0 +1,91 @@
+"""The examples of workflows on their data: a workspace with both, a server, the command line, and what a workflow is compared with."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mcp import StdioServerParameters
+
+from gdal_mcp.calls.workflows.document import bind, load
+from gdal_mcp.testing.client import GdalMcpClient, connected
+from sandbox.labels import CALL
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
+PASSED_ON = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "DOCKER_HOST", "PATH", "HOME")
+
+
+def made_ground(tmp_path: Path) -> Path:
+    """A workspace with the data of the examples."""
+    folder = tmp_path / "maps"
+    subprocess.run([sys.executable, EXAMPLES / "make_data.py", folder], check=True)
+    shutil.copytree(
+        EXAMPLES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
+    )
+    (folder / "single").mkdir()
+    for path in (tmp_path, folder, *folder.iterdir()):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    return folder
+
+
+def options(ground: Path) -> list[str]:
+    return ["--workspace", str(ground), "--state-dir", str(ground.parent / "state")]
+
+
+@contextmanager
+def serving(ground: Path, *more: str) -> Iterator[GdalMcpClient]:
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    words = ["-m", "gdal_mcp", "serve", *options(ground), *more]
+    with connected(StdioServerParameters(command=sys.executable, args=words, env=passed)) as client:
+        yield client
+
+
+def files(ground: Path) -> dict[str, bytes]:
+    return {
+        str(one.relative_to(ground)): one.read_bytes()
+        for one in ground.rglob("*")
+        if one.is_file() and ".gdal-mcp" not in one.parts
+    }
+
+
+def program(ground: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gdal_mcp", *words, *options(ground)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def events(state: Path, kind: str, tool: str) -> list[dict[str, Any]]:
+    log = state / "audit.jsonl"
+    rows = [json.loads(line)["event"] for line in log.read_text().splitlines()] if log.exists() else []
+    return [one for one in rows if one["type"] == kind and one.get("tool") == tool]
+
+
+def containers(call_id: str) -> list[str]:
+    asked = ["docker", "ps", "-a", "-q", "--filter", f"label={CALL}={call_id}"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+
+
+def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
+    """The path of each output of a workflow when its steps are made one by one."""
+    workflow, made = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
+    for step, declared in workflow.steps.items():
+        arguments = workflow.arguments(step, made)
+        arguments["output"] = f"single/{arguments['output']}"
+        result = client.call(declared.tool, **arguments)
+        made[step] = (result["output"],)
+    return {target: made[source.step][0] for source, target, _ in workflow.published}
+
+
+def mistaken(name: str, step: str, **arguments: Any) -> dict[str, Any]:
+    document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    next(one for one in document["steps"] if one["id"] == step)["arguments"].update(arguments)
+    return document
