@@ -37,6 +37,7 @@ from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
 from gdal_mcp.toolboxes.gdal.preflight.mends import mend_of_output
 from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.allowing import allowing
@@ -176,6 +177,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         ],
         "expected": expected(draft),
         "statement": statement(draft),
+        "outline": outline_of(str(command.extra["sql"])) if command.program == "query" else None,
         "compared": compared(draft),
         "type_range": type_range(draft),
         "judged": is_judged(draft, catalogue),

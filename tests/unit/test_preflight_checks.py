@@ -402,7 +402,7 @@ def test_a_statement_measures_in_units_of_the_crs_or_not() -> None:
 
 def test_a_statement_transforms_what_a_table_holds_or_what_it_made_itself() -> None:
     for text, told in (
-        ("SELECT Transform(geom, 4326) FROM t", {("", "", "EPSG:4326")}),
+        ("SELECT Transform(geom, 4326) FROM t", {("t", "", "EPSG:4326")}),
         ("SELECT ST_X(ST_Transform(ST_Centroid(a.geom), 4326)) FROM t AS a", {("t", "", "EPSG:4326")}),
         (
             'SELECT st_transform(ST_MakeValid(ST_Buffer("a"."geom", 1.5)), 3035) FROM t a',
@@ -414,12 +414,22 @@ def test_a_statement_transforms_what_a_table_holds_or_what_it_made_itself() -> N
         ),
         (
             "SELECT ST_Transform(ST_Transform(geom, 3035), 4326) FROM t",
-            {("", "", "EPSG:3035"), ("", "EPSG:3035", "EPSG:4326")},
+            {("t", "", "EPSG:3035"), ("t", "EPSG:3035", "EPSG:4326")},
         ),
+        (
+            "WITH w AS (SELECT ST_Transform(geom, 3035) AS g FROM t) SELECT ST_Transform(ST_Buffer(g, 1), 4326) FROM w",
+            {("t", "", "EPSG:3035"), ("t", "EPSG:3035", "EPSG:4326")},
+        ),
+        (
+            "SELECT ST_Transform(s.geom, 3857) FROM (SELECT * FROM t JOIN u ON t.id = u.id) s",
+            {("", "", "EPSG:3857")},
+        ),
+        ("WITH w AS (SELECT * FROM w) SELECT ST_Transform(geom, 3857) FROM w", set()),
+        ("SELECT ST_Transform(geom, 3857) FROM t WHERE", set()),
         ("SELECT ST_Transform(MakePoint(a.x, a.y, 4326), 3035), 'ST_Transform(geom, 1)' FROM t a", set()),
         (
             "SELECT ST_Transform(GeomFromText(a.wkt, 4326), 3035), ST_Transform(SetSRID(geom, 4326), 3857) FROM t a",
-            {("", "EPSG:4326", "EPSG:3857")},
+            {("t", "EPSG:4326", "EPSG:3857")},
         ),
         ("SELECT ST_Transform(geom, srid) FROM t", set()),
     ):

@@ -12,7 +12,6 @@ import math
 import os
 import re
 import time
-from collections import Counter
 from html import escape
 from itertools import islice
 
@@ -20,13 +19,11 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
-from gdal_mcp.toolboxes.gdal.inside.parts.joins import opened, words_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
-from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import row_checks, word_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
-JSON = re.compile(r"\bjson(?:_\w+)?\s*\(", re.IGNORECASE)  # functions whose results are JSON
 FIRST_ROWS = 1000  # of a CSV whose truth values are looked at
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -35,7 +32,6 @@ MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
 )
 INT32 = 1 << 31
-OWN_TABLE = re.compile(r'([^\W\d]\w*)"?\s+AS\s+(?:NOT\s+|MATERIALIZED\s*)*\(', re.IGNORECASE)  # of a WITH
 SOURCE = "source of "  # a table as it is in its file, in the name that it is read by
 
 
@@ -43,7 +39,7 @@ def run_query(job, _report):
     """Prints an object: `rows`, each an object, whether there are `more` of them, and what was left out of them."""
     tables, begun = Tables(job["tables"]), time.process_time()
     try:
-        result = result_of(tables, job["sql"])
+        result = result_of(tables, job["sql"], job["outline"])
         if job["form"]:
             answer = {"count": write(job, result)}
         else:
@@ -56,23 +52,26 @@ def run_query(job, _report):
     left_out = [result.names[number] for number in sorted(result.blobs)]
     about = {"columns": result.names, "geometry_columns": left_out, "infinite": result.infinite}
     print_json({**answer, **about})
-    job["checks"] = list(word_checks(tables.dataset, job["sql"]))
+    job["checks"] = list(column_checks(tables.dataset, job["outline"]))
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
-    took, read_first = time.process_time() - begun, tables.read_first(job["sql"], rows=True)
-    job["checks"] += row_checks(tables.dataset, job["sql"], took, read_first)
+    took, read_first = time.process_time() - begun, tables.read_first(job["outline"], rows=True)
+    job["checks"] += row_checks(tables.dataset, job["outline"], took, read_first)
     return True
 
 
-def result_of(tables, sql):
+def result_of(tables, sql, outline):
     """SQLite makes an index only of tables that it has read: a join of ten thousand rows with as many takes a minute without.
 
     A layer that is read twice at once, by a subquery say, would go on where its other reading is.
     """
+    makes_json = outline is None or outline["makes_json"]
     for rows in (False, True):  # a row's id is not among its columns, unless a statement names it
+        read_first = tables.read_first(outline, rows=rows)
+        text = f"WITH RECURSIVE {read_first} SELECT * FROM ({sql})" if read_first else sql  # noqa: S608 - the host let it pass
         with contextlib.suppress(NoResult), quiet():
-            return Result(tables.dataset, "".join(opened(sql, tables.read_first(sql, rows=rows))))
-    return Result(tables.dataset, sql)
+            return Result(tables.dataset, text, makes_json=makes_json)
+    return Result(tables.dataset, sql, makes_json=makes_json)
 
 
 class NoResult(Exception):
@@ -109,13 +108,15 @@ class Tables:
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))
 
-    def read_first(self, sql, *, rows):
-        """The tables of a WITH that reads each once, with each row's id if `rows`; "" where one is read once."""
-        words = words_of(sql)
-        counts = Counter(a.name for a, b in itertools.pairwise([*words, None]) if not (b and b.text == "."))
-        found = [name for name in self._sources if name in counts]
-        own = {one.lower() for one in OWN_TABLE.findall(sql)}
-        twice = sum(counts[name] for name in found) > 1 or any(counts[name] > 2 for name in own)
+    def read_first(self, outline, *, rows):
+        """The tables of a WITH that reads each once, with each row's id if `rows`; "" where one is read once.
+
+        Of a statement that the host could not parse it is not known what it reads: that is all of them.
+        """
+        reads = outline["reads"] if outline is not None else dict.fromkeys(self._sources, 2)
+        own = set(outline["own_tables"]) if outline is not None else set()
+        found = [name for name in self._sources if name in reads]
+        twice = sum(reads[name] for name in found) > 1 or any(reads.get(name, 0) > 1 for name in own)
         if own & set(found) or not (found and twice):
             return ""
         ids = "rowid AS rowid, " if rows else ""
@@ -172,8 +173,8 @@ def source_xml(path, layer, options):
 class Result:
     """The columns and the rows of a statement. A row is a list; a blob in it is bytes, in WKB where it is a geometry."""
 
-    def __init__(self, dataset, sql):
-        self._dataset, self._sql = dataset, sql
+    def __init__(self, dataset, sql, *, makes_json):
+        self._dataset, self._sql, self.makes_json = dataset, sql, makes_json
         with selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
             definition = layer.GetLayerDefn()
             plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
@@ -188,7 +189,6 @@ class Result:
             else:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
-        self.makes_json = JSON.search(sql) is not None
         self.infinite, self.srids = 0, set()
         self.without_geometry = 0  # rows, of a column of geometries that has none
 

@@ -1,68 +1,67 @@
-"""What a statement does with geometries and columns, as far as its text tells. Pure."""
+"""What a statement does with geometries and columns, as far as its text says. Nothing is said of a text that cannot be parsed. Pure."""
 
-import re
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final
 
-_TEXT: Final = re.compile(r"'(?:[^']|'')*'")
+from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
+    MOVES,
+    Origin,
+    base_columns,
+    origins,
+)
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
+    bare,
+    calls,
+    columns,
+    function,
+    is_star,
+    number,
+    plain,
+    selected,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
 # functions that measure in units of the CRS, with the number of arguments from which on they measure on the ellipsoid
 _MEASURES: Final = {
-    **dict.fromkeys(("st_area", "area", "st_length", "glength", "st_perimeter", "perimeter"), 2),
-    **dict.fromkeys(("st_distance", "distance"), 3),
-    **dict.fromkeys(("st_buffer", "buffer", "st_maxdistance", "maxdistance", "st_dwithin"), 99),
+    **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
+    "distance": 3,
+    **dict.fromkeys(("buffer", "maxdistance", "dwithin"), 99),
     "ptdistwithin": 4,
 }
-_CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
-_MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
-_RELATION: Final = re.compile(
-    r"\b(?:st_)?(?:intersects|contains|within|covers|coveredby|overlaps|touches|crosses|disjoint|equals|distance|intersection|"
-    r"difference|symdifference|ptdistwithin|relate)\s*\(",
-    re.IGNORECASE,
+_LENGTHS: Final = frozenset({"st_length", "glength"})  # LENGTH itself counts characters
+_RELATIONS: Final = frozenset(
+    "intersects contains within covers coveredby overlaps touches crosses disjoint equals distance intersection "
+    "difference symdifference ptdistwithin relate".split()
 )
-_NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
-_LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
-_TRANSFORM: Final = re.compile(r"\b(?:st_)?transform\s*\(", re.IGNORECASE)
-_PIECE: Final = re.compile(
-    r"\b(?:strftime|substr|substring)\s*\([^()]*\)\s*(?:<=|>=|<>|!=|==?|<|>)\s*[-+]?[0-9]", re.IGNORECASE
-)
-# what gives a geometry a CRS that is not its table's
-_MADE: Final = re.compile(
-    r"\b(?:\w*from\w*|(?:st_)?make(?!valid)\w*|(?:st_)?(?:setsrid|transform\w*|point|build\w*)|select)\b",
-    re.IGNORECASE,
-)
-_POINT: Final = re.compile(
-    r'\b(?:st_|make)point\w*\s*\(\s*(?:\w+\.)?"?(\w+)"?\s*,\s*(?:\w+\.)?"?(\w+)"?\s*[,)]', re.IGNORECASE
-)
-# a geometry that is made with the number of a CRS in degrees
-_IN_DEGREES: Final = re.compile(
-    r"\b(?:make\w*|(?:st_)?\w*from\w*|(?:st_)?setsrid|st_point|buildmbr)\s*\((?:[^()]|\([^()]*\))*,\s*(?:4326|4258|4269)\s*\)",
-    re.IGNORECASE,
-)
-_LENGTH: Final = re.compile(r"\b(?:st_length|glength)\s*\(", re.IGNORECASE)
-_LENGTH_3D: Final = re.compile(r"\b(?:st_)?3dlength\s*\(", re.IGNORECASE)
-_ALIAS: Final = re.compile(r'(?:\b([a-z_]\w*)|"([^"]*)")\s*\.', re.IGNORECASE)
-_TABLE: Final = re.compile(r'(?:\bfrom|\bjoin|,)\s+"?(\w+)"?(?:\s+(?:as\s+)?(\w+))?', re.IGNORECASE)
-_OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
-_TERMS: Final = re.compile(
-    r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
-)
+_POINTS: Final = ("point", "makepoint")
+_DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
+_ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte"})
+_SIGNS: Final = _ORDERINGS | {"eq", "neq"}
+_PIECES: Final = frozenset({"strftime", "substr", "substring"})
+# with one of them a statement chooses among the values of a column
+_CHOICES: Final = frozenset({"glob", "regexplike", "case"})
 
 
 def moves(statement: str) -> bool:
     """Whether it changes a CRS."""
-    return bool(_MOVES.search(_without_texts(statement)))
+    return any(True for _ in _moves(statement))
 
 
 def moves_to_text(statement: str) -> bool:
     """Whether it names the CRS of a geometry by a text, for which it gets NULL."""
-    plain = _without_texts(statement)
-    given = (_arguments(plain, match.end())[1:2] for match in _MOVES.finditer(plain))
-    return any(one.strip() == "''" for two in given for one in two)
+    return any(len(one.expressions) > 1 and one.expressions[1].is_string for one in _moves(statement))
 
 
 def points_made(statement: str) -> list[tuple[str, str]]:
     """The two columns of each point that it makes of columns, as it names them."""
-    return _POINT.findall(_without_texts(statement))
+    points = (one for one in _calls(statement) if bare(function(one)).startswith(_POINTS))
+    pairs = (one.expressions[:2] for one in points)
+    return [
+        (x.name, y.name) for x, y in (pair for pair in pairs if len(pair) == 2) if x.key == y.key == "column"
+    ]
 
 
 def transformed_to(statement: str) -> list[tuple[str, str, str]]:
@@ -71,149 +70,158 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
     Of columns, of what is computed from them, and of what was transformed before. A point that is made in the statement is in a CRS that
     is not its table's.
     """
-    plain = _without_texts(statement)
-    named = _TABLE.findall(plain)
-    tables = {alias.lower(): table.lower() for table, name in named for alias in (table, name)}
     found: dict[tuple[str, str, str], None] = {}
-    for one in _TRANSFORM.finditer(plain):
-        given = _arguments(plain, one.end())
-        if len(given) != 2 or not re.fullmatch(r"\s*[0-9]{1,9}\s*", given[1]):
-            continue
-        before = _transformed(given[0])
-        if before is None and _MADE.search(given[0]):
-            continue
-        aliases = sorted({(a or b).lower() for a, b in _ALIAS.findall(given[0])} or {""})
-        code = f"EPSG:{given[1].strip()}"
-        found |= dict.fromkeys((tables.get(name, "") if name else "", before or "", code) for name in aliases)
+    for one in _moves(statement):
+        code = number(one.expressions[1]) if len(one.expressions) == 2 else ""
+        if code and bare(function(one)) == "transform":
+            known = (origin for origin in origins(one.expressions[0]) if not origin.made)
+            found |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
     return list(found)
 
 
-def _transformed(text: str) -> str | None:
-    """The CRS of an expression that is itself transformed, or given a CRS by SetSRID; None for another."""
-    if not (match := _MOVES.match(text.strip())):
-        return None
-    given = _arguments(text.strip(), match.end())
-    return f"EPSG:{given[1].strip()}" if len(given) == 2 and given[1].strip().isdecimal() else None
-
-
 def measures(statement: str) -> bool:
-    """Whether it measures geometries as they are: in no other CRS and not on the ellipsoid."""
-    plain = _without_texts(statement)
-    if moves(plain):
-        return False
-    found = ((match[1].lower(), len(_arguments(plain, match.end()))) for match in _CALL.finditer(plain))
-    return any(count < _MEASURES[name] for name, count in found) or bool(_OGR_AREA.search(plain))
+    """Whether it measures geometries of tables as they are: in no other CRS and not on the ellipsoid."""
+    tree = tree_of(statement)
+    named = tree is not None and any(one.name.lower() == "ogr_geom_area" for one in columns(tree.walk()))
+    return named or any(not one.code for one in _measured(statement))
 
 
 def measures_degrees(statement: str) -> bool:
-    """Whether it measures points, or what it makes of texts, that it says are in degrees: as they are, and not on the ellipsoid."""
-    plain = _without_texts(statement)
-    for match in _CALL.finditer(plain):
-        given = _arguments(plain, match.end())
-        made = [one for one in given if _IN_DEGREES.search(one) and not _TRANSFORM.search(one)]
-        if made and len(given) < _MEASURES[match[1].lower()]:
-            return True
-    return False
+    """Whether it measures what it brings into degrees, or makes in degrees: as it is, and not on the ellipsoid."""
+    return any(one.code in _DEGREES for one in _measured(statement))
 
 
 def measures_length(statement: str) -> bool:
     """Whether it measures lines as they lie on the map, without their heights, and nowhere with them."""
-    plain = _without_texts(statement)
-    return bool(_LENGTH.search(plain)) and not _LENGTH_3D.search(plain)
+    called = set(map(function, _calls(statement)))
+    return bool(called & _LENGTHS) and not any(bare(one) == "3dlength" for one in called)
 
 
 def measures_in(statement: str, code: str) -> bool:
     """Whether it measures geometries that it transforms to this CRS."""
-    plain = _without_texts(statement)
-    given = (_arguments(plain, match.end())[0] for match in _CALL.finditer(plain))
-    return any(_TRANSFORM.search(one) and re.search(rf",\s*{code}\s*\)", one) for one in given)
+    return any(one.code == f"EPSG:{code}" for one in _measured(statement))
 
 
 def compares_text_of_date(statement: str) -> bool:
     """Whether it compares a piece of a text with a number."""
-    return bool(_PIECE.search(_without_texts(statement)))
-
-
-def adds_up(statement: str, columns: Collection[str]) -> bool:
-    """Whether it takes the sum or the mean of one of these columns, without choosing among its values."""
-    names = "|".join(re.escape(one) for one in columns)
-    found = rf'\b(?:sum|avg|total)\s*\(\s*(?:cast\s*\(\s*)?(?:"?\w+"?\.)?"?(?:{names})"?(?!\w)'
-    chosen = re.search(r"\b(?:glob|regexp|typeof|nullif|case)\b", statement, re.IGNORECASE)
-    return not chosen and bool(re.search(found, _without_texts(statement), re.IGNORECASE))
-
-
-def names(statement: str, columns: Collection[str]) -> bool:
-    """Whether it names one of these columns, or takes all of them."""
-    plain = _without_texts(statement)
-    words = "|".join(re.escape(one) for one in columns)
-    return bool(re.search(rf'(?:\bselect|,|\.)\s*\*|(?<!\w)"?(?:{words})"?(?!\w)', plain, re.IGNORECASE))
-
-
-def compares(statement: str, columns: Collection[str]) -> bool:
-    """Whether it orders by one of these columns, or compares it with a number or by its size."""
-    plain = _without_texts(statement)
-    inner, any_depth = _cast_under_own_name(plain, columns)
-    if not (left := [one for one in columns if one.lower() not in inner]):
-        return False
-    names = "|".join(re.escape(one) for one in left)
-    column = rf'(?:(?<![\w."])(?:"?\w+"?\.)?(?:"(?:{names})"|(?:{names})(?![\w"(])))'
-    number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
-    patterns = (
-        rf"\b(?:min|max)\s*\(\s*{column}\s*\)",
-        rf"{column}\s*(?:<=|>=|<>|!=|=|<|>)\s*{number}",
-        rf"{number}\s*(?:<=|>=|<>|!=|=|<|>)\s*{column}",
-        rf"{column}\s+(?:not\s+)?between\b",
+    return any(
+        function(one) in _PIECES and _is_number(other)
+        for pair in _pairs(statement, _SIGNS)
+        for one, other in (pair, pair[::-1])
     )
-    quoted = rf"{column}\s*(?:<=|>=|<|>)\s*'{number}'"
-    if re.search("|".join(patterns), plain, re.IGNORECASE) or re.search(quoted, statement, re.IGNORECASE):
-        return True
-    item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
-    orders = (_TERMS.match(plain, one.end()) for one in re.finditer(r"\border\s+by\b", plain, re.IGNORECASE))
-    terms = [term for found in orders if found for term in found[0].split(",")]
-    ordered = (one.strip().split()[0].strip('"').lower() for one in terms if item.fullmatch(one))
-    return any(name not in any_depth for name in ordered)
 
 
-def _cast_under_own_name(plain: str, columns: Collection[str]) -> tuple[set[str], set[str]]:
-    """The columns that it casts to numbers under their own names: in a subquery, whose outer query then compares numbers, and anywhere."""
-    inner: set[str] = set()
-    anywhere: set[str] = set()
-    for name in columns:
-        quoted = rf'(?:"?\w+"?\.)?"?{re.escape(name)}"?'
-        cast = rf'\bcast\s*\(\s*{quoted}\s+as\s+(?:real|integer|numeric|float|double|int)\w*\s*\)\s+as\s+"?{re.escape(name)}"?(?!\w)'
-        for found in re.finditer(cast, plain, re.IGNORECASE):
-            anywhere.add(name.lower())
-            before = plain[: found.start()]
-            if before.count("(") > before.count(")"):
-                inner.add(name.lower())
-    return inner, anywhere
+def adds_up(statement: str, names: Collection[str]) -> bool:
+    """Whether it takes the sum or the mean of one of these columns, without choosing among its values."""
+    tree = tree_of(statement)
+    if tree is None or any(
+        one.key in _CHOICES or function(one) in ("typeof", "nullif") for one in tree.walk()
+    ):
+        return False
+    sums = (one for one in _calls(statement) if function(one) in ("sum", "avg", "total"))
+    within = (part.walk(prune=function) for one in sums for part in one.expressions)
+    return any(_is_of(one, names) for parts in within for one in columns(parts))
+
+
+def names(statement: str, columns_named: Collection[str]) -> bool:
+    """Whether it names one of these columns, or takes all of them."""
+    tree = tree_of(statement)
+    if tree is None:
+        return False
+    wanted = {one.lower() for one in columns_named}
+    stars = any(
+        is_star(one) for select in tree.walk() if select.key == "select" for one in select.expressions
+    )
+    return stars or any(one.name.lower() in wanted for one in columns(tree.walk()))
+
+
+def compares(statement: str, names_compared: Collection[str]) -> bool:
+    """Whether it orders by one of these columns, or compares it with a number or by its size."""
+    tree = tree_of(statement)
+    if tree is None:
+        return False
+    compared = [one for pair in _pairs(statement, _SIGNS) for one in _beside_number(pair)]
+    compared += [plain(one.this) for one in tree.walk() if one.key == "between"]
+    extremes = (one for one in _calls(statement) if function(one) in ("min", "max"))
+    compared += [plain(one.expressions[0]) for one in extremes if len(one.expressions) == 1]
+    ordered = (plain(one.this) for one in tree.walk() if one.key == "ordered")
+    compared += [one for one in ordered if not _is_alias(one)]
+    return any(_is_of(one, names_compared) for one in compared if one.key == "column")
 
 
 def relates(statement: str) -> bool:
-    """Whether it compares geometries as they are, without bringing any into another CRS."""
-    plain = _without_texts(statement)
-    return not moves(plain) and bool(_RELATION.search(plain))
+    """Whether it compares geometries of tables as they are, without bringing any into another CRS."""
+    related = (one for one in _calls(statement) if bare(function(one)) in _RELATIONS)
+    found = (frozenset(origin for part in one.expressions for origin in origins(part)) for one in related)
+    return any(one and not any(origin.code for origin in one) for one in found)
 
 
 def compares_all_pairs(statement: str) -> bool:
     """Whether it takes the nearest row of a whole table for each row."""
-    plain = _without_texts(statement)
-    return bool(_NEAREST.search(plain)) or ("=" not in plain and bool(_LEAST.search(plain)))
+    tree = tree_of(statement)
+    if tree is None:
+        return False
+    nearest = (one.this.args.get("order") for one in tree.walk() if one.key == "subquery")
+    least = (one for one in _calls(statement) if function(one) == "min")
+    bound = any(one.key in ("eq", "lte", "gte", "neq") for one in tree.walk())
+    return any(one is not None and _is_distance(one.expressions[0].this) for one in nearest) or (
+        not bound and any(_is_distance(one.expressions[0]) for one in least if one.expressions)
+    )
 
 
-def _without_texts(statement: str) -> str:
-    return _TEXT.sub("''", statement)
+def _calls(statement: str) -> "Iterator[Expr]":
+    tree = tree_of(statement)
+    return calls(tree.walk()) if tree is not None else iter(())
 
 
-def _arguments(text: str, start: int) -> list[str]:
-    """The arguments of a call whose parenthesis is open at `start`."""
-    depth, found = 1, [""]
-    for letter in text[start:]:
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0:
-            break
-        if letter == "," and depth == 1:
-            found.append("")
-        else:
-            found[-1] += letter
-    return found
+def _moves(statement: str) -> "Iterator[Expr]":
+    return (one for one in _calls(statement) if bare(function(one)) in MOVES)
+
+
+def _measured(statement: str) -> Iterator[Origin]:
+    """What the geometries come from that are measured in units of their CRS."""
+    for one in _calls(statement):
+        name = function(one)
+        if name != "length" and len(one.expressions) < _MEASURES.get(bare(name), 0):
+            yield from (origin for part in one.expressions[:2] for origin in origins(part))
+
+
+def _pairs(statement: str, signs: Collection[str]) -> "Iterator[tuple[Expr, Expr]]":
+    """Both sides of each comparison."""
+    tree = tree_of(statement)
+    found = (one for one in tree.walk() if one.key in signs) if tree is not None else ()
+    return ((plain(one.this), plain(one.expression)) for one in found)
+
+
+def _beside_number(pair: "tuple[Expr, Expr]") -> "Iterator[Expr]":
+    for one, other in (pair, pair[::-1]):
+        sign = one.parent.key if one.parent is not None else ""
+        text = other.name if other.is_string and sign in _ORDERINGS else ""
+        if _is_number(other) or _is_numeric(text):
+            yield one
+
+
+def _is_number(node: "Expr") -> bool:
+    inner = node.this if node.key == "neg" else node
+    return bool(inner.key == "literal" and not inner.is_string)
+
+
+def _is_numeric(text: str) -> bool:
+    return text.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+def _is_alias(node: "Expr") -> bool:
+    """Whether a term of ORDER BY is the name of a column that its own SELECT computes."""
+    select = node.parent_select
+    terms = selected(select) if select is not None else ()
+    computed = (one.alias.lower() for one in terms if one.key == "alias" and plain(one).key != "column")
+    return node.key == "column" and not node.text("table") and node.name.lower() in computed
+
+
+def _is_of(column: "Expr", names_wanted: Collection[str]) -> bool:
+    """Whether a column is one of those of a table, and not computed in a subquery under its name."""
+    return bool(base_columns(column) & {one.lower() for one in names_wanted})
+
+
+def _is_distance(node: "Expr") -> bool:
+    return bare(function(plain(node))) == "distance"

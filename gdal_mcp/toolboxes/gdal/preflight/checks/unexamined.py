@@ -11,6 +11,7 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import statement
 from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import changes_named
 from gdal_mcp.toolboxes.gdal.preflight.checks.values import looks_named
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
 # algorithms that are refused where an input is in another CRS
 COMPARES_CRS: Final = frozenset({"gdal_merge", "raster zonal-stats", "vector layer-algebra", "vector update"})
@@ -36,6 +37,8 @@ def findings(
         yield worded("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
     if any(path in catalogue.algorithms and path not in packaged().algorithms for path, _ in steps_of(draft)):
         yield worded("algorithm_unexamined")
+    if any(map(is_unread, sql_of(draft))):
+        yield worded("statement_unexamined")
     for number, facts in inputs:
         where = (number,) if len(inputs) > 1 else ()
         if facts is not None and not facts.driver:
@@ -47,6 +50,9 @@ def findings(
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
     """Whether the CRS of an input may make the result wrong, for which the call would be refused."""
     named = {draft.algorithm, draft.command.program, *(path for path, _ in steps_of(draft))}
-    texts = [text for _, given in steps_of(draft) for text in given.get("sql", ())]
-    joins = len(draft.inputs) > 1 and any(map(statement.relates, texts))
+    joins = len(draft.inputs) > 1 and any(map(statement.relates, sql_of(draft)))
     return bool(named & COMPARES_CRS) or joins or bool(changes_named(draft, catalogue))
+
+
+def sql_of(draft: Draft) -> Sequence[str]:
+    return [text for _, given in steps_of(draft) for text in given.get("sql", ())]

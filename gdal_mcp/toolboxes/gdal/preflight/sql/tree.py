@@ -1,0 +1,149 @@
+"""A SQL statement as a tree of sqlglot, and the questions that every check asks of one. Pure.
+
+The tree is for checks alone: `catalogue/sql.py` is the gate, and the container runs the statement as it was written. A text that
+sqlglot does not parse has no tree (`is_unread`): nothing is known of it, and it is run all the same.
+
+Nodes are told apart by sqlglot's `key`, the name of their class in lower case, so that nothing here has to load sqlglot. Functions are
+`anonymous` nodes under the name that they are written with (`dialect.py`).
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+QUERIES: Final = frozenset({"select", "union", "intersect", "except"})
+COMPARISONS: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "is", "between"})
+AGGREGATES: Final = frozenset(
+    "sum total avg count min max group_concat st_union st_collect gunion collect extent st_extent".split()
+)
+# with several arguments these are not aggregates
+_SINGLE: Final = frozenset("min max st_union st_collect gunion collect".split())
+
+
+@lru_cache(maxsize=256)
+def tree_of(text: str) -> "Expr | None":
+    """The tree of a statement, or of a condition as the WHERE of one; None for a text that cannot be parsed. Not to be changed."""
+    if not text.strip():
+        return None
+    from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import parse  # noqa: PLC0415 - slow to load
+
+    is_statement = text.lstrip().upper().startswith(("SELECT", "WITH"))
+    found = parse(text if is_statement else f"SELECT * FROM layer WHERE {text}")  # noqa: S608 - it is parsed, and not run
+    return found if found is not None and found.key in QUERIES else None
+
+
+def is_unread(text: str) -> bool:
+    """Whether there is a text, and it cannot be parsed."""
+    return bool(text.strip()) and tree_of(text) is None
+
+
+def text_of(node: "Expr | None") -> str:
+    """A part of a statement as SQL; "" for None."""
+    if node is None:
+        return ""
+    from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import write  # noqa: PLC0415 - as above
+
+    return write(node)
+
+
+def queries(node: "Expr") -> Iterator["Expr"]:
+    """Every SELECT in a part of a statement."""
+    return (one for one in node.walk() if one.key == "select")
+
+
+def level(node: "Expr") -> Iterator["Expr"]:
+    """The nodes of one SELECT, or of a part of one, without those of the SELECTs in it."""
+    return node.walk(prune=lambda one: one is not node and one.key in QUERIES)
+
+
+def calls(nodes: Iterator["Expr"]) -> Iterator["Expr"]:
+    return (one for one in nodes if one.key == "anonymous")
+
+
+def columns(nodes: Iterator["Expr"]) -> Iterator["Expr"]:
+    return (one for one in nodes if one.key == "column")
+
+
+def function(node: "Expr") -> str:
+    """The name of a function in lower case; "" for what is not a call."""
+    return str(node.this).lower() if node.key == "anonymous" else ""
+
+
+def bare(name: str) -> str:
+    """The name of a function without the prefix that most have with and without."""
+    return name.removeprefix("st_")
+
+
+def is_aggregate(node: "Expr") -> bool:
+    name = function(node)
+    return name in AGGREGATES and (name not in _SINGLE or len(node.expressions) == 1)
+
+
+def plain(node: "Expr") -> "Expr":
+    """Without brackets and an alias."""
+    while node.key in ("paren", "alias"):
+        node = node.this
+    return node
+
+
+def number(node: "Expr") -> str:
+    """The digits of a whole number; "" for anything else."""
+    found = plain(node)
+    return found.name if found.key == "literal" and not found.is_string and found.name.isdecimal() else ""
+
+
+def is_star(node: "Expr") -> bool:
+    return node.key == "star" or (node.key == "column" and node.this.key == "star")
+
+
+def sources(select: "Expr") -> list["Expr"]:
+    """The tables and subqueries of a FROM clause, in its order."""
+    start = select.args.get("from_")
+    return [start.this, *(one.this for one in select.args.get("joins") or ())] if start is not None else []
+
+
+def from_text(select: "Expr") -> str:
+    """What follows FROM; "" without one."""
+    start = select.args.get("from_")
+    parts = [start.this, *(select.args.get("joins") or ())] if start is not None else []
+    return " ".join(map(text_of, parts))
+
+
+def name_of(source: "Expr") -> str:
+    return str(source.alias_or_name).lower()
+
+
+def table_name(source: "Expr") -> str:
+    """The name of a table as the data has it; "" for a subquery, a function, and a table of the statement's WITH."""
+    known = source.key == "table" and source.this.key == "identifier" and definition(source) is None
+    return source.name.lower() if known else ""
+
+
+def definition(source: "Expr") -> "Expr | None":
+    """The SELECT that a subquery is, or that a WITH defines for a table's name."""
+    if source.key == "subquery":
+        return source.this if source.this.key in QUERIES else None
+    query = source.parent
+    while query is not None:
+        inside = query.args.get("with_")
+        for one in inside.expressions if inside is not None else ():
+            if one.alias.lower() == source.name.lower():
+                return one.this  # type: ignore[no-any-return]
+        query = query.parent
+    return None
+
+
+def selected(query: "Expr") -> list["Expr"]:
+    """The columns of a SELECT; of several that are put together, those of the first."""
+    while query.key in QUERIES - {"select"}:
+        query = query.this
+    return list(query.expressions) if query.key == "select" else []
+
+
+def first_select(query: "Expr") -> "Expr":
+    while query.key != "select":
+        query = query.this
+    return query
