@@ -158,6 +158,12 @@ DUE = [
     ("length_without_heights", ask("vector sql", PATHS, sql="SELECT sum(ST_Length(geom)) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(lon, lat, 4326), MakePoint(1, 2, 4326)) FROM t")),
     ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(SetSRID(GeomFromText(wkt), 4326)) FROM t")),
+    ("units_in_degrees", ask("vector filter", PLACES, where="OGR_GEOM_AREA > 1000")),
+    ("units_in_degrees", ask("vector filter", PLACES, where="ST_Area(geom) > 1000")),
+    ("units_in_degrees", ask("vector sql", PLACES, sql="WITH w AS (SELECT ST_Buffer(geom, 1, 8) AS b FROM t) SELECT 1 FROM w WHERE ST_Area(w.b) > 1")),
+    ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(g) FROM (SELECT ST_Transform(geom, 4326) AS g FROM t)")),
+    ("units_in_degrees", ask("vector sql", TABLE, sql="WITH p AS (SELECT MakePoint(lon, lat, 4326) AS g FROM t) SELECT ST_Distance(a.g, b.g) FROM p a, p b")),
+    ("units_not_metres", ask("vector filter", replace(ZONES_M, unit_metres=0.3048), where="OGR_GEOM_AREA > 1000")),
     ("crs_mismatch", replace(ask("vector layer-algebra", PLACES), others={"method": ZONES_M})),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs="EPSG:3035")})),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, PLACES))),
@@ -166,6 +172,12 @@ DUE = [
 ]  # fmt: skip
 
 NOT_DUE = [
+    ("units_in_degrees", ask("vector filter", PLACES, where="area > 1000")),
+    ("units_in_degrees", ask("vector filter", ZONES_M, where="OGR_GEOM_AREA > 1000")),
+    ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(g) FROM (SELECT ST_Transform(geom, 3035) AS g FROM t)")),
+    ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(geom, 1), ST_X(ST_Transform(geom, 4326)) FROM t")),
+    ("number_as_text", ask("vector sql", TABLE, sql="WITH w AS (SELECT CAST(pop AS REAL) AS pop FROM t) SELECT 1 FROM w WHERE pop > 5 ORDER BY pop")),
+    ("number_as_text", ask("vector sql", TABLE, sql="SELECT CAST(pop AS REAL) AS pop FROM t ORDER BY pop")),
     ("length_without_heights", ask("vector sql", PATHS, sql="SELECT ST_3DLength(geom), ST_Length(geom) FROM t")),
     ("length_without_heights", ask("vector sql", replace(PATHS, geometry="Line String"), sql="SELECT ST_Length(geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(ST_Transform(MakePoint(lon, lat, 4326), 3035), geom) FROM t")),

@@ -310,7 +310,7 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """Whether a call can be wrong: it writes, answers a question in SQL or about a place, or changes a CRS."""
-    asks = any({"sql", "position"} & set(given) for _, given in steps_of(draft))
+    asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
     return draft.writes or asks or bool(transformations.changes_named(draft, catalogue))
 
 

@@ -1,7 +1,7 @@
 """Rows that the joins of a statement multiply or lose, by counting them.
 
 The host reads the statement (`preflight/sql/outline.py`); here its parts are put together to statements that count. What they cannot be
-made of, such as a subquery that depends on a row around it, finds nothing. A join of one row with many is what is often wanted, and a
+made of, such as a subquery that depends on a row around it, is not examined (`Counting.failed`). A join of one row with many is what is often wanted, and a
 listing of it is no mistake. So rows that come several times are reported only where each was expected once: by a sum, by the geometry that
 is selected, by measures of a table that a LEFT JOIN or a few keys give twice, or where both tables have rows that come several times.
 """
@@ -19,6 +19,7 @@ class Counting:
         tables = ", ".join(text for text in (read_first, outline["with"]) if text)
         self._begin = f"WITH RECURSIVE {tables} " if tables else ""
         self.select, self.items, self.read_first = select, select["items"], bool(read_first)
+        self.failed = False  # whether a statement that counts could not be made
         self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
         self.tables = [one for one in self.items if one["table"] in self.layers]
 
@@ -26,6 +27,7 @@ class Counting:
         """The first row; None for a statement that cannot be."""
         layer = self._dataset.ExecuteSQL(f"{self._begin}{statement}", None, self._dialect)
         if layer is None:
+            self.failed = True
             return None
         feature = layer.GetNextFeature()
         found = [feature.GetField(i) or 0 for i in range(feature.GetFieldCount())] if feature else None

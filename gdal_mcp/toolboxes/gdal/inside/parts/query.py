@@ -20,7 +20,7 @@ from osgeo import gdal, ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
-from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks, same_coordinates
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
@@ -223,12 +223,16 @@ class Result:
         return value
 
     def crs(self):
-        """Of the geometries that came, by the table that SQLite has of the CRSs of these layers; None for none."""
-        if len(self.srids) > 1:
+        """The CRS of the geometries that came; None for none. Raises RuntimeError for several, or for one that is not known."""
+        found = [self._crs_of(number) for number in sorted(self.srids)]
+        if any(one is None or not same_coordinates(found[0], one) for one in found[1:]):
             raise RuntimeError(
                 "the geometries are in several CRSs; put all of them into one with ST_Transform"
             )
-        number = next(iter(self.srids), None)
+        return found[0] if found else None
+
+    def _crs_of(self, number):
+        """By the table that SQLite has of the CRSs of these layers; None for the number of none."""
         named = "SELECT upper(auth_name) || ':' || auth_srid, srtext FROM spatial_ref_sys"
         # the statement's layers have to be in it, for their CRSs to be in the table
         there = f"(SELECT count(*) FROM (SELECT 1 FROM ({self._sql}) LIMIT 0)) = 0"  # noqa: S608 - as above

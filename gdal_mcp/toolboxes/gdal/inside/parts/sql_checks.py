@@ -15,6 +15,10 @@ MOST_SECONDS = 3.0  # by the clock, that an answer waits for its rows to be coun
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
 OWN = frozenset({"rowid", "fid", "ogc_fid", "geometry", "geom", "ogr_style"})
 UNEXAMINED = {"code": "rows_unexamined"}
+SAME_COORDINATES = [
+    "IGNORE_DATA_AXIS_TO_SRS_AXIS_MAPPING=YES",
+    "CRITERION=EQUIVALENT_EXCEPT_AXIS_ORDER_GEOGCRS",
+]
 
 
 def column_checks(dataset, outline):
@@ -71,6 +75,9 @@ def counted_checks(dataset, outline, read_first, dialect):
             if select is outline["selects"][0]:
                 yield from nulls_in_list(counting, outline["excluded"])
                 yield from united(counting, outline["unions"])
+            if counting.failed:
+                yield UNEXAMINED
+                return
 
 
 def not_aggregated(counting):
@@ -133,5 +140,10 @@ def united(counting, unions):
         mixed = any(a != b and b in names for a, b in zip(names, others, strict=False))
         if mixed and first["from"] != second["from"]:
             yield {"code": "columns_mixed"}
-        if crs and theirs and not crs.IsSame(theirs):
+        if crs and theirs and not same_coordinates(crs, theirs):
             yield {"code": "crs_mixed"}
+
+
+def same_coordinates(crs, other):
+    """Whether two CRSs have the same coordinates with x before y, as EPSG:4326 and OGC:CRS84 have."""
+    return bool(crs.IsSame(other, SAME_COORDINATES))

@@ -37,7 +37,7 @@ def findings(
         yield worded("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
     if any(path in catalogue.algorithms and path not in packaged().algorithms for path, _ in steps_of(draft)):
         yield worded("algorithm_unexamined")
-    if any(map(is_unread, sql_of(draft))):
+    if any(is_unread(text) for name in ("sql", "where") for text in _texts(draft, name)):
         yield worded("statement_unexamined")
     for number, facts in inputs:
         where = (number,) if len(inputs) > 1 else ()
@@ -50,9 +50,9 @@ def findings(
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
     """Whether the CRS of an input may make the result wrong, for which the call would be refused."""
     named = {draft.algorithm, draft.command.program, *(path for path, _ in steps_of(draft))}
-    joins = len(draft.inputs) > 1 and any(map(statement.relates, sql_of(draft)))
+    joins = len(draft.inputs) > 1 and any(map(statement.relates, _texts(draft, "sql")))
     return bool(named & COMPARES_CRS) or joins or bool(changes_named(draft, catalogue))
 
 
-def sql_of(draft: Draft) -> Sequence[str]:
-    return [text for _, given in steps_of(draft) for text in given.get("sql", ())]
+def _texts(draft: Draft, name: str) -> Sequence[str]:
+    return [text for _, given in steps_of(draft) for text in given.get(name, ())]

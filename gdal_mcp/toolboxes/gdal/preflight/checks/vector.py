@@ -46,11 +46,17 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
                 return
 
 
+def _statements(call: Call) -> list[str]:
+    """The SQL of a call: its statement, and its condition on the features of one layer."""
+    return [text for name in ("sql", "where") if (text := call.text(name))]
+
+
 def measure_in_degrees(call: Call) -> Iterator[Finding]:
     layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
     drawn = [one.degrees for one in layers if one.geometry != "None"]
-    sql = call.text("sql")
-    if (drawn and all(drawn) and statement.measures(sql)) or statement.measures_degrees(sql):
+    texts = _statements(call)
+    as_they_are = drawn and all(drawn) and any(map(statement.measures, texts))
+    if as_they_are or any(map(statement.measures_degrees, texts)):
         yield worded("measured_in_degrees")
 
 
@@ -58,9 +64,8 @@ def measure_in_feet(call: Call) -> Iterator[Finding]:
     """Areas and lengths in units of a CRS that are no metres."""
     layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
     units = [one.unit_metres for one in layers if one.geometry != "None"]
-    sql = call.text("sql")
     # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
-    if units and units[0] and statement.measures(sql) and not statement.moves(sql):
+    if units and units[0] and any(map(statement.measures, _statements(call))):
         yield worded("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
 
 
@@ -72,10 +77,11 @@ def length_without_heights(call: Call) -> Iterator[Finding]:
 
 
 def measure_in_mercator(call: Call) -> Iterator[Finding]:
-    facts, sql = call.input or call.flowing, call.text("sql")
+    facts, texts = call.input or call.flowing, _statements(call)
     factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
-    measures = own and (call.path == "vector buffer" or statement.measures(sql))
-    if factor >= MERCATOR_SLACK and (measures or statement.measures_in(sql, "3857")):
+    measures = own and (call.path == "vector buffer" or any(map(statement.measures, texts)))
+    transformed = any(statement.measures_in(one, "3857") for one in texts)
+    if factor >= MERCATOR_SLACK and (measures or transformed):
         yield worded("measured_in_mercator", {"factor": factor, "square": factor**2})
 
 
@@ -182,7 +188,7 @@ def crs_as_text(call: Call) -> Iterator[Finding]:
 
 
 def number_as_text(call: Call) -> Iterator[Finding]:
-    statements = [call.text(name) for name in ("sql", "where")]
+    statements = _statements(call)
     mixed = _columns(call, "mixed_texts")
     columns = _columns(call, "number_texts", detected=False)
     if any(map(statement.compares_text_of_date, statements)):

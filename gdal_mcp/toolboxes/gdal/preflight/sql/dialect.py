@@ -1,5 +1,6 @@
 """SQLite with spatial functions, for sqlglot. Imported by `tree.py` at the first statement: loading sqlglot takes a quarter of a second."""
 
+import logging
 from typing import Any, ClassVar
 
 from sqlglot import ErrorLevel
@@ -35,6 +36,8 @@ class _SpatialSQLite(SQLite):
 
 
 _DIALECT = _SpatialSQLite()
+# it logs what it does not know, with the text of the statement
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 def parse(text: str) -> Expr | None:

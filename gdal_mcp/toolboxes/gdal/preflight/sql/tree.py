@@ -19,6 +19,8 @@ COMPARISONS: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "is", "be
 AGGREGATES: Final = frozenset(
     "sum total avg count min max group_concat st_union st_collect gunion collect extent st_extent".split()
 )
+_MAX_DEPTH: Final = 100  # nodes, each of which takes some calls of Python's, of which there may be a thousand
+_CHAINS: Final = frozenset({"and", "or"})  # of any length, as nothing follows them by recursion
 # with several arguments these are not aggregates
 _SINGLE: Final = frozenset("min max st_union st_collect gunion collect".split())
 
@@ -32,7 +34,15 @@ def tree_of(text: str) -> "Expr | None":
 
     is_statement = text.lstrip().upper().startswith(("SELECT", "WITH"))
     found = parse(text if is_statement else f"SELECT * FROM layer WHERE {text}")  # noqa: S608 - it is parsed, and not run
-    return found if found is not None and found.key in QUERIES else None
+    return found if found is not None and found.key in QUERIES and not _is_deep(found) else None
+
+
+def _is_deep(tree: "Expr") -> bool:
+    """Whether it is nested further than Python's own stack lets one follow it."""
+    depths = {id(None): 0}
+    for one in tree.bfs():
+        depths[id(one)] = depths[id(one.parent)] + (one.key not in _CHAINS)
+    return max(depths.values()) > _MAX_DEPTH
 
 
 def is_unread(text: str) -> bool:
