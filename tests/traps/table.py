@@ -314,6 +314,9 @@ units_in_degrees
 units_in_degrees
     query inputs=["degrees.geojson"] sql=SELECT ST_Area(geom) AS a, ST_X(ST_Centroid(ST_Transform(geom, 3035))) AS x FROM degrees
     query inputs=["degrees.geojson"] sql=SELECT ST_Area(geom, 1) AS a, ST_X(ST_Centroid(ST_Transform(geom, 3035))) AS x FROM degrees
+unknown_crs refused
+    query inputs=["squares_m.geojson"] sql=SELECT ST_X(ST_Centroid(ST_Transform(geom, 9999))) AS x FROM squares_m
+    query inputs=["squares_m.geojson"] sql=SELECT ST_X(ST_Centroid(ST_Transform(geom, 4326))) AS x FROM squares_m
 statement_unexamined
     query inputs=["towns.geojson"] sql=SELECT CAST(pop AS UNSIGNED BIG INT) AS n FROM towns
     query inputs=["towns.geojson"] sql=SELECT CAST(pop AS DOUBLE PRECISION) AS n FROM towns

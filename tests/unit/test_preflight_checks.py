@@ -6,9 +6,9 @@ from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding
 from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, vector
-from gdal_mcp.toolboxes.gdal.preflight.checks.statement import compares, measures, transformed_to
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Place, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import compares, measures, transformed_to
 
 FLOAT = replace(DEM, data_type="Float32")
 BYTES = replace(DEM, data_type="Byte")
@@ -163,6 +163,7 @@ DUE = [
     ("units_in_degrees", ask("vector sql", PLACES, sql="WITH w AS (SELECT ST_Buffer(geom, 1, 8) AS b FROM t) SELECT 1 FROM w WHERE ST_Area(w.b) > 1")),
     ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(g) FROM (SELECT ST_Transform(geom, 4326) AS g FROM t)")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="WITH p AS (SELECT MakePoint(lon, lat, 4326) AS g FROM t) SELECT ST_Distance(a.g, b.g) FROM p a, p b")),
+    ("units_in_degrees", ask("vector sql", replace(ZONES_M, places={"?EPSG:4283": Place(degrees=True)}), sql="SELECT ST_Area(ST_Transform(geom, 4283)) FROM t")),
     ("units_not_metres", ask("vector filter", replace(ZONES_M, unit_metres=0.3048), where="OGR_GEOM_AREA > 1000")),
     ("crs_mismatch", replace(ask("vector layer-algebra", PLACES), others={"method": ZONES_M})),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs="EPSG:3035")})),
@@ -173,6 +174,7 @@ DUE = [
 
 NOT_DUE = [
     ("units_in_degrees", ask("vector filter", PLACES, where="area > 1000")),
+    ("units_in_degrees", ask("vector sql", replace(ZONES_M, places={"?EPSG:3577": Place(degrees=False)}), sql="SELECT ST_Area(ST_Transform(geom, 3577)) FROM t")),
     ("units_in_degrees", ask("vector filter", ZONES_M, where="OGR_GEOM_AREA > 1000")),
     ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(g) FROM (SELECT ST_Transform(geom, 3035) AS g FROM t)")),
     ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(geom, 1), ST_X(ST_Transform(geom, 4326)) FROM t")),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.sql import MAX_STATEMENT, check_condition, check_statement
-from gdal_mcp.toolboxes.gdal.preflight.checks import statement
+from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread, text_of, tree_of
 from tests.quick import quick
@@ -31,7 +31,7 @@ def test_what_cannot_be_parsed_passes_the_gate_and_has_no_outline() -> None:
     text = "SELECT CAST(a AS UNSIGNED BIG INT), ST_Area(geom) FROM p JOIN q ON p.a = q.a"
     assert check_statement(text, "sql") == text
     assert (is_unread(text), outline_of(text)) == (True, None)
-    assert not any((statement.measures(text), statement.relates(text), statement.moves(text)))
+    assert not any((reading.measures(text), reading.relates(text), reading.moves(text)))
 
 
 def test_joins_sums_and_groups_are_in_the_outline() -> None:
@@ -95,10 +95,10 @@ def test_whatever_passes_the_gate_has_an_outline_or_cannot_be_parsed(text: str) 
         except ArgumentRefused:
             continue
         assert (outline_of(passed) is None) is is_unread(passed)
-        assert statement.compares(passed, ["x"]) in (True, False)
-        assert isinstance(statement.transformed_to(passed), list)
-        assert statement.adds_up(passed, ["x"]) in (True, False)
-        assert statement.measures(passed) in (True, False)
+        assert reading.compares(passed, ["x"]) in (True, False)
+        assert isinstance(reading.transformed_to(passed), list)
+        assert reading.adds_up(passed, ["x"]) in (True, False)
+        assert reading.measures(passed) in (True, False)
 
 
 NESTED = (
@@ -132,7 +132,7 @@ def test_a_recursive_with_ends() -> None:
         "WITH RECURSIVE t AS (SELECT geom, 1 AS n FROM p UNION ALL SELECT geom, n + 1 FROM t) SELECT ST_Area(geom) FROM t",
         "WITH a AS (SELECT * FROM b), b AS (SELECT * FROM a) SELECT ST_Area(geom) FROM a",
     ):
-        assert statement.measures(text) in (True, False)
+        assert reading.measures(text) in (True, False)
         assert outline_of(text) is not None
 
 
@@ -146,7 +146,7 @@ def test_a_statement_as_deep_as_may_be_has_an_outline() -> None:
         ("1 + ", ""),
     ):
         texts = (f"SELECT {opening * n}x{closing * n} AS y, sum(z) FROM t WHERE a > 1" for n in range(1, 120))
-        read = [outline_of(text) is not None and not statement.measures_degrees(text) for text in texts]
+        read = [outline_of(text) is not None and not reading.codes_measured(text) for text in texts]
         assert read[:25] == [True] * 25
         assert not read[-1]
     terms = " OR ".join(f"id = {n}" for n in range(600))

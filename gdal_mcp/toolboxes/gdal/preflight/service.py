@@ -14,12 +14,21 @@ from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, passed_on, steps_of
-from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, transformations, unexamined, values, vector
+from gdal_mcp.toolboxes.gdal.preflight.checks import (
+    crs,
+    raster,
+    sql,
+    transformations,
+    unexamined,
+    values,
+    vector,
+)
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.mends import with_mend
 from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 from sandbox.template import Limits
 from sandbox.workspace import Located
 
@@ -32,7 +41,7 @@ _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 # arguments that name a CRS, which PROJ has to know
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
-_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
+_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *sql.CHECKS)
 _ABOUT_180: Final = frozenset(
     {"raster reproject", "raster footprint"}
 )  # which go wrong about the antimeridian
@@ -337,9 +346,10 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
-    """Each CRS that the call names, as it spells them."""
+    """Each CRS that the call names, as it spells them; of SQL as EPSG:CODE."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
+    found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
     return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
 
 

@@ -8,7 +8,7 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, options_of, steps_of, worded
-from gdal_mcp.toolboxes.gdal.preflight.checks.statement import transformed_to
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import transformed_to
 
 BALLPARK: Final = "ballpark_transformation"
 # from and to, as the call spells them, "" the CRS of the data; the area of interest that it tells PROJ

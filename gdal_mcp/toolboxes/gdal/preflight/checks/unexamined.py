@@ -7,10 +7,10 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, steps_of, worded
-from gdal_mcp.toolboxes.gdal.preflight.checks import statement
 from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import changes_named
 from gdal_mcp.toolboxes.gdal.preflight.checks.values import looks_named
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import relates
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
 # algorithms that are refused where an input is in another CRS
@@ -50,7 +50,7 @@ def findings(
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
     """Whether the CRS of an input may make the result wrong, for which the call would be refused."""
     named = {draft.algorithm, draft.command.program, *(path for path, _ in steps_of(draft))}
-    joins = len(draft.inputs) > 1 and any(map(statement.relates, _texts(draft, "sql")))
+    joins = len(draft.inputs) > 1 and any(map(relates, _texts(draft, "sql")))
     return bool(named & COMPARES_CRS) or joins or bool(changes_named(draft, catalogue))
 
 

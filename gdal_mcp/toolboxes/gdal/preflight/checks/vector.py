@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, same_crs, worded
-from gdal_mcp.toolboxes.gdal.preflight.checks import statement
-from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
 # arguments that are lengths in units of the CRS, and from which length on nobody can mean degrees
@@ -19,9 +18,6 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector clean-coverage": {"snapping-distance": 0.01, "maximum-gap-width": 0.01},
     "vector check-coverage": {"maximum-gap-width": 0.01},
 }
-_MANY_PAIRS: Final = 20_000_000
-# measured: one million; refused is what a machine of twice the speed cannot do
-_PAIRS_A_SECOND: Final = 2_000_000
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
 _COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
@@ -46,45 +42,6 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
                 return
 
 
-def _statements(call: Call) -> list[str]:
-    """The SQL of a call: its statement, and its condition on the features of one layer."""
-    return [text for name in ("sql", "where") if (text := call.text(name))]
-
-
-def measure_in_degrees(call: Call) -> Iterator[Finding]:
-    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
-    drawn = [one.degrees for one in layers if one.geometry != "None"]
-    texts = _statements(call)
-    as_they_are = drawn and all(drawn) and any(map(statement.measures, texts))
-    if as_they_are or any(map(statement.measures_degrees, texts)):
-        yield worded("measured_in_degrees")
-
-
-def measure_in_feet(call: Call) -> Iterator[Finding]:
-    """Areas and lengths in units of a CRS that are no metres."""
-    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
-    units = [one.unit_metres for one in layers if one.geometry != "None"]
-    # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
-    if units and units[0] and any(map(statement.measures, _statements(call))):
-        yield worded("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
-
-
-def length_without_heights(call: Call) -> Iterator[Finding]:
-    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
-    lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in layers)
-    if lines and statement.measures_length(call.text("sql")):
-        yield worded("length_without_heights")
-
-
-def measure_in_mercator(call: Call) -> Iterator[Finding]:
-    facts, texts = call.input or call.flowing, _statements(call)
-    factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
-    measures = own and (call.path == "vector buffer" or any(map(statement.measures, texts)))
-    transformed = any(statement.measures_in(one, "3857") for one in texts)
-    if factor >= MERCATOR_SLACK and (measures or transformed):
-        yield worded("measured_in_mercator", {"factor": factor, "square": factor**2})
-
-
 def geojson(call: Call) -> Iterator[Finding]:
     """In another CRS than readers take it to be in, or with fewer decimals than the data has."""
     if call.driver != "GeoJSON":
@@ -94,7 +51,7 @@ def geojson(call: Call) -> Iterator[Finding]:
             yield worded("decimals_rounded")
         return
     is_table = call.path == "raster zonal-stats" and not call.flag("include-geom")
-    if call.updates or is_table or statement.moves(call.text("sql")) or call.text("crs"):
+    if call.updates or is_table or reading.moves(call.text("sql")) or call.text("crs"):
         return
     facts, target = call.vector or call.input, call.target_crs
     known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
@@ -175,51 +132,11 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def xy_exchanged(call: Call) -> Iterator[Finding]:
     """Points whose x is taken from a column of latitudes, and y from one of longitudes."""
     makes = call.path == "vector make-point"
-    pairs = [(call.text("x"), call.text("y"))] if makes else statement.points_made(call.text("sql"))
+    pairs = [(call.text("x"), call.text("y"))] if makes else reading.points_made(call.text("sql"))
     east, north = (call.option(f"{axis}_POSSIBLE_NAMES", "open-option") for axis in "XY")
     pairs.append((east, north))
     for x, y in [(x, y) for x, y in pairs if (y.casefold(), x.casefold()) in _PAIRS][:1]:
         yield worded("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
-
-
-def crs_as_text(call: Call) -> Iterator[Finding]:
-    if statement.moves_to_text(call.text("sql")):
-        yield worded("crs_as_text", refuses=True)
-
-
-def number_as_text(call: Call) -> Iterator[Finding]:
-    statements = _statements(call)
-    mixed = _columns(call, "mixed_texts")
-    columns = _columns(call, "number_texts", detected=False)
-    if any(map(statement.compares_text_of_date, statements)):
-        yield worded("date_compared")
-    elif mixed and any(statement.compares(one, mixed) or statement.adds_up(one, mixed) for one in statements):
-        yield worded("mixed_compared")
-    elif columns and any(statement.compares(one, columns) for one in statements):
-        by_csv = call.vector and call.vector.driver == "CSV"
-        yield worded("text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None)
-
-
-def misread(call: Call) -> Iterator[Finding]:
-    """Columns that the call writes, or its statement names, and whose values are not what they look like."""
-    sql = call.text("sql")
-    for name, mends, columns in (
-        ("decimal_comma", "replace", _columns(call, "comma_texts")),
-        ("local_dates", "substr", _columns(call, "date_texts")),
-        # whole numbers that no type of GDAL holds, and times that it rounds
-        ("long_values", None, _columns(call, "long_texts", detected=True)),
-    ):
-        used = columns and (statement.names(sql, columns) if sql else call.driver)
-        if used and not (mends and mends in sql.lower()):
-            yield worded(name)
-
-
-def _columns(call: Call, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
-    """Such columns of the table that it works on, and of the others that its statement may name; if asked, where types are `detected` or not."""
-    asked = any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
-    tables = [one for one in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if one]
-    fit = [one for one in tables if detected in (None, asked and one.driver == "CSV")]
-    return tuple(name for one in fit if one.kind == "vector" for name in one.columns.get(kind, ()))
 
 
 def crs_mismatch(call: Call) -> Iterator[Finding]:
@@ -231,7 +148,7 @@ def crs_mismatch(call: Call) -> Iterator[Finding]:
         method = call.others.get("method")
     elif call.path == "vector update":  # whose output is the last of what it works on
         method = call.inputs[-1]
-    elif call.path == "vector sql" and statement.relates(call.text("sql")):
+    elif call.path == "vector sql" and reading.relates(call.text("sql")):
         others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))
         method = next((one for one in others if not same_crs(facts.crs, one.crs)), None)
     if not (method and facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
@@ -241,28 +158,12 @@ def crs_mismatch(call: Call) -> Iterator[Finding]:
         yield worded("layers_mismatch", refuses=unlike)
 
 
-def compares_all(call: Call) -> Iterator[Finding]:
-    counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
-    pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
-    if pairs >= _MANY_PAIRS and statement.compares_all_pairs(call.text("sql")):
-        too_long = pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2
-        yield worded("all_pairs", {"millions": pairs / 1e6}, refuses=too_long)
-
-
 CHECKS: Final = (
     length_in_degrees,
-    measure_in_degrees,
-    measure_in_feet,
-    length_without_heights,
-    measure_in_mercator,
     geojson,
     coarse_tiles,
     geometry_left_out,
     position_in_columns,
     xy_exchanged,
-    crs_as_text,
-    number_as_text,
-    misread,
     crs_mismatch,
-    compares_all,
 )

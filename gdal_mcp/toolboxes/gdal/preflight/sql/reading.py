@@ -37,7 +37,7 @@ _RELATIONS: Final = frozenset(
     "difference symdifference ptdistwithin relate".split()
 )
 _POINTS: Final = ("point", "makepoint")
-_DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
+_MAX_CODE: Final = 32767  # of EPSG
 _ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte"})
 _SIGNS: Final = _ORDERINGS | {"eq", "neq"}
 _PIECES: Final = frozenset({"strftime", "substr", "substring"})
@@ -86,20 +86,21 @@ def measures(statement: str) -> bool:
     return named or any(not one.code for one in _measured(statement))
 
 
-def measures_degrees(statement: str) -> bool:
-    """Whether it measures what it brings into degrees, or makes in degrees: as it is, and not on the ellipsoid."""
-    return any(one.code in _DEGREES for one in _measured(statement))
+def codes_measured(statement: str) -> frozenset[str]:
+    """The CRSs, as EPSG:CODE, of what it measures after it brings it there, or makes it there; not on the ellipsoid."""
+    return frozenset(one.code for one in _measured(statement) if one.code)
+
+
+def codes_named(statement: str) -> list[str]:
+    """The CRSs that it brings geometries into, as EPSG:CODE. SpatiaLite has further ones under larger numbers."""
+    numbers = (number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1)
+    return sorted({f"EPSG:{one}" for one in numbers if one and int(one) <= _MAX_CODE})
 
 
 def measures_length(statement: str) -> bool:
     """Whether it measures lines as they lie on the map, without their heights, and nowhere with them."""
     called = set(map(function, _calls(statement)))
     return bool(called & _LENGTHS) and not any(bare(one) == "3dlength" for one in called)
-
-
-def measures_in(statement: str, code: str) -> bool:
-    """Whether it measures geometries that it transforms to this CRS."""
-    return any(one.code == f"EPSG:{code}" for one in _measured(statement))
 
 
 def compares_text_of_date(statement: str) -> bool:
