@@ -25,7 +25,7 @@ _CHAINS: Final = frozenset({"and", "or"})  # of any length, as nothing follows t
 _SINGLE: Final = frozenset("min max st_union st_collect gunion collect".split())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)  # a call reads its statement several times; a tree may take megabytes
 def tree_of(text: str) -> "Expr | None":
     """The tree of a statement, or of a condition as the WHERE of one; None for a text that cannot be parsed. Not to be changed."""
     if not text.strip():
