@@ -36,7 +36,7 @@ from gdal_mcp.toolboxes.gdal.faults import load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
 from gdal_mcp.toolboxes.gdal.preflight.mends import mend_of_output
-from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, description_request, is_judged
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from gdal_mcp.tools.algorithm import may_write
@@ -163,7 +163,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "options": command.options,
         "inputs": command.inputs,
         "output": command.output,
-        **asked_of(draft, catalogue),
+        **description_request(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "remote": bool(draft.addresses),
         "outputs": [

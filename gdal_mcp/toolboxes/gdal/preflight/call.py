@@ -198,14 +198,14 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(found.values())
 
 
-def worded(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
+def make_finding(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
     """A finding in the words that `answers/data/checks.toml` has for a name, with `words` in their places."""
     said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
     verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
     return Finding(**{**said, "verdict": verdict, **more})
 
 
-def passed_on(call: Call) -> DatasetFacts | None:
+def forwarded_facts(call: Call) -> DatasetFacts | None:
     """What is known of the features that a step gives to the next one: their CRS, and what their columns hold."""
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):

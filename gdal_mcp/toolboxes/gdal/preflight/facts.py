@@ -177,7 +177,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             for key, names in _mapping(row.get("columns")).items()
             if key in _COLUMNS and isinstance(names, list)
         },
-        extent=around([box for box in boxes if box]) if alike and None not in boxes else None,
+        extent=union_extent([box for box in boxes if box]) if alike and None not in boxes else None,
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
@@ -210,7 +210,7 @@ def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees"), **unit}
 
 
-def around(boxes: Sequence[Box]) -> Box | None:
+def union_extent(boxes: Sequence[Box]) -> Box | None:
     """The smallest box that contains all of them; None for none."""
     if not boxes:
         return None

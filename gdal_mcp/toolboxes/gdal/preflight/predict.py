@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, passed_on
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, forwarded_facts
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 
@@ -45,7 +45,7 @@ def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
     if geometry := _OF_PIXELS.get(last.algorithm):
         return _layer_of_pixels(last, geometry)
     if last.path in _KEEP_CRS:
-        made = passed_on(last)
+        made = forwarded_facts(last)
         return replace(made, driver=last.driver, columns={}, looks={}, changes={}) if made else None
     made = raster_made(last)
     if made is None:

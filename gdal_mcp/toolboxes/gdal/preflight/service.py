@@ -13,7 +13,7 @@ from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, passed_on, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, forwarded_facts, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
     raster,
@@ -86,7 +86,7 @@ class Preflight:
     How the pipeline uses it:
 
     * `check(draft)` once the draft is made: uses what is known already, and starts no container;
-    * a call that runs sends `crs_named(draft)` with its request as `crs`; before it starts to work, its worker describes the
+    * a call that runs sends `crs_to_describe(draft)` with its request as `crs`; before it starts to work, its worker describes the
       inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
     * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
       only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
@@ -102,17 +102,17 @@ class Preflight:
         return replace(self, limits=limits)
 
     def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
-        """What is known of a draft. `looked_at`: so many of `worked_on(draft)` a container described, or tried to, and will no more."""
+        """What is known of a draft. `looked_at`: so many of `examined_files(draft)` a container described, or tried to, and will no more."""
         calls = self._calls(draft)
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
         said = list(self._findings(calls, draft)) if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
-        known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
+        known = [one for located in examined_files(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
         said += self._of_pixels(draft)
-        said += transformations.left_out(draft, self.catalogue)
+        said += transformations.unexamined_changes(draft, self.catalogue)
         said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
@@ -126,7 +126,7 @@ class Preflight:
 
     def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
         """By what was seen in the pixels of each input."""
-        wanted = values.looks_named(draft, self.catalogue)
+        wanted = values.pixel_probes(draft, self.catalogue)
         described = self._described_inputs(draft)
         for number, facts in described if wanted else ():
             if facts is not None:
@@ -136,15 +136,15 @@ class Preflight:
                     yield replace(one, inputs=(number,)) if len(described) > 1 else one
 
     def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
-        return list(enumerate(map(self.known.get, worked_on(draft))))
+        return list(enumerate(map(self.known.get, examined_files(draft))))
 
     def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
         """Each change of CRS that the call makes, with the numbers of its inputs where there are several."""
         mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
         numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
         found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
-        for source, change in transformations.changes_of_inputs(draft, self.catalogue):
-            for number, located in named_so(source, numbered):
+        for source, change in transformations.crs_changes_by_input(draft, self.catalogue):
+            for number, located in inputs_named(source, numbered):
                 facts = self.known.get(located)
                 if facts and (told := facts.changes.get(transformations.key(change))):
                     found.setdefault(repr(told), (told, []))[1].append(number)
@@ -166,10 +166,10 @@ class Preflight:
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
-    def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
+    def check_described(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
         rows = value.get("inputs")
-        self.described(worked_on(draft), rows)
+        self.described(examined_files(draft), rows)
         return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
 
     def description(self, draft: Draft) -> Draft | None:
@@ -183,7 +183,7 @@ class Preflight:
         """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
         asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
         for draft in drafts:
-            for name, more in asked_of(draft, self.catalogue).items():
+            for name, more in description_request(draft, self.catalogue).items():
                 asked[name] += tuple(one for one in more if one not in asked[name])
         keys = asked["crs"], tuple(map(transformations.key, asked["changes"])), asked["looks"]
         outputs = [one for draft in drafts for one in draft.outputs]
@@ -228,7 +228,9 @@ class Preflight:
 
     def unknown(self, draft: Draft) -> tuple[Located, ...]:
         """The inputs of which nothing is known. Folders are not described."""
-        return tuple(one for one in worked_on(draft) if not one.is_folder and self.known.get(one) is None)
+        return tuple(
+            one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
+        )
 
     def size_of(self, located: Located) -> int:
         """Bytes of a file as a container told them; 0 where none has."""
@@ -272,7 +274,7 @@ class Preflight:
         for path, arguments in steps:
             flowing = None
             if calls:
-                made, flowing = estimate(calls[-1]), passed_on(calls[-1])
+                made, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
             call = Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
@@ -290,7 +292,7 @@ class Preflight:
         return calls
 
 
-def named_so(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
+def inputs_named(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
     """The inputs, with their numbers, that a call names so; all of them where that is not certain, as for a path within a driver's."""
     path = os.path.normpath(source)
     found = [
@@ -301,7 +303,7 @@ def named_so(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tup
     return found if source and found else inputs
 
 
-def worked_on(draft: Draft) -> tuple[Located, ...]:
+def examined_files(draft: Draft) -> tuple[Located, ...]:
     """The inputs, and what is changed in place."""
     return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
 
@@ -320,19 +322,19 @@ def _numbers(facts: DatasetFacts | None) -> str:
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """Whether a call can be wrong: it writes, answers a question in SQL or about a place, or changes a CRS."""
     asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
-    return draft.writes or asks or bool(transformations.changes_named(draft, catalogue))
+    return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 
 def findings(call: Call) -> tuple[Finding, ...]:
     return tuple(found for check in _CHECKS for found in check(call))
 
 
-def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
+def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
     """What a container is asked of a call's inputs besides what they are."""
     return {
-        "crs": crs_named(draft),
-        "changes": transformations.changes_named(draft, catalogue),
-        "looks": values.looks_named(draft, catalogue),
+        "crs": crs_to_describe(draft),
+        "changes": transformations.crs_changes(draft, catalogue),
+        "looks": values.pixel_probes(draft, catalogue),
     }
 
 
@@ -353,7 +355,7 @@ def every_crs(draft: Draft) -> tuple[str, ...]:
     return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
 
 
-def crs_named(draft: Draft) -> tuple[str, ...]:
+def crs_to_describe(draft: Draft) -> tuple[str, ...]:
     """The CRSs, as the call spells them, in which the extent of its inputs matters; then the others that it names, after a `?`."""
     texts: list[str] = []
     steps = ((draft.algorithm, draft.arguments), *draft.chain)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, number_of, overlap, same_crs
-from gdal_mcp.toolboxes.gdal.preflight.facts import Box, around
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, union_extent
 
 _CONVERTED: Final = 0.5  # of an extent that was transformed
 _CHOSEN: Final = 0.25  # of a number of pixels that GDAL chooses
@@ -79,7 +79,7 @@ def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
         box, certain = (call.box("bbox"), 1.0) if not crs or same_crs(crs, call.target_crs) else (None, 0.0)
     elif joins:
         boxes = [one.extent for one in call.inputs if one and one.extent]
-        box = around(boxes) if len(boxes) == len(call.inputs) else None
+        box = union_extent(boxes) if len(boxes) == len(call.inputs) else None
     if clips and facts is not None and not call.flag("allow-bbox-outside-source"):
         box = overlap(box, facts.extent)
     return box, certain if box is not None or not (clips or like) else 0.0

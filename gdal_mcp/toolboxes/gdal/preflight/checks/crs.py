@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, overlap, same_crs, worded
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 
 MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
@@ -35,7 +35,7 @@ def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
         return
     to_degrees = call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84")
     if facts.extent[2] > _DATE_LINE and not to_degrees:
-        yield worded("longitudes_beyond_180", {"east": facts.extent[2]})
+        yield make_finding("longitudes_beyond_180", {"east": facts.extent[2]})
 
 
 def extent_outside(call: Call) -> Iterator[Finding]:
@@ -43,13 +43,13 @@ def extent_outside(call: Call) -> Iterator[Finding]:
     boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
     for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
         exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
-        yield worded("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
+        yield make_finding("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
 
 
 def resolution_unit(call: Call) -> Iterator[Finding]:
     most = max(call.numbers("resolution", 2), default=0.0)
     if call.target_degrees and most >= _LARGE_DEGREES:
-        yield worded("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
+        yield make_finding("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
 
 
 def antimeridian(call: Call) -> Iterator[Finding]:
@@ -61,11 +61,11 @@ def antimeridian(call: Call) -> Iterator[Finding]:
     west, south, east, north = place.extent
     words = {"west": west, "east": east - 360, "south": south, "north": north}
     if call.path == "raster footprint":
-        yield worded("footprint_about_180", words, refuses=True)
+        yield make_finding("footprint_about_180", words, refuses=True)
     else:
         wgs84 = call.text("output-crs").upper() in ("EPSG:4326", "OGC:CRS84")
         change = {"output-crs": (_WRAPPED,)} if wgs84 else None
-        yield worded("crosses_antimeridian", words, refuses=True, change=change)
+        yield make_finding("crosses_antimeridian", words, refuses=True, change=change)
 
 
 def other_longitudes(call: Call) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def other_longitudes(call: Call) -> Iterator[Finding]:
         if box is not None and _elsewhere(box, facts.extent):
             change = _by_warping(call, box)
             instead = "raster reproject" if change else ""
-            yield worded("longitudes_shifted", refuses=True, change=change, instead=instead)
+            yield make_finding("longitudes_shifted", refuses=True, change=change, instead=instead)
 
 
 def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
         )
     words = {"west": west, "east": east, "wide": east + 360}
     instead = "raster reproject" if call.path == "raster clip" else ""
-    yield worded("box_about_180", words, refuses=True, change=change, instead=instead)
+    yield make_finding("box_about_180", words, refuses=True, change=change, instead=instead)
 
 
 def _by_warping(call: Call, box: Box) -> Mapping[str, tuple[str, ...] | None] | None:
@@ -151,9 +151,9 @@ def no_overlap(call: Call) -> Iterator[Finding]:
     if wanted is None or extent is None or overlap(wanted, extent) is not None:
         return
     if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
-        yield worded("axes_exchanged")
+        yield make_finding("axes_exchanged")
     else:
-        yield worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
+        yield make_finding("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
 
 
 def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:
@@ -161,14 +161,14 @@ def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterato
     known = tuple(inputs)
     for text in texts:
         if any(not place.known for facts in known for place in facts.named(text)):
-            yield worded("unknown_crs", {"crs": text[:80]}, refuses=True)
+            yield make_finding("unknown_crs", {"crs": text[:80]}, refuses=True)
             return
 
 
 def no_input_crs(call: Call) -> Iterator[Finding]:
     lacks_crs = call.input is not None and call.input.has_crs is False and not call.text("input-crs")
     if call.path in ("raster reproject", "vector reproject") and lacks_crs:
-        yield worded("no_input_crs", refuses=True)
+        yield make_finding("no_input_crs", refuses=True)
 
 
 CHECKS: Final = (

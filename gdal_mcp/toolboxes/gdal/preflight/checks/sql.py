@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, same_crs, worded
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
@@ -36,7 +36,7 @@ def measure_in_degrees(call: Call) -> Iterator[Finding]:
     as_they_are = drawn and all(drawn) and any(map(reading.measures, texts))
     codes = {code for text in texts for code in reading.codes_measured(text)}
     if as_they_are or any(_in_degrees(call, code) for code in codes):
-        yield worded("measured_in_degrees")
+        yield make_finding("measured_in_degrees")
 
 
 def measure_in_feet(call: Call) -> Iterator[Finding]:
@@ -44,13 +44,13 @@ def measure_in_feet(call: Call) -> Iterator[Finding]:
     units = [one.unit_metres for one in _layers(call) if one.geometry != "None"]
     # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
     if units and units[0] and any(map(reading.measures, _statements(call))):
-        yield worded("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
+        yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
 
 
 def length_without_heights(call: Call) -> Iterator[Finding]:
     lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in _layers(call))
     if lines and reading.measures_length(call.text("sql")):
-        yield worded("length_without_heights")
+        yield make_finding("length_without_heights")
 
 
 def measure_in_mercator(call: Call) -> Iterator[Finding]:
@@ -59,12 +59,12 @@ def measure_in_mercator(call: Call) -> Iterator[Finding]:
     measures = own and (call.path == "vector buffer" or any(map(reading.measures, texts)))
     transformed = any("EPSG:3857" in reading.codes_measured(one) for one in texts)
     if factor >= MERCATOR_SLACK and (measures or transformed):
-        yield worded("measured_in_mercator", {"factor": factor, "square": factor**2})
+        yield make_finding("measured_in_mercator", {"factor": factor, "square": factor**2})
 
 
 def crs_as_text(call: Call) -> Iterator[Finding]:
     if reading.moves_to_text(call.text("sql")):
-        yield worded("crs_as_text", refuses=True)
+        yield make_finding("crs_as_text", refuses=True)
 
 
 def number_as_text(call: Call) -> Iterator[Finding]:
@@ -72,12 +72,14 @@ def number_as_text(call: Call) -> Iterator[Finding]:
     mixed = _columns(call, "mixed_texts")
     columns = _columns(call, "number_texts", detected=False)
     if any(map(reading.compares_text_of_date, statements)):
-        yield worded("date_compared")
+        yield make_finding("date_compared")
     elif mixed and any(reading.compares(one, mixed) or reading.adds_up(one, mixed) for one in statements):
-        yield worded("mixed_compared")
+        yield make_finding("mixed_compared")
     elif columns and any(reading.compares(one, columns) for one in statements):
         by_csv = call.vector and call.vector.driver == "CSV"
-        yield worded("text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None)
+        yield make_finding(
+            "text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None
+        )
 
 
 def misread(call: Call) -> Iterator[Finding]:
@@ -91,7 +93,7 @@ def misread(call: Call) -> Iterator[Finding]:
     ):
         used = columns and (reading.names(sql, columns) if sql else call.driver)
         if used and not (mends and mends in sql.lower()):
-            yield worded(name)
+            yield make_finding(name)
 
 
 def _columns(call: Call, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ def compares_all(call: Call) -> Iterator[Finding]:
     pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
     if pairs >= _MANY_PAIRS and reading.compares_all_pairs(call.text("sql")):
         too_long = pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2
-        yield worded("all_pairs", {"millions": pairs / 1e6}, refuses=too_long)
+        yield make_finding("all_pairs", {"millions": pairs / 1e6}, refuses=too_long)
 
 
 CHECKS: Final = (

@@ -7,7 +7,7 @@ from typing import Any, Final
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, options_of, steps_of, worded
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, make_finding, options_of, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import transformed_to
 
 BALLPARK: Final = "ballpark_transformation"
@@ -51,12 +51,12 @@ _MOST: Final = 8
 _MAX_TEXT: Final = 16384  # characters of one CRS, which may be PROJJSON
 
 
-def changes_named(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
+def crs_changes(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
     """In the order in which they are made: those of the call's own steps, then those of branches and nested pipelines."""
-    return tuple(dict.fromkeys(change for _, change in changes_of_inputs(draft, catalogue)))
+    return tuple(dict.fromkeys(change for _, change in crs_changes_by_input(draft, catalogue)))
 
 
-def changes_of_inputs(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
+def crs_changes_by_input(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
     """Each change with the input that it is of, as the call names it; "" for that of every input."""
     found = _all_changes(draft, catalogue)
     return tuple(one for one in found if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
@@ -151,12 +151,12 @@ def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft
             yield replace(_ballpark(change, draft), inputs=inputs)
 
 
-def left_out(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
+def unexamined_changes(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
     """A call that changes CRSs more often, or by longer texts, than a container is asked about."""
-    count = len(_all_changes(draft, catalogue)) - len(changes_of_inputs(draft, catalogue))
+    count = len(_all_changes(draft, catalogue)) - len(crs_changes_by_input(draft, catalogue))
     if count:
         numbers, refuses = {"count": count}, BALLPARK not in draft.allows
-        yield worded("changes_unexamined", refuses=refuses, numbers=numbers)
+        yield make_finding("changes_unexamined", refuses=refuses, numbers=numbers)
 
 
 def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:

@@ -14,10 +14,10 @@ from gdal_mcp.toolboxes.gdal.preflight.call import (
     Finding,
     Step,
     is_on,
+    make_finding,
     number_of,
     options_of,
     steps_of,
-    worded,
 )
 from gdal_mcp.toolboxes.gdal.preflight.checks.raster import COMPUTES, keeps_all
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
@@ -72,7 +72,7 @@ _SEES_NO_MASK: Final = frozenset(
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
-def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
+def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps = steps_of(draft)
     found = list(_passed_over(steps))
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
@@ -150,7 +150,7 @@ def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
     path, given = next((one for one in steps if one[0] not in _KEEPS), ("", {}))
     for argument, name, value in _OF_HOLES.get(path, ()):
         if given.get(argument, ("false",)) == ("false",):
-            yield worded(name, change={argument: (value,)} if value else None)
+            yield make_finding(name, change={argument: (value,)} if value else None)
             return
 
 
@@ -167,13 +167,13 @@ def findings(
         key, said, change = _SAID.get(name, ("", "", None))
         if name == "holes" and seen.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
-                yield worded("nodata_redeclared")
+                yield make_finding("nodata_redeclared")
         elif name == "holes" and seen.get("holes") and merges:
-            yield worded("nodata_merged")
+            yield make_finding("nodata_merged")
         elif name == "holes" and seen.get("holes"):
             yield from _of_holes(steps)
         elif seen.get(key):
-            yield worded(said, change=change, refuses=name == "curves")
+            yield make_finding(said, change=change, refuses=name == "curves")
         elif seen.get("count"):
             yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 
@@ -184,11 +184,11 @@ def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[
     numbers, outside = {"of": seen["count"]}, seen.get("outside")
     if outside:
         steps = _scaled(kind, seen, nodata)
-        yield worded("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
+        yield make_finding("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
     lost = {"nan": "nan_lost", **({} if outside else {"fractional": "fractions_cut"}), "digits": "digits_cut"}
     for key, name in lost.items():
         if count := seen.get(key):
-            yield worded(name, words, numbers={"count": count, **numbers})
+            yield make_finding(name, words, numbers={"count": count, **numbers})
 
 
 def _scaled(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, same_crs, worded
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 
@@ -38,7 +38,7 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
         for value in map(abs, call.numbers(name)):
             if value > 0 and value >= least:
                 words = {"name": name, "value": value, "kilometres": value * _KILOMETRES}
-                yield worded("length_in_degrees", words)
+                yield make_finding("length_in_degrees", words)
                 return
 
 
@@ -48,7 +48,7 @@ def geojson(call: Call) -> Iterator[Finding]:
         return
     if call.switched_on("RFC7946", "layer-creation-option"):
         if not call.option("COORDINATE_PRECISION", "layer-creation-option"):
-            yield worded("decimals_rounded")
+            yield make_finding("decimals_rounded")
         return
     is_table = call.path == "raster zonal-stats" and not call.flag("include-geom")
     if call.updates or is_table or reading.moves(call.text("sql")) or call.text("crs"):
@@ -56,7 +56,7 @@ def geojson(call: Call) -> Iterator[Finding]:
     facts, target = call.vector or call.input, call.target_crs
     known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
     if (target is not None or known) and (target or "").strip().upper() not in _WGS84:
-        yield worded("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
+        yield make_finding("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
 
 
 def coarse_tiles(call: Call) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def coarse_tiles(call: Call) -> Iterator[Finding]:
     side = max(east - west, north - south) / (1 if facts.degrees else _KILOMETRES * 1000)
     zoom = min(_FINEST, math.ceil(math.log2(360 / side)) + 2) if side > 0 else _FINEST
     if not (call.option("MAXZOOM") or call.option("CONF") or side > _COUNTRY):
-        yield worded("tiles_rounded", {"zoom": zoom}, change={"creation-option": (f"MAXZOOM={zoom}",)})
+        yield make_finding("tiles_rounded", {"zoom": zoom}, change={"creation-option": (f"MAXZOOM={zoom}",)})
 
 
 def geometry_left_out(call: Call) -> Iterator[Finding]:
@@ -79,21 +79,21 @@ def geometry_left_out(call: Call) -> Iterator[Finding]:
     keeps = call.flag("exclude") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"})
     if call.path == "vector select" and not keeps:
         if call.written not in ("", *_TABLES):
-            yield worded("geometry_not_selected", change={"fields": ("_ogr_geometry_",)})
+            yield make_finding("geometry_not_selected", change={"fields": ("_ogr_geometry_",)})
         return
     if call.driver not in _TABLES or call.text("sql"):
         return
     kept = call.option("GEOMETRY", "layer-creation-option")
     how = {"Point": "AS_XY", "3D Point": "AS_XYZ"}.get(facts.geometry, "AS_WKT")
     if kept == "AS_XY" and how == "AS_XYZ":
-        yield worded("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
+        yield make_finding("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
     elif kept in ("", "NONE") or (how == "AS_WKT" and kept != "AS_WKT"):
         words = {"driver": call.driver, "but": " but points in this way" if kept else "", "how": how}
         if call.driver == "CSV":
             change = {"layer-creation-option": (f"GEOMETRY={how}",)}
-            yield worded("left_out_of_csv", words, change=change)
+            yield make_finding("left_out_of_csv", words, change=change)
         else:
-            yield worded("left_out_of_table", words)
+            yield make_finding("left_out_of_table", words)
 
 
 def position_in_columns(call: Call) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def position_in_columns(call: Call) -> Iterator[Finding]:
     words = {"names": ", ".join(names), "options": " and ".join(options)}
     instead = "vector make-point" if as_points else ""
     name = "position_in_csv" if by_csv else "position_in_columns"
-    yield worded(name, words, change=change, instead=instead)
+    yield make_finding(name, words, change=change, instead=instead)
 
 
 def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -136,7 +136,7 @@ def xy_exchanged(call: Call) -> Iterator[Finding]:
     east, north = (call.option(f"{axis}_POSSIBLE_NAMES", "open-option") for axis in "XY")
     pairs.append((east, north))
     for x, y in [(x, y) for x, y in pairs if (y.casefold(), x.casefold()) in _PAIRS][:1]:
-        yield worded("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
+        yield make_finding("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
 
 
 def crs_mismatch(call: Call) -> Iterator[Finding]:
@@ -155,7 +155,7 @@ def crs_mismatch(call: Call) -> Iterator[Finding]:
         return
     unlike = None not in (facts.degrees, method.degrees) and facts.degrees != method.degrees
     if unlike or None not in (facts.crs, method.crs):
-        yield worded("layers_mismatch", refuses=unlike)
+        yield make_finding("layers_mismatch", refuses=unlike)
 
 
 CHECKS: Final = (
