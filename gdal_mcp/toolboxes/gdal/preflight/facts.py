@@ -82,7 +82,7 @@ class DatasetFacts:
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
-    # names of columns of the first layer, for comparison with a call and never told, by what they hold: text of numbers, numbers among other
+    # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
     # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     geometry: str = ""
@@ -125,7 +125,7 @@ class DatasetFacts:
 
 
 def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
-    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None for what is no raster or layer."""
+    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None if it is neither a raster nor a layer."""
     row = description if isinstance(description, Mapping) else {}
     facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
     driver, size = facts.get("driver") or "", facts.get("size")
@@ -219,7 +219,7 @@ def union_extent(boxes: Sequence[Box]) -> Box | None:
 
 
 def _box(value: Any) -> Box | None:
-    """West, south, east and north; None for what is no box."""
+    """West, south, east and north; None if it is not a box."""
     if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
         return None
     west, south, east, north = value
@@ -240,7 +240,7 @@ class FactsCache:
 
     @staticmethod
     def _key(located: Located) -> Hashable:
-        """None for what is not told from another at the same place."""
+        """None for a file that cannot be distinguished from another one at the same path."""
         if isinstance(located, Remote):
             return located.address, located.period  # with what is secret in it: who has no key learns nothing
         return located.identity and (str(located), located.identity)
@@ -261,7 +261,7 @@ class FactsCache:
         return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
-        """`located` has the identity of the file that was described; `facts` is None where there is no description."""
+        """`located` has the identity of the file that was described; `facts` is None if there is no description."""
         if (key := self._key(located)) is None:
             return
         with self._lock:

@@ -64,7 +64,7 @@ class PreflightReport:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a result says besides: which operation changes the CRS."""
+        """For the result: which operations change the CRS."""
         rows = [row for one in self.changes for row in told(one)]
         return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
 
@@ -87,7 +87,7 @@ class Preflight:
 
     * `check(draft)` once the draft is made: uses what is known already, and starts no container;
     * a call that runs sends `crs_to_describe(draft)` with its request as `crs`; before it starts to work, its worker describes the
-      inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
+      inputs (`sandbox.protocol.Interim`), and `check_described(draft, value)` checks again. What it raises ends the job: nothing is published;
     * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
       only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
     * `learn(located, facts)` for each published output.
@@ -146,10 +146,10 @@ class Preflight:
         for source, change in transformations.crs_changes_by_input(draft, self.catalogue):
             for number, located in inputs_named(source, numbered):
                 facts = self.known.get(located)
-                if facts and (told := facts.changes.get(transformations.key(change))):
-                    found.setdefault(repr(told), (told, []))[1].append(number)
+                if facts and (change_facts := facts.changes.get(transformations.key(change))):
+                    found.setdefault(repr(change_facts), (change_facts, []))[1].append(number)
         several = len(draft.inputs) > 1
-        return [(told, tuple(dict.fromkeys(at)) if several else ()) for told, at in found.values()]
+        return [(change, tuple(dict.fromkeys(at)) if several else ()) for change, at in found.values()]
 
     def check(
         self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
@@ -233,7 +233,7 @@ class Preflight:
         )
 
     def size_of(self, located: Located) -> int:
-        """Bytes of a file as a container told them; 0 where none has."""
+        """Bytes of a file from its description; 0 if there is none."""
         facts = self.known.get(located)
         return facts.disk_bytes if facts is not None else 0
 
@@ -246,8 +246,8 @@ class Preflight:
                 size = located.identity.size
             else:  # remote data, which no host of ours has looked at
                 facts = row.get("facts") if isinstance(row, Mapping) else None
-                told = facts.get("bytes") if isinstance(facts, Mapping) else None
-                size = told if type(told) is int and 0 <= told < 1 << 62 else 0
+                count = facts.get("bytes") if isinstance(facts, Mapping) else None
+                size = count if type(count) is int and 0 <= count < 1 << 62 else 0
             self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[Call]:
@@ -330,7 +330,7 @@ def findings(call: Call) -> tuple[Finding, ...]:
 
 
 def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
-    """What a container is asked of a call's inputs besides what they are."""
+    """What a container describes of the inputs in addition to their facts."""
     return {
         "crs": crs_to_describe(draft),
         "changes": transformations.crs_changes(draft, catalogue),

@@ -16,7 +16,7 @@ _CONVERTED: Final = 0.5  # of an extent that was transformed
 _CHOSEN: Final = 0.25  # of a number of pixels that GDAL chooses
 # pixels on a side; beyond every limit, and what is computed of it still fits a float
 _LARGEST: Final = 1 << 60
-# arguments that leave out a part of the input that nobody knows before
+# arguments that leave out a part of the input, of unknown size
 _SELECTING: Final = "geometry input-layer sql where like-layer like-where like-sql max-distance".split()
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 
-MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
+MERCATOR_SLACK: Final = 1.05  # smaller errors of lengths are not reported
 # WGS 84 with longitudes from 0 to 360; a GeoTIFF of it says EPSG:4326, and reaches beyond 180
 _WRAPPED: Final = "+proj=longlat +datum=WGS84 +lon_wrap=180"
 _CLIPS: Final = ("raster clip", "vector clip", "vector filter")

@@ -1,4 +1,4 @@
-"""Likely mistakes in SQL, in a statement or in a condition: units, columns that are not what they look like, and what takes for ever. Pure."""
+"""Likely mistakes in SQL, in a statement or in a condition: units, columns that are not what they look like, and searches that take too long. Pure."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _PAIRS_A_SECOND: Final = 2_000_000
 
 
 def _statements(call: Call) -> list[str]:
-    """The SQL of a call: its statement, and its condition on the features of one layer."""
+    """The SQL of a call: its statement and its condition."""
     return [text for name in ("sql", "where") if (text := call.text(name))]
 
 
@@ -40,9 +40,9 @@ def measure_in_degrees(call: Call) -> Iterator[Finding]:
 
 
 def measure_in_feet(call: Call) -> Iterator[Finding]:
-    """Areas and lengths in units of a CRS that are no metres."""
+    """Areas and lengths in the units of a CRS that is not in metres."""
     units = [one.unit_metres for one in _layers(call) if one.geometry != "None"]
-    # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
+    # measures on the ellipsoid are in metres in any CRS
     if units and units[0] and any(map(reading.measures, _statements(call))):
         yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
 

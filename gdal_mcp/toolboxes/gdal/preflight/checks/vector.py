@@ -9,7 +9,7 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
-# arguments that are lengths in units of the CRS, and from which length on nobody can mean degrees
+# arguments that are lengths in units of the CRS, and the length from which degrees cannot be meant
 _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector buffer": {"distance": 0.0},
     "vector simplify": {"tolerance": 0.01},

@@ -2,7 +2,7 @@
 
 The container knows the types of columns and where geometries are, and no SQL: the conditions of `inside/parts/sql_checks.py` and its
 neighbours choose among what is here, and put the parts together. A text in it is a part of the statement that came through the gate
-(`catalogue/sql.py`), written anew from its tree.
+(`catalogue/sql.py`), rewritten from its tree.
 """
 
 import re

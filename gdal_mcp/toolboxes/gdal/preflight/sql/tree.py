@@ -3,7 +3,7 @@
 The tree is for checks alone: `catalogue/sql.py` is the gate, and the container runs the statement as it was written. A text that
 sqlglot does not parse has no tree (`is_unread`): nothing is known of it, and it is run all the same.
 
-Nodes are told apart by sqlglot's `key`, the name of their class in lower case, so that nothing here has to load sqlglot. Functions are
+Nodes are distinguished by sqlglot's `key`, the name of their class in lower case, so that nothing here has to load sqlglot. Functions are
 `anonymous` nodes under the name that they are written with (`dialect.py`).
 """
 
