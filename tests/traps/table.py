@@ -303,7 +303,7 @@ units_in_degrees
 units_in_degrees
     vector filter input=degrees.geojson output=OUT.gpkg where=OGR_GEOM_AREA > 0.000001
     vector filter input=squares_m.geojson output=OUT.gpkg where=OGR_GEOM_AREA > 1
-    vector filter input=degrees.geojson output=OUT.gpkg where=id < 2
+    vector filter input=degrees.geojson output=OUT.gpkg where=id > 0
 units_in_degrees
     query inputs=["degrees.geojson"] sql=WITH w AS (SELECT id, ST_Centroid(geom) AS c FROM degrees) SELECT ST_Distance(a.c, b.c) AS d FROM w a, w b WHERE a.id < b.id
     query inputs=["degrees.geojson"] sql=WITH w AS (SELECT ST_Transform(geom, 3035) AS c FROM degrees) SELECT ST_Area(c) AS a FROM w
@@ -323,6 +323,8 @@ statement_unexamined
 rows_unexamined
     query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name, (SELECT count(*) FROM unplaced p WHERE ST_Contains(w.geom, p.geom)) AS n FROM wards w
     query inputs=["wards.geojson"] sql=SELECT name, (SELECT count(*) FROM wards b WHERE b.region = a.region) AS n FROM wards a
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(s.id) AS n FROM areas a LEFT JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code HAVING n >= 0
+    query inputs=["areas.geojson","keys.csv"] sql=SELECT a.code, 2 * t.v AS w FROM areas a JOIN keys t ON a.code = t.code WHERE w > 0
 
 # where features lie
 geojson_not_wgs84 before mends ignoring:coordinates_rounded ignoring:identical_to_input

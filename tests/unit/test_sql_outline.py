@@ -59,6 +59,18 @@ def test_joins_sums_and_groups_are_in_the_outline() -> None:
     assert [one["from"] for one in found["selects"]] == ["a LEFT JOIN b ON a.k = b.k , w", "c"]
 
 
+def test_a_condition_on_a_term_of_the_select_can_be_counted() -> None:
+    found = outline_of(
+        "SELECT k, 2 * v AS w, count(*) AS n, k AS j FROM t WHERE w > 1 AND j = 2 AND t.w < 5 GROUP BY k HAVING n > 3"
+    )
+    assert found is not None
+    [select] = found["selects"]
+    assert (select["where"], select["having"]) == ("w > 1 AND j = 2 AND t.w < 5", "n > 3")
+    assert select["aliases"] == ["n", "w"]
+    expanded = select["expanded"]
+    assert (expanded["where"], expanded["having"]) == ("(2 * v) > 1 AND j = 2 AND t.w < 5", "(count(*)) > 3")
+
+
 def test_a_relation_is_counted_with_another_in_its_place() -> None:
     found = outline_of(
         "SELECT sum(ST_Area(p.geom)) FROM p JOIN z ON ST_Intersects(p.geom, z.geom) = 1 WHERE p.id > 1"

@@ -18,10 +18,14 @@ class Counting:
         self._dataset, self._dialect = dataset, dialect
         tables = ", ".join(text for text in (read_first, outline["with"]) if text)
         self._begin = f"WITH RECURSIVE {tables} " if tables else ""
-        self.select, self.items, self.read_first = select, select["items"], bool(read_first)
+        self.items, self.read_first = select["items"], bool(read_first)
         self.failed = False  # whether a statement that counts could not be made
         self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
         self.tables = [one for one in self.items if one["table"] in self.layers]
+        # in a condition a name is first that of a column of a table, and then that of a term of the SELECT
+        known = {name for item in self.tables for name in columns_of(self.layer_of(item))}
+        is_term = "aliases" in select and not known & set(select["aliases"])
+        self.select = select["expanded"] if is_term else select
 
     def numbers(self, statement):
         """The first row; None for a statement that cannot be."""

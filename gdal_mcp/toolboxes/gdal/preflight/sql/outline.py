@@ -81,6 +81,38 @@ def _is_tested(select: "Expr") -> bool:
 
 
 def _select(select: "Expr") -> Data:
+    """Twice, where a condition has a name that the SELECT gives: only the container knows whether a table has such a column, too."""
+    names = _aliases_used(select)
+    more = {"aliases": sorted(names), "expanded": _measures(_expanded(select, names))} if names else {}
+    return {**_measures(select), **more}
+
+
+def _aliases_used(select: "Expr") -> "Mapping[str, Expr]":
+    """The computed terms of a SELECT, by the names that its conditions use for them."""
+    computed = {one.alias.lower(): plain(one) for one in select.expressions if one.key == "alias"}
+    used = {one.name.lower() for one in _unqualified(select)}
+    return {name: term for name, term in computed.items() if name in used and term.key != "column"}
+
+
+def _unqualified(select: "Expr") -> "list[Expr]":
+    parts = (select.args.get(one) for one in ("where", "having"))
+    found = (one for part in parts if part is not None for one in columns(level(part)))
+    return [one for one in found if not one.text("table")]
+
+
+def _expanded(select: "Expr", names: "Mapping[str, Expr]") -> "Expr":
+    """A SELECT whose conditions have the terms in place of their names."""
+    from sqlglot.expressions import Paren  # noqa: PLC0415 - there is a tree, so it is loaded
+
+    made = select.copy()
+    made.parent = select.parent
+    for one in _unqualified(made):
+        if (term := names.get(one.name.lower())) is not None:
+            one.replace(Paren(this=term.copy()))
+    return made
+
+
+def _measures(select: "Expr") -> Data:
     items = [_item(source) for source in sources(select)]
     own = list(level(select))
     aggregates = {function(one) for one in _selected_calls(select) if is_aggregate(one)}
