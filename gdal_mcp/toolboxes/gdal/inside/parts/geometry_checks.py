@@ -1,4 +1,4 @@
-"""What geometries make wrong in a statement that measures, sums or compares them: invalid, absent, overlapping ones, and points on edges."""
+"""Checks of geometries that a statement measures, sums or compares: invalid, missing and overlapping ones, and points on edges."""
 
 from osgeo import ogr
 
@@ -6,7 +6,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import shapes
 
 POINTS, POLYGONS = (ogr.wkbPoint, ogr.wkbMultiPoint), (ogr.wkbPolygon, ogr.wkbMultiPolygon)
 MOST_SHAPES = 20_000
-SLIVER = 1e-6  # of the smaller area: edges of neighbours that were drawn twice overlap by less
+SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of neighbours overlap by less
 
 
 def geometry_checks(counting):
@@ -15,7 +15,7 @@ def geometry_checks(counting):
 
 
 def invalid_measured(counting):
-    """Polygons that cross themselves, of the tables whose geometries are measured or cut."""
+    """Invalid polygons in tables whose geometries are measured or cut."""
     named = [item for columns in counting.select["measured"] for item in tables_of(counting, columns)]
     for item in {one["alias"]: one for one in named}.values():
         for name in geometries(counting, item, POLYGONS):
@@ -26,7 +26,7 @@ def invalid_measured(counting):
 
 
 def null_tested(counting):
-    """Rows whose geometry is absent, or an empty one that SQLite cannot read, where a sum adds what a test gives of them."""
+    """Rows with a missing geometry, or an empty one that SQLite cannot read, in a sum of test results: the test returns -1."""
     for one in counting.select["tested"]:
         asked = f"SELECT count(*), sum({one['call']} = -1) FROM {counting.rows()}"  # noqa: S608 - parts of a statement that came through the gate
         if (found := counting.numbers(asked)) and found[1]:
@@ -35,11 +35,11 @@ def null_tested(counting):
 
 
 def on_edges(counting):
-    """Points that touch the polygons that they are asked to be within."""
+    """Points on the edge of polygons, which ST_Within and ST_Contains exclude."""
     for one in counting.select["inside"]:
         items = tables_of(counting, one["columns"])
         kinds = [any(geometries(counting, item, kinds) for item in items) for kinds in (POINTS, POLYGONS)]
-        # of a row that a LEFT JOIN found nothing for the relation is -1
+        # the relation is -1 where a LEFT JOIN matched nothing
         asked = f"SELECT sum({one['test']}) FROM {one['rows']}"  # noqa: S608 - as above
         if all(kinds) and (count := counting.count(asked)):
             yield {"code": "on_edges", "count": count}
@@ -47,7 +47,7 @@ def on_edges(counting):
 
 
 def partly_inside(counting):
-    """A sum of whole areas of polygons that a join by ST_Intersects chooses, and that lie beyond what they meet."""
+    """A sum of whole areas of polygons that a join with ST_Intersects selects and that are only partly inside."""
     meeting = counting.select["meeting"][:1]
     for columns in counting.select["area_sums"] if meeting and counting.select["joins_others"] else ():
         owners, items = tables_of(counting, columns), tables_of(counting, meeting[0]["columns"])
@@ -64,7 +64,7 @@ def partly_inside(counting):
 
 
 def areas_overlap(counting):
-    """Polygons of the one table whose areas are summed, of which two have a part in common."""
+    """Overlapping polygons in a sum of the areas of one table."""
     select = counting.select
     alone = len(counting.items) == 1 and counting.tables and not (select["where"] or select["group"])
     if not (alone and select["area_sums"]):
@@ -78,7 +78,7 @@ def areas_overlap(counting):
 
 
 def overlapping(layer):
-    """How many polygons share a part of their area with another one: from west to east, those whose boxes meet."""
+    """The number of polygons that overlap another one. They are swept from west to east, and compared if their boxes intersect."""
     layer.ResetReading()
     found = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
     layer.ResetReading()
@@ -103,7 +103,7 @@ def share(one, other):
 
 
 def tables_of(counting, columns):
-    """The tables whose columns these are, in their order; all with such a geometry, where none says its table."""
+    """The tables of columns, in order; if all are unqualified, every table with such a geometry column."""
     found = [item for table, _ in columns for item in counting.tables if item["name"] == table]
     if not found:
         names = {name for _, name in columns}
@@ -112,7 +112,7 @@ def tables_of(counting, columns):
 
 
 def geometries(counting, item, kinds):
-    """The names of a table's columns of geometries of one of these kinds, whatever their dimension; unknown ones count."""
+    """The geometry columns of a table with one of these types, in any dimension, or of unknown type."""
     definition = counting.layer_of(item).GetLayerDefn()
     wanted = (*kinds, ogr.wkbUnknown)
     return [

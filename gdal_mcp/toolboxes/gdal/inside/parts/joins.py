@@ -1,34 +1,34 @@
-"""Rows that the joins of a statement multiply or lose, by counting them.
+"""Counts rows that the joins of a statement multiply or lose.
 
-The host reads the statement (`preflight/sql/outline.py`); here its parts are put together to statements that count. What they cannot be
-made of, such as a subquery that depends on a row around it, is not examined (`Counting.failed`). A join of one row with many is what is often wanted, and a
-listing of it is no mistake. So rows that come several times are reported only where each was expected once: by a sum, by the geometry that
-is selected, by measures of a table that a LEFT JOIN or a few keys give twice, or where both tables have rows that come several times.
+The host parses the statement (`preflight/sql/outline.py`), and this module builds counting statements from its parts. If one fails, as
+for a correlated subquery, the SELECT is not examined (`Counting.failed`). A join of one row with many is often intended, and listing it is
+correct. So repeated rows are reported only where each row was expected once: in a sum, where its geometry is selected, in measures of a
+table that a LEFT JOIN or a few keys repeat, or where rows of both tables are repeated.
 """
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
-MAX_SECONDS = 2.0  # of the processor, that the statement itself took, and that counting may begin within
+MAX_SECONDS = 2.0  # of CPU time: counting is skipped after a slower statement, and stops after as long
 
 
 class Counting:
-    """Counts the rows of one SELECT of an outline, with `read_first` and the statement's own WITH before it."""
+    """Counts rows of one SELECT of an outline. `read_first` and the statement's own WITH define its tables."""
 
     def __init__(self, dataset, outline, select, read_first, dialect):
         self._dataset, self._dialect = dataset, dialect
         tables = ", ".join(text for text in (read_first, outline["with"]) if text)
         self._begin = f"WITH RECURSIVE {tables} " if tables else ""
         self.items, self.read_first = select["items"], bool(read_first)
-        self.failed = False  # whether a statement that counts could not be made
+        self.failed = False  # whether a counting statement failed
         self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
         self.tables = [one for one in self.items if one["table"] in self.layers]
-        # in a condition a name is first that of a column of a table, and then that of a term of the SELECT
+        # in a condition, SQLite looks for a column of a table first, and then for an alias of the SELECT
         known = {name for item in self.tables for name in columns_of(self.layer_of(item))}
         is_term = "aliases" in select and not known & set(select["aliases"])
         self.select = select["expanded"] if is_term else select
 
     def numbers(self, statement):
-        """The first row; None for a statement that cannot be."""
+        """The first row of a counting statement; None if it fails."""
         layer = self._dataset.ExecuteSQL(f"{self._begin}{statement}", None, self._dialect)
         if layer is None:
             self.failed = True
@@ -39,11 +39,11 @@ class Counting:
         return found
 
     def count(self, statement):
-        """The number that a statement gives; 0 for one that cannot be."""
+        """The number from a counting statement; 0 if it fails."""
         return (self.numbers(statement) or (0,))[0]
 
     def shape_of_result(self, text):
-        """The names of the columns that a SELECT gives, and the CRS of its geometry."""
+        """The names of the columns of a SELECT, and the CRS of its geometry."""
         layer = self._dataset.ExecuteSQL(f"{self._begin}{text}", None, self._dialect)
         if layer is None:
             return [], None
@@ -58,13 +58,13 @@ class Counting:
         return {one.GetName().lower() or "geometry" for one in shapes(self.layer_of(item).GetLayerDefn())}
 
     def rows(self, *, filtered=True, condition=""):
-        """The FROM and the WHERE, with a condition more."""
+        """The FROM and WHERE clauses, with one more condition."""
         conditions = [one for one in (condition, self.select["where"] if filtered else "") if one]
         where = " AND ".join(f"({one})" for one in conditions)
         return f"{self.select['from']}{f' WHERE {where}' if where else ''}"
 
     def times(self, item, *, filtered=True, groups=(), uneven=False):
-        """How many rows of a table are in the result, and how many of them several times, or in a group where others are more or less often."""
+        """How many rows of a table are in the result, and how many are there several times (with `uneven`: are in a group with unequal repeats)."""
         alias = item["alias"]
         by = "".join(f", {one}" for one in groups)
         named = "".join(f", {one} AS g{i}" for i, one in enumerate(groups))
@@ -81,14 +81,14 @@ class Counting:
         return max(self.layer_of(item).GetFeatureCount(), 0)
 
     def returns(self, item, names):
-        """Whether a column of the table that has one of these names is selected."""
+        """True if the SELECT returns a column of the table with one of these names."""
         return any(
             table in ("", item["name"]) and names and (name == "*" or name in names)
             for table, name in self.select["returned"]
         )
 
     def owners_of(self, columns):
-        """The tables that columns are of, in their order: each a table, "" where it is not said, and a name."""
+        """The tables of columns, in order. A column is its table, "" if unqualified, and its name."""
         found = []
         for table, name in columns:
             if table:
@@ -100,17 +100,17 @@ class Counting:
 
 
 def columns_of(layer):
-    """The types of its fields by their names."""
+    """Field types by lower-case name."""
     return {one.GetName().lower(): one.GetType() for one in fields(layer.GetLayerDefn())}
 
 
-def multiplied(counting):
+def multiplied_rows(counting):
     select = counting.select
     if select["distinct"] or select["windowed"]:
         return
     if select["aggregated"]:
-        yield from summed_twice(counting)
-        yield from missing_counted(counting)
+        yield from repeated_sums(counting)
+        yield from counted_nulls(counting)
         return
     first, counts = counting.items[0], {}
     for item in counting.tables:
@@ -122,7 +122,7 @@ def multiplied(counting):
 
 
 def expects_one(counting, first, *, few, mutual):
-    """Whether each row of the first table was meant to come once. A listing of names may well have one several times."""
+    """True if each row of the first table was meant to appear once. A list of names may repeat them."""
     others = counting.items[1:]
     drawn = {
         item["alias"] for item in counting.tables if counting.returns(item, counting.geometries_of(item))
@@ -132,13 +132,13 @@ def expects_one(counting, first, *, few, mutual):
         return True
     if len(drawn) > 1 or not (others[0]["joined"] == "LEFT" or (few and by_keys)):
         return False
-    # its columns of numbers that no condition of a join names
+    # numeric columns that are not keys of a join
     numbers = {name for name, kind in columns_of(counting.layer_of(first)).items() if kind in NUMBERS}
     return counting.returns(first, numbers - set(counting.select["compared"]))
 
 
-def summed_twice(counting):
-    """A sum of one table's column to which a row of it adds several times, or a mean to which some add more often than others."""
+def repeated_sums(counting):
+    """A sum that counts rows of one table several times, or a mean that weights them unequally."""
     for one in counting.select["sums"]:
         owners = counting.owners_of(one["columns"])
         if len(owners) != 1:
@@ -150,8 +150,8 @@ def summed_twice(counting):
             return
 
 
-def missing_counted(counting):
-    """A count of rows of a LEFT JOIN, for each row of the first table, which is 1 where nothing was joined."""
+def counted_nulls(counting):
+    """A count(*) per row of the first table of a LEFT JOIN, which is 1 and not 0 where nothing was joined."""
     groups, items = ", ".join(counting.select["group"]), counting.items
     counts_rows = groups and counting.select["counts_rows"]
     if not counts_rows or len(items) != 2 or items[1]["joined"] != "LEFT":
@@ -165,8 +165,8 @@ def missing_counted(counting):
         yield {"code": "missing_counted", "count": found[1]}
 
 
-def lost(counting):
-    """Rows that a join by keys leaves out, whatever WHERE says after; and any join that finds nothing."""
+def lost_rows(counting):
+    """Rows that a join on keys drops, before WHERE; and a join that matches nothing."""
     items = counting.items
     if any(item["joined"] == "," for item in items) or items[0] not in counting.tables:
         return
@@ -184,7 +184,7 @@ def lost(counting):
         yield {"code": "nothing_joined"}
         return
     if there == of and several and len(others) == 1 and others[0] in counting.tables:
-        # of one row with many: the many are what must all be there
+        # in a join of one row with many, none of the many may be missing
         there, several = counting.times(others[0], filtered=False) or (0, 1)
         of = 0 if several else counting.feature_count(others[0])
     if all(item["keys"] for item in others) and there < of:

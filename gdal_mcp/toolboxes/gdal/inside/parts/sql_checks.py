@@ -1,4 +1,4 @@
-"""What a statement does wrong, by the types of its columns and by counting its rows. The host reads the statement (`preflight/sql/outline.py`)."""
+"""Checks of a statement that need the types of columns or the numbers of rows. The host parses the statement (`preflight/sql/outline.py`)."""
 
 import time
 
@@ -6,12 +6,18 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.bounded import in_time
 from gdal_mcp.toolboxes.gdal.inside.parts.geometry_checks import geometry_checks
-from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS, Counting, columns_of, lost, multiplied
+from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
+    MAX_SECONDS,
+    Counting,
+    columns_of,
+    lost_rows,
+    multiplied_rows,
+)
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of, shapes
 
-MOST_SECONDS = 3.0  # by the clock, that an answer waits for its rows to be counted
+MOST_SECONDS = 3.0  # of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
 OWN = frozenset({"rowid", "fid", "ogc_fid", "geometry", "geom", "ogr_style"})
 UNEXAMINED = {"code": "rows_unexamined"}
@@ -22,7 +28,7 @@ SAME_COORDINATES = [
 
 
 def column_checks(dataset, outline):
-    """By the names and types of all columns."""
+    """Checks that need only the names and types of columns."""
     if outline is None:
         return
     kinds = {}
@@ -41,17 +47,17 @@ def column_checks(dataset, outline):
 
 
 def are(kinds, name, wanted):
-    """Whether all columns of a name are of such types."""
+    """True if all columns of this name have one of these types."""
     return name in kinds and kinds[name] <= set(wanted)
 
 
 def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
-    """What counting shows, for a statement that took so many `seconds` of the processor; `read_first` defines its tables, as in a WITH.
+    """Checks that count rows. `seconds` is the CPU time that the statement took; `read_first` defines its tables, as in a WITH.
 
-    What there is no time for is not known, and the answer says so.
+    If there is no time to count, the result is `rows_unexamined`.
     """
     if outline is None:
-        return []  # the host says that nothing is known of the statement
+        return []  # the host reports statement_unexamined
     found = None
     if seconds < MAX_SECONDS:
         found = in_time(lambda: list(counted_checks(dataset, outline, read_first, dialect)), MOST_SECONDS)
@@ -66,22 +72,22 @@ def counted_checks(dataset, outline, read_first, dialect):
     with quiet():
         for select in outline["selects"]:
             counting = Counting(dataset, outline, select, read_first, dialect)
-            joins = (multiplied, lost) if select["joins_others"] else ()
-            for check in (not_aggregated, null_geometries, times, *joins, geometry_checks):
+            joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
+            for check in (not_aggregated, null_geometries, compared_times, *joins, geometry_checks):
                 if time.process_time() > until:
                     yield UNEXAMINED
                     return
                 yield from check(counting)
             if select is outline["selects"][0]:
                 yield from nulls_in_list(counting, outline["excluded"])
-                yield from united(counting, outline["unions"])
+                yield from union_parts(counting, outline["unions"])
             if counting.failed:
                 yield UNEXAMINED
                 return
 
 
 def not_aggregated(counting):
-    """Terms beside a sum that have several values in a group. Beside a MIN or MAX they are those of its row, as SQLite promises."""
+    """Terms that are not aggregated and have several values in a group. With MIN or MAX, SQLite takes them from the row of the extreme."""
     select = counting.select
     if select["windowed"] or select["extreme"] or not select["values"]:
         return
@@ -95,7 +101,7 @@ def not_aggregated(counting):
 
 
 def null_geometries(counting):
-    """Rows without a geometry that a relation lets pass: of NULL it gives -1, which SQL takes for true."""
+    """Rows without a geometry that match a spatial relation: for NULL it returns -1, which is true in SQL."""
     for one in counting.select["relations"]:
         tables = {table for table, _ in one["columns"]}
         items = [item for item in counting.tables if item["name"] in tables] or counting.tables
@@ -108,17 +114,17 @@ def null_geometries(counting):
 
 
 def nulls_in_list(counting, subqueries):
-    """A subquery of NOT IN that gives a NULL, with which nothing is ever not in it."""
+    """A subquery of NOT IN with a NULL: the condition is never true then."""
     for one in subqueries:
         if counting.count(f"SELECT (char(1) NOT IN {one}) IS NULL"):
             yield {"code": "nulls_in_list"}
             return
 
 
-def times(counting):
-    """Times that are compared with a day, which comes before all of that day's, or with a text that has a blank in place of their T."""
+def compared_times(counting):
+    """Times that are compared as text with a date, which sorts before all times of that day, or with a space where the data has a T."""
     for one in counting.select["days"]:
-        # a condition on one table alone is GDAL's own, and reads such a text as a time
+        # GDAL evaluates a condition on a single table itself, and parses the time
         if one["with_time"] and one["in_where"] and len(counting.items) == 1 and not counting.read_first:
             continue
         column = one["column"]
@@ -132,11 +138,11 @@ def times(counting):
                 return
 
 
-def united(counting, unions):
-    """A part of a UNION and the next one, whose columns go by their places, and whose geometries come as they are."""
+def union_parts(counting, unions):
+    """Two parts of a UNION whose columns are in different order, or whose geometries are in different CRSs."""
     for first, second in unions:
         (names, crs), (others, theirs) = (counting.shape_of_result(one["text"]) for one in (first, second))
-        # of one table both orders may be wanted: from A to B, and from B to A
+        # with one table both orders can be intended: from A to B and from B to A
         mixed = any(a != b and b in names for a, b in zip(names, others, strict=False))
         if mixed and first["from"] != second["from"]:
             yield {"code": "columns_mixed"}
@@ -145,5 +151,5 @@ def united(counting, unions):
 
 
 def same_coordinates(crs, other):
-    """Whether two CRSs have the same coordinates with x before y, as EPSG:4326 and OGC:CRS84 have."""
+    """True if two CRSs differ at most in the order of axes, as EPSG:4326 and OGC:CRS84 do."""
     return bool(crs.IsSame(other, SAME_COORDINATES))
