@@ -112,11 +112,11 @@ class DatasetFacts:
         return size if min(size) > 0 else None
 
     def named(self, crs: str) -> tuple[Place, ...]:
-        """What a container said of a CRS by this text, with and without the extent in it."""
+        """The descriptions of a CRS by this text, with and without the extent."""
         return tuple(self.places[one] for one in (crs, f"?{crs}") if one in self.places)
 
     def extent_in(self, crs: str | None) -> Box | None:
-        """The extent in a CRS that the call names; None where it is not known."""
+        """The extent in a CRS of the call; None if unknown."""
         if crs is None or self.crs is None:
             return None
         if crs.strip().upper() == self.crs.upper():
@@ -211,7 +211,7 @@ def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def union_extent(boxes: Sequence[Box]) -> Box | None:
-    """The smallest box that contains all of them; None for none."""
+    """The smallest box that contains all boxes; None without boxes."""
     if not boxes:
         return None
     west, south, east, north = zip(*boxes, strict=True)
@@ -229,7 +229,7 @@ def _box(value: Any) -> Box | None:
 
 @dataclass(slots=True)
 class FactsCache:
-    """What containers said of the most recently named files. Thread-safe.
+    """Descriptions of the most recently used files. Thread-safe.
 
     A file that was changed, or another one at the same path, has another identity and so no facts here.
     """
@@ -246,14 +246,14 @@ class FactsCache:
         return located.identity and (str(located), located.identity)
 
     def get(self, located: Located) -> DatasetFacts | None:
-        """None when nothing is known of a file, or when GDAL could not describe it."""
+        """None if a file was not described, or could not be."""
         with self._lock:
             if (key := self._key(located)) in self._facts:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
     def knows(self, located: Located, *asked: Sequence[str]) -> bool:
-        """Whether GDAL described a file already, with all CRSs, changes and looks that are asked of it by name."""
+        """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
         found = self.get(located)
         if found is None:
             return self._key(located) in self._facts

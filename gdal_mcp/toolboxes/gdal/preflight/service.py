@@ -1,4 +1,4 @@
-"""Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
+"""Examines drafts before they run: their cost, limits that they would break, and likely mistakes."""
 
 import os.path
 import re
@@ -32,7 +32,7 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 from sandbox.template import Limits
 from sandbox.workspace import Located
 
-_MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
+_MAIN: Final = frozenset({"input", "dataset"})  # arguments with the main inputs
 _READS: Final = frozenset({"raster read", "vector read"})
 # what a last step is like
 _ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
@@ -51,7 +51,7 @@ _MAX_CRS_TEXT: Final = 4096  # characters
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """What is known of a draft without running it."""
+    """The result of examining a draft."""
 
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
@@ -70,7 +70,7 @@ class PreflightReport:
 
     @property
     def untrusted(self) -> dict[str, Any]:
-        """The names of the same operations, in their order."""
+        """The names of these operations, in the same order."""
         found = [name for one in self.changes for name in names(one)]
         return {"transformation": found} if found else {}
 
@@ -98,7 +98,7 @@ class Preflight:
     known: FactsCache = field(default_factory=FactsCache)
 
     def within(self, limits: Limits) -> "Preflight":
-        """The same knowledge under other limits."""
+        """A Preflight with the same facts and other limits."""
         return replace(self, limits=limits)
 
     def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
@@ -118,14 +118,14 @@ class Preflight:
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 
     def _findings(self, calls: Sequence[Call], draft: Draft) -> Iterator[Finding]:
-        """Of each step of a pipeline, by its number."""
-        first = len(draft.chain) - len(calls)  # a step that reads is no call
+        """The findings of each step of a pipeline, with its number."""
+        first = len(draft.chain) - len(calls)  # the read step is not a call
         for number, call in enumerate(calls, first):
             for one in findings(call):
                 yield replace(one, step=number) if len(draft.chain) > 1 else one
 
     def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
-        """By what was seen in the pixels of each input."""
+        """Findings from the pixel probes of each input."""
         wanted = values.pixel_probes(draft, self.catalogue)
         described = self._described_inputs(draft)
         for number, facts in described if wanted else ():
@@ -139,7 +139,7 @@ class Preflight:
         return list(enumerate(map(self.known.get, examined_files(draft))))
 
     def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
-        """Each change of CRS that the call makes, with the numbers of its inputs where there are several."""
+        """Each change of CRS of the call, with the numbers of its inputs if there are several."""
         mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
         numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
         found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
@@ -161,7 +161,7 @@ class Preflight:
             raise ToolError(code, stage, broken.message, broken.suggestion)
         if report.refusals:
             first = report.refusals[0]
-            # the error has the texts itself
+            # the error contains the texts already
             check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
@@ -203,15 +203,15 @@ class Preflight:
         )
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
-        """Keeps a container's description of a file that it wrote."""
+        """Stores the description of a file that a container wrote."""
         self.described((located,), [{"facts": facts}])
 
     def kind_of(self, located: Located) -> str:
-        """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
+        """A summary of a file for an approval question; "" if no container described it."""
         return _numbers(self.known.get(located))
 
     def becomes(self, draft: Draft) -> str:
-        """The same of what the call would make, as far as that is known before it runs."""
+        """A summary of the output, as far as it can be predicted."""
         cost = self.look(draft).estimate
         if cost is not None and cost.output is not None:
             return _numbers(cost.output)
@@ -219,15 +219,15 @@ class Preflight:
         return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
 
     def predicted(self, draft: Draft) -> DatasetFacts | None:
-        """What the first output of a call would be, as far as its arguments and inputs say; None where they do not."""
+        """The predicted facts of the first output; None if they cannot be predicted."""
         return predicted(self._calls(draft)) if draft.outputs else None
 
     def assume(self, located: Located, facts: DatasetFacts | None) -> None:
-        """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
+        """Uses predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
 
     def unknown(self, draft: Draft) -> tuple[Located, ...]:
-        """The inputs of which nothing is known. Folders are not described."""
+        """The inputs without facts. Folders are not described."""
         return tuple(
             one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
         )
@@ -238,13 +238,13 @@ class Preflight:
         return facts.disk_bytes if facts is not None else 0
 
     def described(self, files: Sequence[Located], rows: Any) -> None:
-        """Keeps a container's descriptions of files. Raises FormatAbsent for one whose format its GDAL lacks."""
+        """Stores descriptions of files. Raises FormatAbsent for a file whose format is not in the GDAL of the container."""
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
             if located.identity:
                 size = located.identity.size
-            else:  # remote data, which no host of ours has looked at
+            else:  # remote data has no local size
                 facts = row.get("facts") if isinstance(row, Mapping) else None
                 count = facts.get("bytes") if isinstance(facts, Mapping) else None
                 size = count if type(count) is int and 0 <= count < 1 << 62 else 0
@@ -256,19 +256,21 @@ class Preflight:
         changed = [("input", one.target) for one in draft.outputs if one.update]
         facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
         inputs = tuple(one for name, one in facts if name in _MAIN)
-        count = Counter(name for name, _ in facts)  # of two steps: which is meant is not known
+        count = Counter(
+            name for name, _ in facts
+        )  # if two steps have the argument, it is unclear which is meant
         others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
         path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
         if len(steps) < 2:
             if draft.command.program in table().algorithm:  # a classic program has a row of costs of its own
                 path = draft.command.program
             elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
-                path = "vector convert"  # the tool `convert` does not say which
+                path = "vector convert"  # the tool `convert` is for rasters and vectors
             steps = [(path, draft.arguments)]
         # an open option may choose another size or part of the file
         certain = 0.0 if steps[0][1].get("open-option") else 1.0
         if len(draft.chain) > 1:
-            # a step that joins its inputs makes another raster than the first of them is
+            # a step that combines inputs makes a raster that differs from the first input
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
         calls: list[Call] = []
         for path, arguments in steps:
@@ -293,7 +295,7 @@ class Preflight:
 
 
 def inputs_named(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
-    """The inputs, with their numbers, that a call names so; all of them where that is not certain, as for a path within a driver's."""
+    """The inputs that a call spells like this, with their numbers; all inputs if uncertain, as with a path in a driver prefix."""
     path = os.path.normpath(source)
     found = [
         (number, one)
@@ -304,7 +306,7 @@ def inputs_named(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence
 
 
 def examined_files(draft: Draft) -> tuple[Located, ...]:
-    """The inputs, and what is changed in place."""
+    """The inputs, and files that are changed in place."""
     return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
 
 
@@ -320,7 +322,7 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
-    """Whether a call can be wrong: it writes, answers a question in SQL or about a place, or changes a CRS."""
+    """True if a call writes, runs SQL, asks about a position or changes a CRS, so that its result can be wrong."""
     asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
@@ -339,7 +341,7 @@ def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
-    """Why a file does not open: by a row that the worker gives of it, with its first bytes in hexadecimal as `head`."""
+    """The reason if a file has a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
     head = row.get("head") if isinstance(row, Mapping) else None
     if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
         return None
@@ -348,7 +350,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
-    """Each CRS that the call names, as it spells them; of SQL as EPSG:CODE."""
+    """Each CRS in the arguments, as spelled there; from SQL as EPSG:CODE."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
     found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]

@@ -22,7 +22,7 @@ _SELECTING: Final = "geometry input-layer sql where like-layer like-where like-s
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Pixels on each side, the box they fill where it is known, and how certain that is."""
+    """Width and height in pixels, the extent if known, and the certainty."""
 
     width: int
     height: int
@@ -62,7 +62,7 @@ def size_made(call: Call, *, joins: bool) -> Size | None:
 
 
 def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
-    """The box of the output in its CRS, and how certain it is."""
+    """The extent of the output in its CRS, and its certainty."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     clips, chosen = call.path == "raster clip", any(call.arguments.get(name) for name in _SELECTING)
     certain = 0.0 if chosen else 1.0 if call.keeps_crs else _CONVERTED

@@ -15,11 +15,13 @@ COMPUTES: Final = frozenset(
     f"raster {name}"
     for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
 ) | {"gdal2xyz"}
-_NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # formats that keep no scale
+_NO_SCALE: Final = frozenset(
+    {"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"}
+)  # formats that cannot store a scale
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
-# that copy whole numbers of 64 bits as they are, or refuse them
+# these copy 64-bit integers unchanged, or refuse them
 _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "raster overview delete"}).union(
     f"raster {name}"
     for name in (
@@ -47,7 +49,7 @@ def nearest(call: Call) -> Iterator[Finding]:
 
 
 def keeps_all(quality: str) -> bool:
-    """Whether JP2OpenJPEG writes all of the bits: QUALITY is in percent, 25 unless it is given, of the last of several layers."""
+    """True if JP2OpenJPEG is lossless: QUALITY is a percentage (default 25), and the last of several counts."""
     return number_of(quality.rpartition(",")[2]) == _ALL_BITS
 
 
@@ -68,7 +70,7 @@ def lossy(call: Call) -> Iterator[Finding]:
 
 
 def nodata_out_of_range(call: Call) -> Iterator[Finding]:
-    """A nodata value that the output's type cannot hold: one that is given, else the input's where the type changes."""
+    """A nodata value that the type of the output cannot hold: of an argument, else of the input if the type changes."""
     made, facts = raster_made(call), call.input
     limits = TYPE_RANGE.get(made.data_type) if made else None
     if made is None or limits is None:
@@ -83,7 +85,7 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
 
 
 def rotated(call: Call) -> Iterator[Finding]:
-    """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    """A rotated raster in an algorithm that ignores the rotation."""
     if call.input is None or not call.input.rotated:
         return
     if call.path == "raster zonal-stats":
@@ -93,7 +95,7 @@ def rotated(call: Call) -> Iterator[Finding]:
 
 
 def wide_numbers(call: Call) -> Iterator[Finding]:
-    """Whole numbers beyond what floating point holds, which all algorithms that compute take for it."""
+    """Integers that do not fit a double, in algorithms that compute with doubles."""
     facts = call.input
     if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
         return
@@ -103,7 +105,7 @@ def wide_numbers(call: Call) -> Iterator[Finding]:
 
 
 def imaginary_lost(call: Call) -> Iterator[Finding]:
-    """Complex numbers that become real ones; of other calls the container finds it in the output."""
+    """Complex numbers that become real. In other calls the container finds this in the output."""
     facts = call.input
     if facts is None or not facts.data_type.startswith("C"):
         return
@@ -113,7 +115,7 @@ def imaginary_lost(call: Call) -> Iterator[Finding]:
 
 
 def other_grid(call: Call) -> Iterator[Finding]:
-    """Inputs that are combined pixel by pixel, and do not lie on one grid."""
+    """Inputs that are combined pixel by pixel and are not on the same grid."""
     first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
     if first is None or not (joins or blends or call.path == "raster calc"):
         return
@@ -128,7 +130,7 @@ def other_grid(call: Call) -> Iterator[Finding]:
 
 
 def other_crs(call: Call) -> Iterator[Finding]:
-    """Zones whose coordinates are read as those of the raster, and rasters that are merged as if they were in the first one's CRS."""
+    """Zones that are read as if in the CRS of the raster, and rasters that are merged as if in the CRS of the first."""
     facts = call.input
     if facts is None or not facts.crs:
         return
@@ -141,7 +143,7 @@ def other_crs(call: Call) -> Iterator[Finding]:
 
 
 def classic_programs(call: Call) -> Iterator[Finding]:
-    """What they lose, and the algorithms that came after them do not."""
+    """Classic programs that lose something which their successors keep."""
     polygonized = call.input if call.path == "gdal_polygonize" else None
     if polygonized is not None and polygonized.data_type.startswith("Float"):
         yield make_finding("polygons_rounded")
@@ -168,16 +170,16 @@ def terrain_in_mercator(call: Call) -> Iterator[Finding]:
 
 
 def scale_ignored(call: Call) -> Iterator[Finding]:
-    """Computing with the numbers that are stored, which scale and offset would turn into values."""
+    """Computing with raw (unscaled) values."""
     scaled = call.input is not None and call.input.scaled
     if scaled and (call.path in COMPUTES or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 
 
 def distances(call: Call) -> Iterator[Finding]:
-    """In pixels or degrees, where metres are meant; and pixels that are too far to have one."""
+    """Distances in pixels or degrees where metres are expected; and pixels beyond the largest distance."""
     facts, units, proximity = call.input, call.text("distance-units"), call.path == "raster proximity"
-    if facts is not None and facts.has_crs:  # else there are none but pixels
+    if facts is not None and facts.has_crs:  # without a CRS, distances are in pixels
         if proximity and not units:
             change = {"distance-units": ("geo",)} if facts.degrees is False else None
             yield make_finding("distance_in_pixels", change=change)
@@ -194,14 +196,14 @@ def heights_left_out(call: Call) -> Iterator[Finding]:
 
 
 def four_bands(call: Call) -> Iterator[Finding]:
-    """JPEG takes four bands for cyan, magenta, yellow and black, whatever they are."""
+    """JPEG reads four bands as cyan, magenta, yellow and black."""
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if call.driver == "JPEG" and made is not None and made.bands == 4:
         yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
 
 def position_in_pixels(call: Call) -> Iterator[Finding]:
-    """Coordinates that are taken for a column and a line; of whole or half numbers within the raster that may be meant."""
+    """Coordinates that are read as pixel and line. Whole or half numbers inside the raster may be intended."""
     facts, numbers = call.input, call.numbers("position")
     if call.path != "raster pixel-info" or facts is None or facts.extent is None or call.text("position-crs"):
         return
@@ -216,7 +218,7 @@ def position_in_pixels(call: Call) -> Iterator[Finding]:
 
 
 def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
-    """Whether the pixels of both are of one size and do not lie between each other; None where that is not known."""
+    """True if two rasters have the same pixel size and aligned grids; None if unknown."""
     sizes, its_sizes, box, its_box = first.pixel_size, other.pixel_size, first.extent, other.extent
     if sizes is None or its_sizes is None or box is None or its_box is None:
         return None

@@ -1,4 +1,4 @@
-"""What the checks of a call depend on and could not be examined: too many inputs, a format that the catalogue does not know. Pure."""
+"""What could not be examined: too many inputs, a format that is not in the catalogue, SQL that cannot be parsed. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -13,9 +13,9 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import relates
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
-# algorithms that are refused where an input is in another CRS
+# algorithms that are refused if an input is in another CRS
 COMPARES_CRS: Final = frozenset({"gdal_merge", "raster zonal-stats", "vector layer-algebra", "vector update"})
-# GDAL reads so many columns of a sheet, and leaves out the others (OGR_XLSX_MAX_FIELD_COUNT, OGR_ODS_MAX_FIELD_COUNT)
+# GDAL reads only this many columns of a sheet (OGR_XLSX_MAX_FIELD_COUNT, OGR_ODS_MAX_FIELD_COUNT)
 _MOST_COLUMNS: Final = 2000
 _SHEETS: Final = frozenset({"XLSX", "ODS"})
 
@@ -25,7 +25,7 @@ Numbered = Sequence[tuple[int, DatasetFacts | None]]
 def findings(
     draft: Draft, looked_at: int | None, inputs: Numbered, catalogue: Catalogue
 ) -> Iterator[Finding]:
-    """`looked_at` is how many of the `inputs` a container has described, or tried to; None where one still will."""
+    """`looked_at` is the number of `inputs` that a container described or tried to; None before it did."""
     if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):
         numbers = {"count": len(rest), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue)
@@ -48,7 +48,7 @@ def findings(
 
 
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
-    """Whether the CRS of an input may make the result wrong, for which the call would be refused."""
+    """True if the call would be refused for an input in the wrong CRS."""
     named = {draft.algorithm, draft.command.program, *(path for path, _ in steps_of(draft))}
     joins = len(draft.inputs) > 1 and any(map(relates, _texts(draft, "sql")))
     return bool(named & COMPARES_CRS) or joins or bool(crs_changes(draft, catalogue))
