@@ -176,7 +176,7 @@ def test_what_a_container_says_passes_only_as_the_fact_that_its_key_is(desk: Dra
     facts = facts_of(row)
     assert facts is not None
     assert evil not in repr(facts)
-    assert facts.places["EPSG:3857"].extent is None
+    assert facts.crs_extents["EPSG:3857"].extent is None
     for size in ([0, 5], [5], [5, "5"], [1 << 40, 5], None, [True, 5]):
         assert facts_of({"facts": {**row["facts"], "size": size}}) is None, size
     layer = {"features": 7, "crs": None, "extent": [0, 0, 1, 1]}

@@ -130,7 +130,7 @@ class Call:
         crs, facts = self.text("output-crs"), self.input
         if facts is None or not crs or same_crs(facts.crs, crs):
             return facts.degrees if facts else None
-        return facts.places[crs].degrees if crs in facts.places else None
+        return facts.crs_extents[crs].degrees if crs in facts.crs_extents else None
 
 
 class Verdict(Enum):
@@ -216,7 +216,7 @@ def forwarded_facts(call: Call) -> DatasetFacts | None:
         facts = replace(facts, geometry="Point")
     if not (wanted := call.text("output-crs") or call.text("crs")):
         return replace(facts, features=None, extent=None)
-    degrees = facts.places[wanted].degrees if wanted in facts.places else None
+    degrees = facts.crs_extents[wanted].degrees if wanted in facts.crs_extents else None
     return replace(facts, features=None, extent=None, crs=wanted, has_crs=True, degrees=degrees)
 
 

@@ -172,7 +172,7 @@ def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
         crs=call.text("output-crs") or call.text("crs") or (source.crs if source else None),
         degrees=call.target_degrees,
         extent=size.extent,
-        places=source.places if source and size.extent == source.extent else {},
+        crs_extents=source.crs_extents if source and size.extent == source.extent else {},
         compression=call.option("COMPRESS") or form.get("compression") or "NONE",
     )
 

@@ -44,7 +44,7 @@ _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CrsExtent:
     """The extent of the data in a CRS that a call names, and whether that CRS is in degrees.
 
     `known` is False where PROJ knows no such CRS.
@@ -86,7 +86,9 @@ class DatasetFacts:
     # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     geometry: str = ""
-    places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
+    crs_extents: Mapping[str, CrsExtent] = field(
+        default_factory=dict
+    )  # by the text that calls gave for a CRS
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
@@ -111,9 +113,9 @@ class DatasetFacts:
         size = (east - west) / self.width, (north - south) / self.height
         return size if min(size) > 0 else None
 
-    def named(self, crs: str) -> tuple[Place, ...]:
+    def named(self, crs: str) -> tuple[CrsExtent, ...]:
         """The descriptions of a CRS by this text, with and without the extent."""
-        return tuple(self.places[one] for one in (crs, f"?{crs}") if one in self.places)
+        return tuple(self.crs_extents[one] for one in (crs, f"?{crs}") if one in self.crs_extents)
 
     def extent_in(self, crs: str | None) -> Box | None:
         """The extent in a CRS of the call; None if unknown."""
@@ -121,7 +123,7 @@ class DatasetFacts:
             return None
         if crs.strip().upper() == self.crs.upper():
             return self.extent
-        return self.places[crs].extent if crs in self.places else None
+        return self.crs_extents[crs].extent if crs in self.crs_extents else None
 
 
 def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
@@ -130,15 +132,20 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
     driver, size = facts.get("driver") or "", facts.get("size")
     layers = [one for one in facts.get("layers") or () if one]
-    places: dict[str, Place] = {}
+    crs_extents: dict[str, CrsExtent] = {}
     for name, there in _mapping(row.get("elsewhere")).items():
         place = _mapping(there)
         degrees = place.get("degrees")
-        made = _place(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
-        places[name] = replace(made, known=there is not None)
+        made = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
+        crs_extents[name] = replace(made, known=there is not None)
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
-    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
+    common: dict[str, Any] = {
+        "disk_bytes": disk_bytes,
+        "crs_extents": crs_extents,
+        "changes": changes,
+        "looks": looks,
+    }
     if size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
         nodata, values = first.get("nodata"), value_range(facts)
@@ -183,14 +190,14 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     )
 
 
-def _place(value: Any, *, degrees: bool | None) -> Place:
+def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:
     box = _box(value)
     if box is None and degrees and isinstance(value, list) and len(value) == 4:
         # PROJ gives a west above the east for what lies about the antimeridian
         west, south, east, north = value
         turned = [west, south, east + 360, north] if type(east) in (int, float) else value
-        return Place(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
-    return Place(degrees, box)
+        return CrsExtent(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
+    return CrsExtent(degrees, box)
 
 
 def _tilted(facts: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -257,7 +264,7 @@ class FactsCache:
         found = self.get(located)
         if found is None:
             return self._key(located) in self._facts
-        known = (found.places, found.changes, found.looks)
+        known = (found.crs_extents, found.changes, found.looks)
         return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
@@ -268,7 +275,7 @@ class FactsCache:
             before = self._facts.pop(key, None)
             if before is not None and facts is not None:
                 kept: dict[str, Any] = {}
-                for name in ("places", "changes", "looks"):
+                for name in ("crs_extents", "changes", "looks"):
                     both = {**getattr(before, name), **getattr(facts, name)}
                     kept[name] = dict(list(both.items())[-_MAX_CRS:])  # the newest
                 facts = replace(facts, **kept)

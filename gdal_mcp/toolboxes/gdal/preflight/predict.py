@@ -53,7 +53,7 @@ def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
     known = last.input.has_crs if last.input is not None else None
     made = replace(made, has_crs=True if made.crs else known)
     if last.path in _SAME_GRID and last.input is not None:
-        made = replace(made, places=last.input.places, changes=last.input.changes)
+        made = replace(made, crs_extents=last.input.crs_extents, changes=last.input.changes)
     return made
 
 
@@ -69,7 +69,7 @@ def _layer_of_pixels(call: Call, geometry: str) -> DatasetFacts | None:
         has_crs=source.has_crs,
         degrees=source.degrees,
         extent=source.extent if call.algorithm == "raster polygonize" else None,
-        places=source.places,
+        crs_extents=source.crs_extents,
         changes=source.changes,
     )
 

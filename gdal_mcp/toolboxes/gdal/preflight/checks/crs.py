@@ -55,7 +55,7 @@ def resolution_unit(call: Call) -> Iterator[Finding]:
 def antimeridian(call: Call) -> Iterator[Finding]:
     """An output in degrees of data across longitude 180, for which GDAL makes an extent around the whole earth."""
     name = {"raster reproject": "output-crs", "raster footprint": "output-crs"}.get(call.path)
-    place = call.input.places.get(call.text(name)) if name and call.input else None
+    place = call.input.crs_extents.get(call.text(name)) if name and call.input else None
     if place is None or place.extent is None or not place.crosses or call.text("bbox"):
         return
     west, south, east, north = place.extent

@@ -26,8 +26,8 @@ def _layers(call: Call) -> list[DatasetFacts]:
 
 def _in_degrees(call: Call, code: str) -> bool:
     """Whether a CRS that the statement names is in degrees, as far as a container has said."""
-    places = [place for one in _layers(call) for place in one.named(code)]
-    return code in _DEGREES or any(place.degrees for place in places)
+    found = [extent for one in _layers(call) for extent in one.named(code)]
+    return code in _DEGREES or any(extent.degrees for extent in found)
 
 
 def measure_in_degrees(call: Call) -> Iterator[Finding]:
