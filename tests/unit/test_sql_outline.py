@@ -163,3 +163,20 @@ def test_a_statement_as_deep_as_may_be_has_an_outline() -> None:
         assert not read[-1]
     terms = " OR ".join(f"id = {n}" for n in range(600))
     assert outline_of(f"SELECT count(*) FROM t WHERE {terms}") is not None
+
+
+@pytest.mark.claim("args.no-text-hangs-the-server")
+def test_columns_of_columns_are_followed_for_a_bounded_time() -> None:
+    terms = " + ".join(["g"] * 60)
+    tables = ", ".join(f"w{n + 1} AS (SELECT {terms} AS g FROM w{n} a, w{n} b)" for n in range(9))
+    area = ", ".join(["ST_Area(g)"] * 500)
+    tests = " AND ".join(["ST_Contains(a.g, b.g)"] * 400)
+    with quick():
+        for text in (
+            f"WITH {tables} SELECT {area} FROM w9 WHERE g > 1",
+            f"SELECT sum(ST_Area(a.g)) FROM a, b WHERE {tests}",
+        ):
+            assert outline_of(text) is not None
+            reading.measures(text)
+            reading.relates(text)
+            reading.compares(text, ["v"])

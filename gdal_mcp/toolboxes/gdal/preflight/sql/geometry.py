@@ -1,5 +1,6 @@
 """What a container measures of the geometries of one SELECT: invalid, absent and overlapping ones, and points on edges. Pure."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = Mapping[str, Any]
 
+_MAX_RELATIONS: Final = 8  # of one SELECT; each is counted by a statement of its own
+
 _CUTS: Final = frozenset(
     "area perimeter intersection difference symdifference buffer centroid union unaryunion gunion".split()
 )
@@ -39,7 +42,7 @@ def geometry_probes(select: "Expr") -> Data:
         [] if mends else [one for one in own if bare(function(one)) in _CUTS and function(one) != "union"]
     )
     areas = [one for one in own if function(one) in _SUMS and _is_area(one)]
-    related = list(_related(select))
+    related = list(itertools.islice(_related(select), _MAX_RELATIONS))
     return {
         "measured": [_named(one) for one in measured],
         "area_sums": [_named(plain(one.expressions[0])) for one in areas],

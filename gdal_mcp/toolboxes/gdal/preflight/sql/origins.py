@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 # the functions that give a geometry another CRS, or another number of one
 MOVES: Final = frozenset("transform transform_xyz setsrid".split())
 _MAKES: Final = ("make", "point", "build")
-_MAX_DEPTH: Final = 8  # of subqueries; the tables of a recursive WITH have no end
+_MAX_DEPTH: Final = 8  # of subqueries; a recursive WITH is endless
+_MAX_STEPS: Final = 20_000  # tens of milliseconds
 _LEAST_CODE: Final = 4  # digits of a CRS in EPSG, so that no coordinate is taken for one
 
 
@@ -37,51 +38,65 @@ class Origin(NamedTuple):
     made: bool = False  # by a function, of numbers or texts
 
 
-def origins(node: "Expr", depth: int = _MAX_DEPTH) -> frozenset[Origin]:
-    """All that the geometries of an expression may come from; empty where that is not known."""
+class Budget:
+    """Bounds the steps of a search: columns of columns of a WITH could be followed exponentially often."""
+
+    def __init__(self, steps: int = _MAX_STEPS) -> None:
+        self._left = steps
+
+    def spend(self, steps: int = 1) -> bool:
+        """False if nothing is left."""
+        self._left -= steps
+        return self._left > 0
+
+
+def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[Origin]:
+    """All possible origins of the geometries of an expression; empty if they are unknown."""
     node = plain(node)
-    if depth == 0:
+    if depth == 0 or not budget.spend():
         return frozenset()
     if node.key == "column":
-        return _of_column(node, depth)
+        return _of_column(node, budget, depth)
     if node.key in QUERIES or node.key == "subquery":
         terms = selected(node.this if node.key == "subquery" else node)
-        return origins(terms[0], depth - 1) if terms else frozenset()
+        return origins(terms[0], budget, depth - 1) if terms else frozenset()
     name = bare(function(node))
     given = node.expressions if name else list(node.iter_expressions())
     if name in MOVES:
         code = number(given[1]) if len(given) == 2 else ""
-        before = origins(given[0], depth) or {Origin()} if given else ()
+        before = origins(given[0], budget, depth) or {Origin()} if given else ()
         return frozenset(Origin(one.table, f"EPSG:{code}") for one in before if code)
     if is_constructor(name):
         code = number(given[-1]) if given else ""
         return frozenset({Origin("", f"EPSG:{code}", made=True)} if len(code) >= _LEAST_CODE else ())
-    return frozenset(one for part in given for one in origins(part, depth))
+    return frozenset(one for part in given for one in origins(part, budget, depth))
 
 
 def is_constructor(name: str) -> bool:
-    """Whether a function, named without its prefix, makes a geometry of numbers or of a text."""
+    """True for a function, named without its prefix, that makes a geometry from numbers or text."""
     return (name.startswith(_MAKES) and name != "makevalid") or "from" in name
 
 
-def _of_column(column: "Expr", depth: int) -> frozenset[Origin]:
+def _of_column(column: "Expr", budget: Budget, depth: int) -> frozenset[Origin]:
     found: list[Origin] = []
-    for source in sources_of(column):
+    for source in sources_of(column, budget):
         if (query := definition(source)) is None:
             found.append(Origin(table_name(source)))
         else:
-            for term in defining(column.name, query, depth):
-                found += origins(term, depth - 1)
+            for term in defining(column.name, query, budget, depth):
+                found += origins(term, budget, depth - 1)
     tables = {one.table for one in found}
-    # of several tables whose columns are not known each may be the one
+    # the columns of tables are unknown here: each of several tables is possible
     return frozenset(one._replace(table="") if len(tables) > 1 and not one.code else one for one in found)
 
 
-def sources_of(column: "Expr") -> "list[Expr]":
-    """The tables and subqueries that a column may be of: those of its own SELECT, else those of the ones around it."""
+def sources_of(column: "Expr", budget: Budget) -> "list[Expr]":
+    """The tables and subqueries that a column can belong to: of its own SELECT, else of the outer ones."""
     select = column.parent_select
     while select is not None:
         own = sources(select) if select.key == "select" else []
+        if not budget.spend(len(own)):
+            return []
         found = [one for one in own if column.text("table").lower() in ("", name_of(one))]
         if found:
             return found
@@ -89,9 +104,11 @@ def sources_of(column: "Expr") -> "list[Expr]":
     return []
 
 
-def defining(name: str, query: "Expr", depth: int = _MAX_DEPTH) -> "Iterator[Expr]":
-    """The terms of a subquery, or of the SELECT of a WITH, that give its column of a name."""
+def defining(name: str, query: "Expr", budget: Budget, depth: int) -> "Iterator[Expr]":
+    """The terms of a subquery or of a WITH that define its column of this name."""
     terms = selected(query)
+    if not budget.spend(len(terms)):
+        return
     alias = query.parent.args.get("alias") if query.parent is not None else None
     listed = alias.args.get("columns") or () if alias is not None else ()
     named = {at: one.name for at, one in enumerate(listed)}
@@ -101,12 +118,12 @@ def defining(name: str, query: "Expr", depth: int = _MAX_DEPTH) -> "Iterator[Exp
             return
     if depth and any(map(is_star, terms)):
         for source in sources(first_select(query)):
-            yield from _through_star(name, source, depth - 1)
+            yield from _through_star(name, source, budget, depth - 1)
 
 
-def _through_star(name: str, source: "Expr", depth: int) -> "Iterator[Expr]":
+def _through_star(name: str, source: "Expr", budget: Budget, depth: int) -> "Iterator[Expr]":
     if (query := definition(source)) is not None:
-        yield from defining(name, query, depth)
+        yield from defining(name, query, budget, depth)
         return
     from sqlglot.expressions import column  # noqa: PLC0415 - there is a tree, so it is loaded
 
@@ -115,15 +132,15 @@ def _through_star(name: str, source: "Expr", depth: int) -> "Iterator[Expr]":
     yield made
 
 
-def base_columns(column: "Expr", depth: int = _MAX_DEPTH) -> frozenset[str]:
-    """The names, in lower case, of the tables' own columns that a column is without being computed; empty for a computed one."""
+def base_columns(column: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[str]:
+    """The lower-case names of the table columns that a column passes through unchanged; empty if it is computed."""
     found: set[str] = set()
-    for source in sources_of(column):
+    for source in sources_of(column, budget):
         if (query := definition(source)) is None:
             found.add(column.name.lower())
             continue
-        for term in defining(column.name, query, depth):
+        for term in defining(column.name, query, budget, depth):
             inner = plain(term)
             if inner.key == "column" and depth:
-                found |= base_columns(inner, depth - 1)
+                found |= base_columns(inner, budget, depth - 1)
     return frozenset(found)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
+    Budget,
     Origin,
     base_columns,
     origins,
@@ -71,10 +72,11 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
     is not its table's.
     """
     found: dict[tuple[str, str, str], None] = {}
+    budget = Budget()
     for one in _moves(statement):
         code = number(one.expressions[1]) if len(one.expressions) == 2 else ""
         if code and bare(function(one)) == "transform":
-            known = (origin for origin in origins(one.expressions[0]) if not origin.made)
+            known = (origin for origin in origins(one.expressions[0], budget) if not origin.made)
             found |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
     return list(found)
 
@@ -121,7 +123,8 @@ def adds_up(statement: str, names: Collection[str]) -> bool:
         return False
     sums = (one for one in _calls(statement) if function(one) in ("sum", "avg", "total"))
     within = (part.walk(prune=function) for one in sums for part in one.expressions)
-    return any(_is_of(one, names) for parts in within for one in columns(parts))
+    budget = Budget()
+    return any(_is_of(one, names, budget) for parts in within for one in columns(parts))
 
 
 def names(statement: str, columns_named: Collection[str]) -> bool:
@@ -147,13 +150,17 @@ def compares(statement: str, names_compared: Collection[str]) -> bool:
     compared += [plain(one.expressions[0]) for one in extremes if len(one.expressions) == 1]
     ordered = (plain(one.this) for one in tree.walk() if one.key == "ordered")
     compared += [one for one in ordered if not _is_alias(one)]
-    return any(_is_of(one, names_compared) for one in compared if one.key == "column")
+    budget = Budget()
+    return any(_is_of(one, names_compared, budget) for one in compared if one.key == "column")
 
 
 def relates(statement: str) -> bool:
     """Whether it compares geometries of tables as they are, without bringing any into another CRS."""
+    budget = Budget()
     related = (one for one in _calls(statement) if bare(function(one)) in _RELATIONS)
-    found = (frozenset(origin for part in one.expressions for origin in origins(part)) for one in related)
+    found = (
+        frozenset(origin for part in one.expressions for origin in origins(part, budget)) for one in related
+    )
     return any(one and not any(origin.code for origin in one) for one in found)
 
 
@@ -181,10 +188,11 @@ def _moves(statement: str) -> "Iterator[Expr]":
 
 def _measured(statement: str) -> Iterator[Origin]:
     """What the geometries come from that are measured in units of their CRS."""
+    budget = Budget()
     for one in _calls(statement):
         name = function(one)
         if name != "length" and len(one.expressions) < _MEASURES.get(bare(name), 0):
-            yield from (origin for part in one.expressions[:2] for origin in origins(part))
+            yield from (origin for part in one.expressions[:2] for origin in origins(part, budget))
 
 
 def _pairs(statement: str, signs: Collection[str]) -> "Iterator[tuple[Expr, Expr]]":
@@ -219,9 +227,9 @@ def _is_alias(node: "Expr") -> bool:
     return node.key == "column" and not node.text("table") and node.name.lower() in computed
 
 
-def _is_of(column: "Expr", names_wanted: Collection[str]) -> bool:
+def _is_of(column: "Expr", names_wanted: Collection[str], budget: Budget) -> bool:
     """Whether a column is one of those of a table, and not computed in a subquery under its name."""
-    return bool(base_columns(column) & {one.lower() for one in names_wanted})
+    return bool(base_columns(column, budget) & {one.lower() for one in names_wanted})
 
 
 def _is_distance(node: "Expr") -> bool:
