@@ -7,6 +7,7 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
 # arguments that are lengths in units of the CRS, and the length from which degrees cannot be meant
@@ -51,12 +52,17 @@ def geojson(call: Call) -> Iterator[Finding]:
             yield make_finding("decimals_rounded")
         return
     is_table = call.path == "raster zonal-stats" and not call.flag("include-geom")
-    if call.updates or is_table or reading.moves(call.text("sql")) or call.text("crs"):
+    if call.updates or is_table or _may_move(call.text("sql")) or call.text("crs"):
         return
     facts, target = call.vector or call.input, call.target_crs
     known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
     if (target is not None or known) and (target or "").strip().upper() not in _WGS84:
         yield make_finding("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
+
+
+def _may_move(sql: str) -> bool:
+    """True if SQL changes a CRS, or cannot be parsed."""
+    return reading.moves(sql) or is_unread(sql)
 
 
 def coarse_tiles(call: Call) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What a container measures of the geometries of one SELECT: invalid, absent and overlapping ones, and points on edges. Pure."""
+"""The geometries that a container checks for one SELECT: measured, tested and related ones. Pure."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = Mapping[str, Any]
 
-_MAX_RELATIONS: Final = 8  # of one SELECT; each is counted by a statement of its own
+_MAX_RELATIONS: Final = 8  # of one SELECT; each needs a counting statement
 
 _CUTS: Final = frozenset(
     "area perimeter intersection difference symdifference buffer centroid union unaryunion gunion".split()
@@ -79,7 +79,7 @@ def _is_area(call: "Expr") -> bool:
 
 
 def _tested(own: "list[Expr]") -> "Iterator[Expr]":
-    """Tests whose results are added up as they are."""
+    """Tests whose results are summed directly."""
     for one in own:
         if function(one) in (*_SUMS, "avg") and one.expressions:
             inner = plain(one.expressions[0])
@@ -88,7 +88,7 @@ def _tested(own: "list[Expr]") -> "Iterator[Expr]":
 
 
 def _related(select: "Expr") -> "Iterator[tuple[Expr, bool]]":
-    """Each relation in a condition, and whether that is the WHERE."""
+    """Each spatial relation in a condition, and whether that is the WHERE."""
     joins = [one.args.get("on") for one in select.args.get("joins") or ()]
     for part, in_where in (*((one, False) for one in joins), (select.args.get("where"), True)):
         if part is not None:
@@ -103,13 +103,13 @@ def _is_compared(call: "Expr") -> bool:
 
 
 def _named(call: "Expr") -> list[list[str]]:
-    """The columns in a call: the table that each is said to be of, and its name, in lower case."""
+    """The columns in a call: qualifier, "" without one, and name in lower case."""
     found = (one for part in call.expressions for one in columns(level(part)))
     return [[one.text("table").lower(), one.name.lower()] for one in found]
 
 
 def _with_relation(select: "Expr", call: "Expr", name: str) -> str:
-    """The FROM and WHERE of a SELECT, with another name for one of its relations."""
+    """The FROM and WHERE of a SELECT with one relation replaced by another."""
     place = next(at for at, one in enumerate(select.walk()) if one is call)
     changed = select.copy()
     next(one for at, one in enumerate(changed.walk()) if at == place).set("this", name)

@@ -1,4 +1,4 @@
-"""Where the geometries and columns of an expression come from, through subqueries and the tables of a WITH. Pure."""
+"""Follows geometries and columns of an expression through subqueries and WITH to tables. Pure."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
     from sqlglot.expressions import Expr
 
-# the functions that give a geometry another CRS, or another number of one
+# functions that change the CRS of a geometry, or its SRID
 MOVES: Final = frozenset("transform transform_xyz setsrid".split())
 _MAKES: Final = ("make", "point", "build")
 _MAX_DEPTH: Final = 8  # of subqueries; a recursive WITH is endless
 _MAX_STEPS: Final = 20_000  # tens of milliseconds
-_LEAST_CODE: Final = 4  # digits of a CRS in EPSG, so that no coordinate is taken for one
+_LEAST_CODE: Final = 4  # digits of an EPSG code; fewer are a coordinate
 
 
 class Origin(NamedTuple):
-    """A geometry is in the CRS `code`, "" for that of its table; the table is "" where several could be meant."""
+    """A geometry in the CRS `code`, "" for the CRS of its table. The table is "" if several are possible."""
 
     table: str = ""
     code: str = ""
-    made: bool = False  # by a function, of numbers or texts
+    made: bool = False  # from numbers or text, by a function
 
 
 class Budget:

@@ -1,8 +1,8 @@
-"""What a container measures of a statement, as plain data: its tables, its joins, its measures, each with the SQL that counts it. Pure.
+"""The outline of a statement for a container, as plain data: tables, joins, sums and relations, with the SQL that counts them. Pure.
 
-The container knows the types of columns and where geometries are, and no SQL: the conditions of `inside/parts/sql_checks.py` and its
-neighbours choose among what is here, and put the parts together. A text in it is a part of the statement that came through the gate
-(`catalogue/sql.py`), rewritten from its tree.
+The container knows the types of columns and does not parse SQL: `inside/parts/sql_checks.py`, `joins.py` and `geometry_checks.py` there
+choose from the outline and combine its parts. Each text is a part of the statement that passed the gate (`catalogue/sql.py`), written from
+its tree.
 """
 
 import re
@@ -40,17 +40,17 @@ Data: TypeAlias = Mapping[str, Any]
 
 _SUMS: Final = frozenset({"sum", "total", "avg"})
 _DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
-# of whole numbers they give whole numbers
+# functions that return integers for integers
 _EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
-# a name in double quotes as one of these is meant as a column, and not as a text that somebody put in the wrong quotes
+# under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
 _OF_COLUMNS: Final = frozenset(
     "select alias ordered group where having and or not join add sub mul div distinct paren if case".split()
 )
 
 
 def outline_of(text: str) -> Data | None:
-    """None for a statement that cannot be parsed, of which nothing is measured."""
+    """None for a statement that cannot be parsed."""
     tree = tree_of(text)
     if tree is None:
         return None
@@ -73,7 +73,7 @@ def outline_of(text: str) -> Data | None:
 
 
 def _is_tested(select: "Expr") -> bool:
-    """Whether its rows do not come into the answer, as those of EXISTS and IN."""
+    """True for the subquery of EXISTS or IN, whose rows are not part of the result."""
     above = select.parent
     while above is not None and above.key in (*QUERIES - {"select"}, "subquery"):
         above = above.parent
@@ -81,14 +81,14 @@ def _is_tested(select: "Expr") -> bool:
 
 
 def _select(select: "Expr") -> Data:
-    """Twice, where a condition has a name that the SELECT gives: only the container knows whether a table has such a column, too."""
+    """The measures of a SELECT; twice if a condition uses an alias, because only the container knows whether it is also a column."""
     names = _aliases_used(select)
     more = {"aliases": sorted(names), "expanded": _measures(_expanded(select, names))} if names else {}
     return {**_measures(select), **more}
 
 
 def _aliases_used(select: "Expr") -> "Mapping[str, Expr]":
-    """The computed terms of a SELECT, by the names that its conditions use for them."""
+    """The computed terms of a SELECT whose aliases are used in its conditions, by alias."""
     computed = {one.alias.lower(): plain(one) for one in select.expressions if one.key == "alias"}
     used = {one.name.lower() for one in _unqualified(select)}
     return {name: term for name, term in computed.items() if name in used and term.key != "column"}
@@ -101,7 +101,7 @@ def _unqualified(select: "Expr") -> "list[Expr]":
 
 
 def _expanded(select: "Expr", names: "Mapping[str, Expr]") -> "Expr":
-    """A SELECT whose conditions have the terms in place of their names."""
+    """A copy of a SELECT with the terms instead of their aliases in its conditions."""
     from sqlglot.expressions import Paren  # noqa: PLC0415 - there is a tree, so it is loaded
 
     made = select.copy()
@@ -127,7 +127,7 @@ def _measures(select: "Expr") -> Data:
         "group": [text_of(one) for one in _groups(select)],
         "having": text_of(select.args["having"].this) if select.args.get("having") else "",
         "items": items,
-        # a table that is joined with itself is meant to come several times
+        # a self-join repeats rows on purpose
         "joins_others": len(items) > 1 and alone and len(set(named)) == len(named),
         "distinct": bool(select.args.get("distinct")),
         "windowed": any(one.key == "window" for one in own),
@@ -171,13 +171,13 @@ def _item(source: "Expr") -> Data:
 
 
 def _has_keys(condition: "Expr") -> bool:
-    """Whether a condition asks columns to be equal."""
+    """True if a condition compares two columns for equality."""
     pairs = ((plain(one.this), plain(one.expression)) for one in condition.walk() if one.key == "eq")
     return any(x.key == y.key == "column" for x, y in pairs)
 
 
 def _groups(select: "Expr") -> Iterator["Expr"]:
-    """The terms of GROUP BY, where a number or an alias stands for a term of the SELECT."""
+    """The terms of GROUP BY, with numbers and aliases replaced by the terms of the SELECT."""
     group = select.args.get("group")
     terms = select.expressions
     named = {one.alias.lower(): plain(one) for one in terms if one.key == "alias"}
@@ -195,7 +195,7 @@ def _selected_calls(select: "Expr") -> Iterator["Expr"]:
 
 
 def _is_value(term: "Expr") -> bool:
-    """Whether a term of a SELECT has a value in each row: it is not an aggregate, not a subquery and not `*`."""
+    """True for a term without aggregates, subqueries and `*`."""
     return not any(
         function(one) in AGGREGATES or is_star(one) or one.key in (*QUERIES, "subquery", "distinct")
         for one in term.walk()
@@ -209,7 +209,7 @@ def _returned(select: "Expr") -> Iterator["Expr"]:
 
 
 def _name(column: "Expr") -> list[str]:
-    """The table that a column is said to be of, and its name, in lower case; `*` for all."""
+    """The qualifier of a column, "" without one, and its name in lower case; `*` for all."""
     table = column.text("table").lower() if column.key == "column" else ""
     return [table, "*" if is_star(column) else column.name.lower()]
 
@@ -238,7 +238,7 @@ def _sum(call: "Expr") -> Data:
 
 
 def _days(select: "Expr") -> Iterator[Data]:
-    """Columns that are compared with a day, or with a day and a time after a blank."""
+    """Columns that are compared with a date, or with a date and a time after a space."""
     for node in level(select):
         if node.key not in COMPARISONS or node.this.key != "column":
             continue
@@ -263,7 +263,7 @@ def _clause(node: "Expr") -> str:
 
 
 def _quoted(tree: "Expr") -> set[str]:
-    """Names in double quotes that stand for columns, and are not given in the statement."""
+    """Names in double quotes in the position of columns that are not aliases."""
     aliases = {one.alias.lower() for one in tree.walk() if one.key in ("alias", "cte", "table", "subquery")}
     listed = {
         one.name.lower()
@@ -285,7 +285,7 @@ def _is_meant(column: "Expr") -> bool:
 
 
 def _divided(tree: "Expr") -> Iterator[set[str]]:
-    """The columns of each division that is one of whole numbers if all of these hold such. Bins of a fixed width are meant so, and what is made whole."""
+    """For each division, the columns that make it an integer division if all are integers. Bins of a fixed width and casts to integer are intended."""
     for one in tree.walk():
         if one.key != "div" or number(one.expression) or _clause(one) in ("group", "join"):
             continue
@@ -299,7 +299,7 @@ def _divided(tree: "Expr") -> Iterator[set[str]]:
 
 
 def _whole(node: "Expr") -> set[str] | None:
-    """The columns that must hold whole numbers for an expression to be one; None for what is none in any case."""
+    """The columns that must be integers for an expression to be an integer; None if it never is."""
     if node.key == "literal":
         return set() if number(node) else None
     if node.key == "column":
@@ -323,7 +323,7 @@ def _whole(node: "Expr") -> set[str] | None:
 
 
 def _added(tree: "Expr") -> set[str]:
-    """Columns that are themselves added or subtracted, or the first or last of them."""
+    """Columns that are operands of + or -, also as min() or max()."""
     operands = (
         plain(side) for one in tree.walk() if one.key in ("add", "sub") for side in (one.this, one.expression)
     )
@@ -332,13 +332,13 @@ def _added(tree: "Expr") -> set[str]:
 
 
 def _excluding(tree: "Expr") -> Iterator["Expr"]:
-    """Each NOT IN of a subquery."""
+    """Each NOT IN with a subquery."""
     found = (plain(one.this) for one in tree.walk() if one.key == "not")
     return (one for one in found if one.key == "in" and one.args.get("query") is not None)
 
 
 def _unions(tree: "Expr") -> Iterator[list[Data]]:
-    """Each two SELECTs that follow each other in a UNION."""
+    """Each pair of adjacent SELECTs in a UNION."""
     for one in tree.walk():
         if one.key == "union":
             before = one.this

@@ -1,4 +1,4 @@
-"""What a statement does with geometries and columns, as far as its text says. Nothing is said of a text that cannot be parsed. Pure."""
+"""What a statement does with geometries and columns, from its tree. For SQL that cannot be parsed every answer is no. Pure."""
 
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
@@ -47,17 +47,17 @@ _CHOICES: Final = frozenset({"glob", "regexplike", "case"})
 
 
 def moves(statement: str) -> bool:
-    """Whether it changes a CRS."""
+    """True if it changes a CRS."""
     return any(True for _ in _moves(statement))
 
 
 def moves_to_text(statement: str) -> bool:
-    """Whether it names the CRS of a geometry by a text, for which it gets NULL."""
+    """True if it passes a CRS as text, for which SpatiaLite returns NULL."""
     return any(len(one.expressions) > 1 and one.expressions[1].is_string for one in _moves(statement))
 
 
 def points_made(statement: str) -> list[tuple[str, str]]:
-    """The two columns of each point that it makes of columns, as it names them."""
+    """The x and y columns of each point that it makes from columns."""
     points = (one for one in _calls(statement) if bare(function(one)).startswith(_POINTS))
     pairs = (one.expressions[:2] for one in points)
     return [
@@ -66,10 +66,9 @@ def points_made(statement: str) -> list[tuple[str, str]]:
 
 
 def transformed_to(statement: str) -> list[tuple[str, str, str]]:
-    """Each change of CRS that it makes: the table, "" where that is not said; the CRS before, "" for the table's own; and the one after.
+    """Each ST_Transform: the table, "" if several are possible; the source CRS, "" for the CRS of the table; and the target CRS.
 
-    Of columns, of what is computed from them, and of what was transformed before. A point that is made in the statement is in a CRS that
-    is not its table's.
+    Nested transformations are separate rows. Geometries made in the statement are left out.
     """
     found: dict[tuple[str, str, str], None] = {}
     budget = Budget()
@@ -82,31 +81,31 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
 
 
 def measures(statement: str) -> bool:
-    """Whether it measures geometries of tables as they are: in no other CRS and not on the ellipsoid."""
+    """True if it measures geometries in the CRS of their table, and not on the ellipsoid."""
     tree = tree_of(statement)
     named = tree is not None and any(one.name.lower() == "ogr_geom_area" for one in columns(tree.walk()))
     return named or any(not one.code for one in _measured(statement))
 
 
 def codes_measured(statement: str) -> frozenset[str]:
-    """The CRSs, as EPSG:CODE, of what it measures after it brings it there, or makes it there; not on the ellipsoid."""
+    """The CRSs, as EPSG:CODE, in which it measures transformed or new geometries, and not on the ellipsoid."""
     return frozenset(one.code for one in _measured(statement) if one.code)
 
 
 def codes_named(statement: str) -> list[str]:
-    """The CRSs that it brings geometries into, as EPSG:CODE. SpatiaLite has further ones under larger numbers."""
+    """The target CRSs of ST_Transform and SetSRID, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
     numbers = (number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1)
     return sorted({f"EPSG:{one}" for one in numbers if one and int(one) <= _MAX_CODE})
 
 
 def measures_length(statement: str) -> bool:
-    """Whether it measures lines as they lie on the map, without their heights, and nowhere with them."""
+    """True if it measures lines in two dimensions only."""
     called = set(map(function, _calls(statement)))
     return bool(called & _LENGTHS) and not any(bare(one) == "3dlength" for one in called)
 
 
 def compares_text_of_date(statement: str) -> bool:
-    """Whether it compares a piece of a text with a number."""
+    """True if it compares a part of a text, such as a year, with a number."""
     return any(
         function(one) in _PIECES and _is_number(other)
         for pair in _pairs(statement, _SIGNS)
@@ -115,7 +114,7 @@ def compares_text_of_date(statement: str) -> bool:
 
 
 def adds_up(statement: str, names: Collection[str]) -> bool:
-    """Whether it takes the sum or the mean of one of these columns, without choosing among its values."""
+    """True if it sums or averages one of these columns without selecting among its values."""
     tree = tree_of(statement)
     if tree is None or any(
         one.key in _CHOICES or function(one) in ("typeof", "nullif") for one in tree.walk()
@@ -128,7 +127,7 @@ def adds_up(statement: str, names: Collection[str]) -> bool:
 
 
 def names(statement: str, columns_named: Collection[str]) -> bool:
-    """Whether it names one of these columns, or takes all of them."""
+    """True if it uses one of these columns, or `*`."""
     tree = tree_of(statement)
     if tree is None:
         return False
@@ -140,7 +139,7 @@ def names(statement: str, columns_named: Collection[str]) -> bool:
 
 
 def compares(statement: str, names_compared: Collection[str]) -> bool:
-    """Whether it orders by one of these columns, or compares it with a number or by its size."""
+    """True if it sorts by one of these columns, or compares it with a number."""
     tree = tree_of(statement)
     if tree is None:
         return False
@@ -155,7 +154,7 @@ def compares(statement: str, names_compared: Collection[str]) -> bool:
 
 
 def relates(statement: str) -> bool:
-    """Whether it compares geometries of tables as they are, without bringing any into another CRS."""
+    """True if a spatial relation compares geometries in the CRSs of their tables."""
     budget = Budget()
     related = (one for one in _calls(statement) if bare(function(one)) in _RELATIONS)
     found = (
@@ -165,7 +164,7 @@ def relates(statement: str) -> bool:
 
 
 def compares_all_pairs(statement: str) -> bool:
-    """Whether it takes the nearest row of a whole table for each row."""
+    """True if it searches a whole table for the nearest row of each row."""
     tree = tree_of(statement)
     if tree is None:
         return False
@@ -187,7 +186,7 @@ def _moves(statement: str) -> "Iterator[Expr]":
 
 
 def _measured(statement: str) -> Iterator[Origin]:
-    """What the geometries come from that are measured in units of their CRS."""
+    """The origins of geometries that are measured in units of their CRS."""
     budget = Budget()
     for one in _calls(statement):
         name = function(one)
@@ -220,7 +219,7 @@ def _is_numeric(text: str) -> bool:
 
 
 def _is_alias(node: "Expr") -> bool:
-    """Whether a term of ORDER BY is the name of a column that its own SELECT computes."""
+    """True if a term of ORDER BY is the alias of a computed column of its SELECT."""
     select = node.parent_select
     terms = selected(select) if select is not None else ()
     computed = (one.alias.lower() for one in terms if one.key == "alias" and plain(one).key != "column")
@@ -228,7 +227,7 @@ def _is_alias(node: "Expr") -> bool:
 
 
 def _is_of(column: "Expr", names_wanted: Collection[str], budget: Budget) -> bool:
-    """Whether a column is one of those of a table, and not computed in a subquery under its name."""
+    """True if it is one of these table columns, and not a computed column of the same name."""
     return bool(base_columns(column, budget) & {one.lower() for one in names_wanted})
 
 

@@ -1,7 +1,7 @@
-"""A SQL statement as a tree of sqlglot, and the questions that every check asks of one. Pure.
+"""SQL as a tree of sqlglot, and helpers to walk it. Pure.
 
-The tree is for checks alone: `catalogue/sql.py` is the gate, and the container runs the statement as it was written. A text that
-sqlglot does not parse has no tree (`is_unread`): nothing is known of it, and it is run all the same.
+The tree is only for checks: `catalogue/sql.py` is the gate, and the container runs the original text. Text that sqlglot does not parse has
+no tree (`is_unread`): it runs, and the answer says that it was not examined.
 
 Nodes are distinguished by sqlglot's `key`, the name of their class in lower case, so that nothing here has to load sqlglot. Functions are
 `anonymous` nodes under the name that they are written with (`dialect.py`).
@@ -19,15 +19,15 @@ COMPARISONS: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "is", "be
 AGGREGATES: Final = frozenset(
     "sum total avg count min max group_concat st_union st_collect gunion collect extent st_extent".split()
 )
-_MAX_DEPTH: Final = 100  # nodes, each of which takes some calls of Python's, of which there may be a thousand
-_CHAINS: Final = frozenset({"and", "or"})  # of any length, as nothing follows them by recursion
+_MAX_DEPTH: Final = 100  # nodes; each takes several frames of Python's stack of a thousand
+_CHAINS: Final = frozenset({"and", "or"})  # may be long: nothing recurses into them
 # with several arguments these are not aggregates
 _SINGLE: Final = frozenset("min max st_union st_collect gunion collect".split())
 
 
 @lru_cache(maxsize=16)  # a call reads its statement several times; a tree may take megabytes
 def tree_of(text: str) -> "Expr | None":
-    """The tree of a statement, or of a condition as the WHERE of one; None for a text that cannot be parsed. Not to be changed."""
+    """The tree of a statement, or of a condition as a WHERE; None if it cannot be parsed. The tree is cached and must not be changed."""
     if not text.strip():
         return None
     from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import parse  # noqa: PLC0415 - slow to load
@@ -38,7 +38,7 @@ def tree_of(text: str) -> "Expr | None":
 
 
 def _is_deep(tree: "Expr") -> bool:
-    """Whether it is nested further than Python's own stack lets one follow it."""
+    """True if it is nested too deeply for recursive functions."""
     depths = {id(None): 0}
     for one in tree.bfs():
         depths[id(one)] = depths[id(one.parent)] + (one.key not in _CHAINS)
@@ -46,12 +46,12 @@ def _is_deep(tree: "Expr") -> bool:
 
 
 def is_unread(text: str) -> bool:
-    """Whether there is a text, and it cannot be parsed."""
+    """True for text that cannot be parsed; False for an empty one."""
     return bool(text.strip()) and tree_of(text) is None
 
 
 def text_of(node: "Expr | None") -> str:
-    """A part of a statement as SQL; "" for None."""
+    """SQL for a part of a tree; "" for None."""
     if node is None:
         return ""
     from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import write  # noqa: PLC0415 - as above
@@ -60,12 +60,12 @@ def text_of(node: "Expr | None") -> str:
 
 
 def queries(node: "Expr") -> Iterator["Expr"]:
-    """Every SELECT in a part of a statement."""
+    """Every SELECT in a part of a tree."""
     return (one for one in node.walk() if one.key == "select")
 
 
 def level(node: "Expr") -> Iterator["Expr"]:
-    """The nodes of one SELECT, or of a part of one, without those of the SELECTs in it."""
+    """The nodes of one SELECT, or a part of it, without nested SELECTs."""
     return node.walk(prune=lambda one: one is not node and one.key in QUERIES)
 
 
@@ -78,12 +78,12 @@ def columns(nodes: Iterator["Expr"]) -> Iterator["Expr"]:
 
 
 def function(node: "Expr") -> str:
-    """The name of a function in lower case; "" for what is not a call."""
+    """The name of a function in lower case; "" if the node is not a call."""
     return str(node.this).lower() if node.key == "anonymous" else ""
 
 
 def bare(name: str) -> str:
-    """The name of a function without the prefix that most have with and without."""
+    """The name of a function without the optional prefix ST_."""
     return name.removeprefix("st_")
 
 
@@ -93,14 +93,14 @@ def is_aggregate(node: "Expr") -> bool:
 
 
 def plain(node: "Expr") -> "Expr":
-    """Without brackets and an alias."""
+    """The node without brackets and alias."""
     while node.key in ("paren", "alias"):
         node = node.this
     return node
 
 
 def number(node: "Expr") -> str:
-    """The digits of a whole number; "" for anything else."""
+    """The digits of an integer literal; "" for other nodes."""
     found = plain(node)
     return found.name if found.key == "literal" and not found.is_string and found.name.isdecimal() else ""
 
@@ -110,13 +110,13 @@ def is_star(node: "Expr") -> bool:
 
 
 def sources(select: "Expr") -> list["Expr"]:
-    """The tables and subqueries of a FROM clause, in its order."""
+    """The tables and subqueries of a FROM clause, in order."""
     start = select.args.get("from_")
     return [start.this, *(one.this for one in select.args.get("joins") or ())] if start is not None else []
 
 
 def from_text(select: "Expr") -> str:
-    """What follows FROM; "" without one."""
+    """The text after FROM; "" without one."""
     start = select.args.get("from_")
     parts = [start.this, *(select.args.get("joins") or ())] if start is not None else []
     return " ".join(map(text_of, parts))
@@ -127,13 +127,13 @@ def name_of(source: "Expr") -> str:
 
 
 def table_name(source: "Expr") -> str:
-    """The name of a table as the data has it; "" for a subquery, a function, and a table of the statement's WITH."""
+    """The name of a table of the data; "" for a subquery, a function and a table of a WITH."""
     known = source.key == "table" and source.this.key == "identifier" and definition(source) is None
     return source.name.lower() if known else ""
 
 
 def definition(source: "Expr") -> "Expr | None":
-    """The SELECT that a subquery is, or that a WITH defines for a table's name."""
+    """The query of a subquery, or of a WITH table; None for a table of the data."""
     if source.key == "subquery":
         return source.this if source.this.key in QUERIES else None
     query = source.parent
@@ -147,7 +147,7 @@ def definition(source: "Expr") -> "Expr | None":
 
 
 def selected(query: "Expr") -> list["Expr"]:
-    """The columns of a SELECT; of several that are put together, those of the first."""
+    """The terms of a SELECT; of a UNION, those of its first SELECT."""
     while query.key in QUERIES - {"select"}:
         query = query.this
     return list(query.expressions) if query.key == "select" else []
