@@ -157,7 +157,7 @@ class Execution:
         def judge_inputs(value: Mapping[str, Any]) -> bool:
             preflight = call.entitlements.preflights[call.toolbox.name]
             try:
-                trail.preflight = preflight.heard(call.plan.draft, value)
+                trail.preflight = preflight.check_described(call.plan.draft, value)
             except ToolError as error:
                 declined.append(error)
             return not declined

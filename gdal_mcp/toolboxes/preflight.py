@@ -55,7 +55,7 @@ class Preflight(Protocol):
         """By what is known already. Raises ToolError for a call that is certain to break a limit."""
         return NoReport()
 
-    def heard(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
+    def check_described(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
         """As `check`, by what the worker said of the inputs before it began to work."""
         return NoReport()
 

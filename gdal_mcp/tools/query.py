@@ -18,12 +18,12 @@ SQL: Final = "vector sql"
 MAX_FILES: Final = 20
 _ALIAS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _RECORDS: Final[Mapping[str, str]] = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "object": "object"}
-_MEMBERS: Final = frozenset({"type", "features", "name", "crs", "bbox"})  # which GeoJSON has itself
+_MEMBERS: Final = frozenset({"type", "features", "name", "crs", "bbox"})  # defined by GeoJSON or by GDAL
 _Path = Annotated[str, Field(min_length=1)]
 Inputs = Annotated[
     Mapping[str, _Path] | Sequence[_Path],
     Field(min_length=1, max_length=MAX_FILES),
-    # what pydantic would say of it is three times as long
+    # pydantic's own schema is three times as long
     WithJsonSchema(
         {
             "type": ["object", "array"],
@@ -57,7 +57,7 @@ class QueryToFileArguments(Arguments):
 
 
 def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftContext) -> Draft:
-    algorithm_named(SQL, context)  # where that is excluded, this is
+    algorithm_named(SQL, context)  # raises if `vector sql` is excluded
     check_allowed(context.settings.allow_sql, "sql")
     sql = check_statement(arguments.sql, "sql")
     given = _aliases(arguments.inputs)
@@ -92,26 +92,27 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
 
 
 def draft_rows(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
-    """`vector sql` without an output, which would give its rows to nobody: as a query. Raises ArgumentRefused."""
+    """Drafts `vector sql` without an output as a query, so that its rows are in the answer. Raises ArgumentRefused."""
     given = {spelling(name): value for name, value in arguments.items()}
     sql, inputs = given.pop("sql", ""), given.pop("input", None)
     sql = sql[0] if isinstance(sql, list) and len(sql) == 1 else sql
     inputs = [inputs] if isinstance(inputs, str) else inputs
     if str(given.pop("dialect", "SQLITE")).upper() != "SQLITE" or given:
         raise ArgumentRefused(
-            "`vector sql` has no output, and then takes one statement of the dialect SQLITE and its inputs alone.",
-            "Name an output, or use `query`.",
+            "`vector sql` without an output takes only inputs and one statement in the SQLITE dialect.",
+            "Set output, or use `query`.",
         )
     return _draft(QueryArguments.model_validate({"inputs": inputs, "sql": sql}), context)
 
 
 def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
-    """Paths by alias: those that are given, else the stems, with other signs as _ and a number where two are alike."""
+    """Paths by alias. A list gets the stems as aliases, with _ for other characters and a number for duplicates."""
     if isinstance(inputs, Mapping):
         wrong = next((alias for alias in inputs if not _ALIAS.fullmatch(alias)), None)
         if wrong is not None or len({alias.lower() for alias in inputs}) < len(inputs):
             raise ArgumentRefused(
-                "an alias is no plain word, or two differ in case alone.", "Use letters, digits and _."
+                "an alias is not a plain word, or two aliases differ only in case.",
+                "Use letters, digits and _.",
             )
         return inputs
     made: dict[str, str] = {}
@@ -127,7 +128,7 @@ def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
 
 
 def _form(output: str, named: str | None, context: DraftContext) -> str:
-    """`json`, `jsonl`, `object`, or the driver that is named or that the extension means. Raises ArgumentRefused."""
+    """Returns `json`, `jsonl`, `object`, or the driver of output_format or of the extension. Raises ArgumentRefused."""
     if named:
         low = named.lower()
         return _RECORDS[low] if low in _RECORDS else output_format(context.catalogue, named, "vector")
@@ -137,7 +138,7 @@ def _form(output: str, named: str | None, context: DraftContext) -> str:
     driver = driver_for(context.catalogue, output, "vector")
     if driver is None:
         raise ArgumentRefused(
-            "the extension of the output is that of no vector format.",
+            "the extension of the output does not belong to a vector format.",
             "Use .json (an array of records), .jsonl, .csv, .geojson, .gpkg or another one that `formats` lists.",
         )
     return output_format(context.catalogue, driver, "vector")
@@ -147,13 +148,14 @@ def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
     members = arguments.members or {}
     if members and (form != "GeoJSON" or _MEMBERS & set(members)):
         raise ArgumentRefused(
-            f"members are for a GeoJSON, and not {', '.join(sorted(_MEMBERS))}.", "Write to a .geojson file."
+            f"members can only be added to a GeoJSON, and cannot be {', '.join(sorted(_MEMBERS))}.",
+            "Write to a .geojson file.",
         )
     return members
 
 
 def _facts(answer: Answer) -> Mapping[str, Any]:
-    """Numbers and switches; the rows themselves are text of the files."""
+    """Counts and flags. The rows are text from the files, and stay under `untrusted`."""
     parsed = answer.parsed if isinstance(answer.parsed, dict) else {}
     rows = parsed.get("rows")
     count = len(rows) if isinstance(rows, list) else parsed.get("count")

@@ -35,7 +35,8 @@ from gdal_mcp.toolboxes.gdal.environment import (
 from gdal_mcp.toolboxes.gdal.faults import load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
-from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, description_request, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import suggested_call_for_output
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
@@ -169,7 +170,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "options": command.options,
         "inputs": command.inputs,
         "output": command.output,
-        **asked_of(draft, catalogue),
+        **description_request(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "remote": bool(draft.addresses),
         "outputs": [
@@ -183,6 +184,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         ],
         "expected": expected(draft),
         "statement": statement(draft),
+        "outline": outline_of(str(command.extra["sql"])) if command.program == "query" else None,
         "compared": compared(draft),
         "type_range": type_range(draft),
         "judged": is_judged(draft, catalogue),

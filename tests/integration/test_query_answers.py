@@ -152,6 +152,14 @@ def test_an_answer_does_not_end_with_what_is_counted_after_it(talker: Talk):
     assert checks.get("rows_unexamined", {}).get("verdict") == "unknown"
 
 
+def test_a_statement_that_the_checks_cannot_read_has_all_rows_and_says_so(talker: Talk):
+    # read lazily, the table in the subquery would go on where its other reading is
+    sql = "SELECT CAST(id AS UNSIGNED BIG INT) AS n, (SELECT count(*) FROM plots) AS m FROM plots ORDER BY id"
+    rows, checks = asked(talker, sql, "plots.geojson")
+    assert rows == [{"n": 0, "m": 2}, {"n": 1, "m": 2}]
+    assert {code: one.get("verdict") for code, one in checks.items()} == {"statement_unexamined": "unknown"}
+
+
 def test_a_name_that_is_there_is_not_answered_with_the_columns(talker: Talk):
     failed = talker.failed("query", inputs=["seasons.csv"], sql="SELECT load_it(id) FROM seasons")
     assert "the columns" not in json.dumps(failed)

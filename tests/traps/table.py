@@ -300,6 +300,31 @@ units_in_degrees
 units_in_degrees
     vector info input=["degrees.geojson"] dialect=SQLITE features=true sql=SELECT ST_Distance(geometry, ST_Centroid(geometry)) AS d FROM degrees
     vector info input=["degrees.geojson"] sql=SELECT id FROM degrees
+units_in_degrees
+    vector filter input=degrees.geojson output=OUT.gpkg where=OGR_GEOM_AREA > 0.000001
+    vector filter input=squares_m.geojson output=OUT.gpkg where=OGR_GEOM_AREA > 1
+    vector filter input=degrees.geojson output=OUT.gpkg where=id > 0
+units_in_degrees
+    query inputs=["degrees.geojson"] sql=WITH w AS (SELECT id, ST_Centroid(geom) AS c FROM degrees) SELECT ST_Distance(a.c, b.c) AS d FROM w a, w b WHERE a.id < b.id
+    query inputs=["degrees.geojson"] sql=WITH w AS (SELECT ST_Transform(geom, 3035) AS c FROM degrees) SELECT ST_Area(c) AS a FROM w
+    query inputs=["degrees.geojson"] sql=SELECT ST_Area(c) AS a FROM (SELECT ST_Transform(geom, 3035) AS c FROM degrees)
+units_in_degrees
+    query inputs=["squares_m.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 4326)) AS a FROM squares_m
+    query inputs=["squares_m.geojson"] sql=SELECT ST_Area(geom) AS a, ST_X(ST_Centroid(ST_Transform(geom, 4326))) AS x FROM squares_m
+units_in_degrees
+    query inputs=["degrees.geojson"] sql=SELECT ST_Area(geom) AS a, ST_X(ST_Centroid(ST_Transform(geom, 3035))) AS x FROM degrees
+    query inputs=["degrees.geojson"] sql=SELECT ST_Area(geom, 1) AS a, ST_X(ST_Centroid(ST_Transform(geom, 3035))) AS x FROM degrees
+unknown_crs refused
+    query inputs=["squares_m.geojson"] sql=SELECT ST_X(ST_Centroid(ST_Transform(geom, 9999))) AS x FROM squares_m
+    query inputs=["squares_m.geojson"] sql=SELECT ST_X(ST_Centroid(ST_Transform(geom, 4326))) AS x FROM squares_m
+statement_unexamined
+    query inputs=["towns.geojson"] sql=SELECT CAST(pop AS UNSIGNED BIG INT) AS n FROM towns
+    query inputs=["towns.geojson"] sql=SELECT CAST(pop AS DOUBLE PRECISION) AS n FROM towns
+rows_unexamined
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name, (SELECT count(*) FROM unplaced p WHERE ST_Contains(w.geom, p.geom)) AS n FROM wards w
+    query inputs=["wards.geojson"] sql=SELECT name, (SELECT count(*) FROM wards b WHERE b.region = a.region) AS n FROM wards a
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(s.id) AS n FROM areas a LEFT JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code HAVING n >= 0
+    query inputs=["areas.geojson","keys.csv"] sql=SELECT a.code, 2 * t.v AS w FROM areas a JOIN keys t ON a.code = t.code WHERE w > 0
 
 # where features lie
 geojson_not_wgs84 before mends ignoring:coordinates_rounded ignoring:identical_to_input
@@ -541,6 +566,7 @@ crs_mixed
     query inputs=["squares_m.geojson","mercator.geojson"] sql=SELECT id, geom FROM squares_m UNION ALL SELECT id, geom FROM mercator
     query inputs=["squares_m.geojson","mercator.geojson"] sql=SELECT id FROM squares_m UNION ALL SELECT id FROM mercator
     query inputs=["squares.geojson","degrees.geojson"] sql=SELECT id, geom FROM squares UNION ALL SELECT id, geom FROM degrees
+    query_to_file inputs=["west_zone_84.gpkg","east_zone.gpkg"] sql=SELECT id, geom FROM west_zone_84 UNION ALL SELECT id, geom FROM east_zone output=OUT.gpkg
 summed_twice
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT avg(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom)
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, avg(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code

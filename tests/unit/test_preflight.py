@@ -13,7 +13,7 @@ from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.gdal.preflight.facts import facts_of
-from gdal_mcp.toolboxes.gdal.preflight.service import crs_named
+from gdal_mcp.toolboxes.gdal.preflight.service import crs_to_describe
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.run import draft_call
@@ -98,12 +98,12 @@ def test_a_call_on_an_unknown_file_is_judged_by_what_its_own_container_says(desk
         {},
         *({"inputs": rows} for rows in (None, [7, 8, 9], [{"facts": {"driver": 3, "size": "x"}}])),
     ):
-        desk.preflight.heard(draft, lie)
-    report = desk.preflight.heard(draft, {"inputs": [{"facts": raster(30, 40)}]})
+        desk.preflight.check_described(draft, lie)
+    report = desk.preflight.check_described(draft, {"inputs": [{"facts": raster(30, 40)}]})
     assert report.estimate is not None
     assert report.estimate.output_bytes == 30 * 40
     with pytest.raises(ToolError) as caught:
-        desk.preflight.heard(draft, {"inputs": [{"facts": raster(400_000, 400_000)}]})
+        desk.preflight.check_described(draft, {"inputs": [{"facts": raster(400_000, 400_000)}]})
     assert (caught.value.code, caught.value.stage) == (Code.DISK_LIMIT, Stage.RUN)
 
 
@@ -133,7 +133,7 @@ def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftCo
     assert look is not None
     asked = {"crs": ("EPSG:3857",), "changes": (("", "EPSG:3857", ""),), "looks": (), "ranges": ()}
     assert look.command.extra == asked
-    assert crs_named(draft) == asked["crs"]
+    assert crs_to_describe(draft) == asked["crs"]
     row = {
         "facts": raster(20, 20, crs={"code": "EPSG:4326", "degrees": True}),
         "elsewhere": {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}},
@@ -176,7 +176,7 @@ def test_what_a_container_says_passes_only_as_the_fact_that_its_key_is(desk: Dra
     facts = facts_of(row)
     assert facts is not None
     assert evil not in repr(facts)
-    assert facts.places["EPSG:3857"].extent is None
+    assert facts.crs_extents["EPSG:3857"].extent is None
     for size in ([0, 5], [5], [5, "5"], [1 << 40, 5], None, [True, 5]):
         assert facts_of({"facts": {**row["facts"], "size": size}}) is None, size
     layer = {"features": 7, "crs": None, "extent": [0, 0, 1, 1]}

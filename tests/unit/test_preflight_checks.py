@@ -6,14 +6,14 @@ from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding
 from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, vector
-from gdal_mcp.toolboxes.gdal.preflight.checks.statement import compares, measures, transformed_to
-from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Place, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import compares, measures, transformed_to
 
 FLOAT = replace(DEM, data_type="Float32")
 BYTES = replace(DEM, data_type="Byte")
-UTM = {"EPSG:32633": Place(False, (146000.0, 5538000.0, 220000.0, 5658000.0))}
-DEGREES = replace(DEM, crs="EPSG:4326", degrees=True, extent=(10.0, 50.0, 11.0, 51.0), places=UTM)
+UTM = {"EPSG:32633": CrsExtent(False, (146000.0, 5538000.0, 220000.0, 5658000.0))}
+DEGREES = replace(DEM, crs="EPSG:4326", degrees=True, extent=(10.0, 50.0, 11.0, 51.0), crs_extents=UTM)
 BARE = replace(DEM, crs=None, has_crs=False, degrees=None)
 UNKNOWN = replace(DEM, crs=None, has_crs=None, degrees=None)
 JPEG = "COMPRESS=JPEG"
@@ -25,7 +25,12 @@ SHORTER = replace(DEM, height=DEM.height // 2, extent=(WEST, (SOUTH + NORTH) / 2
 
 ZONES_M = replace(ZONES, crs="EPSG:27700", has_crs=True, degrees=False, geometry="Polygon")
 PLACES = replace(
-    ZONES, crs="EPSG:4326", has_crs=True, degrees=True, geometry="Point", places={"EPSG:27700": Place(False)}
+    ZONES,
+    crs="EPSG:4326",
+    has_crs=True,
+    degrees=True,
+    geometry="Point",
+    crs_extents={"EPSG:27700": CrsExtent(False)},
 )
 PATHS = replace(ZONES_M, geometry="3D Line String")
 TABLE = DatasetFacts("CSV", "vector", geometry="None", columns={"number_texts": ("Lon", "LAT", "pop")})
@@ -40,9 +45,9 @@ GLOBE = replace(DEM, crs="EPSG:4326", degrees=True, extent=(0.0, -90.0, 360.0, 9
 ABOUT_180 = replace(
     DEM,
     crs="EPSG:32660",
-    places={
-        "EPSG:4326": Place(True, (179.2, -0.9, 181.0, 0.9), True),
-        "EPSG:3832": Place(False, (3.2e6, -1e5, 3.4e6, 1e5)),
+    crs_extents={
+        "EPSG:4326": CrsExtent(True, (179.2, -0.9, 181.0, 0.9), True),
+        "EPSG:3832": CrsExtent(False, (3.2e6, -1e5, 3.4e6, 1e5)),
     },
 )
 PLACES_WIDE = replace(PLACES, extent=(-180.0, -20.0, 180.0, 20.0))
@@ -158,6 +163,13 @@ DUE = [
     ("length_without_heights", ask("vector sql", PATHS, sql="SELECT sum(ST_Length(geom)) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(lon, lat, 4326), MakePoint(1, 2, 4326)) FROM t")),
     ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(SetSRID(GeomFromText(wkt), 4326)) FROM t")),
+    ("units_in_degrees", ask("vector filter", PLACES, where="OGR_GEOM_AREA > 1000")),
+    ("units_in_degrees", ask("vector filter", PLACES, where="ST_Area(geom) > 1000")),
+    ("units_in_degrees", ask("vector sql", PLACES, sql="WITH w AS (SELECT ST_Buffer(geom, 1, 8) AS b FROM t) SELECT 1 FROM w WHERE ST_Area(w.b) > 1")),
+    ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(g) FROM (SELECT ST_Transform(geom, 4326) AS g FROM t)")),
+    ("units_in_degrees", ask("vector sql", TABLE, sql="WITH p AS (SELECT MakePoint(lon, lat, 4326) AS g FROM t) SELECT ST_Distance(a.g, b.g) FROM p a, p b")),
+    ("units_in_degrees", ask("vector sql", replace(ZONES_M, crs_extents={"?EPSG:4283": CrsExtent(degrees=True)}), sql="SELECT ST_Area(ST_Transform(geom, 4283)) FROM t")),
+    ("units_not_metres", ask("vector filter", replace(ZONES_M, unit_metres=0.3048), where="OGR_GEOM_AREA > 1000")),
     ("crs_mismatch", replace(ask("vector layer-algebra", PLACES), others={"method": ZONES_M})),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs="EPSG:3035")})),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, PLACES))),
@@ -166,6 +178,13 @@ DUE = [
 ]  # fmt: skip
 
 NOT_DUE = [
+    ("units_in_degrees", ask("vector filter", PLACES, where="area > 1000")),
+    ("units_in_degrees", ask("vector sql", replace(ZONES_M, crs_extents={"?EPSG:3577": CrsExtent(degrees=False)}), sql="SELECT ST_Area(ST_Transform(geom, 3577)) FROM t")),
+    ("units_in_degrees", ask("vector filter", ZONES_M, where="OGR_GEOM_AREA > 1000")),
+    ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(g) FROM (SELECT ST_Transform(geom, 3035) AS g FROM t)")),
+    ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(geom, 1), ST_X(ST_Transform(geom, 4326)) FROM t")),
+    ("number_as_text", ask("vector sql", TABLE, sql="WITH w AS (SELECT CAST(pop AS REAL) AS pop FROM t) SELECT 1 FROM w WHERE pop > 5 ORDER BY pop")),
+    ("number_as_text", ask("vector sql", TABLE, sql="SELECT CAST(pop AS REAL) AS pop FROM t ORDER BY pop")),
     ("length_without_heights", ask("vector sql", PATHS, sql="SELECT ST_3DLength(geom), ST_Length(geom) FROM t")),
     ("length_without_heights", ask("vector sql", replace(PATHS, geometry="Line String"), sql="SELECT ST_Length(geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(ST_Transform(MakePoint(lon, lat, 4326), 3035), geom) FROM t")),
@@ -402,7 +421,7 @@ def test_a_statement_measures_in_units_of_the_crs_or_not() -> None:
 
 def test_a_statement_transforms_what_a_table_holds_or_what_it_made_itself() -> None:
     for text, told in (
-        ("SELECT Transform(geom, 4326) FROM t", {("", "", "EPSG:4326")}),
+        ("SELECT Transform(geom, 4326) FROM t", {("t", "", "EPSG:4326")}),
         ("SELECT ST_X(ST_Transform(ST_Centroid(a.geom), 4326)) FROM t AS a", {("t", "", "EPSG:4326")}),
         (
             'SELECT st_transform(ST_MakeValid(ST_Buffer("a"."geom", 1.5)), 3035) FROM t a',
@@ -414,12 +433,22 @@ def test_a_statement_transforms_what_a_table_holds_or_what_it_made_itself() -> N
         ),
         (
             "SELECT ST_Transform(ST_Transform(geom, 3035), 4326) FROM t",
-            {("", "", "EPSG:3035"), ("", "EPSG:3035", "EPSG:4326")},
+            {("t", "", "EPSG:3035"), ("t", "EPSG:3035", "EPSG:4326")},
         ),
+        (
+            "WITH w AS (SELECT ST_Transform(geom, 3035) AS g FROM t) SELECT ST_Transform(ST_Buffer(g, 1), 4326) FROM w",
+            {("t", "", "EPSG:3035"), ("t", "EPSG:3035", "EPSG:4326")},
+        ),
+        (
+            "SELECT ST_Transform(s.geom, 3857) FROM (SELECT * FROM t JOIN u ON t.id = u.id) s",
+            {("", "", "EPSG:3857")},
+        ),
+        ("WITH w AS (SELECT * FROM w) SELECT ST_Transform(geom, 3857) FROM w", set()),
+        ("SELECT ST_Transform(geom, 3857) FROM t WHERE", set()),
         ("SELECT ST_Transform(MakePoint(a.x, a.y, 4326), 3035), 'ST_Transform(geom, 1)' FROM t a", set()),
         (
             "SELECT ST_Transform(GeomFromText(a.wkt, 4326), 3035), ST_Transform(SetSRID(geom, 4326), 3857) FROM t a",
-            {("", "EPSG:4326", "EPSG:3857")},
+            {("t", "EPSG:4326", "EPSG:3857")},
         ),
         ("SELECT ST_Transform(geom, srid) FROM t", set()),
     ):

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 
 from gdal_mcp.toolboxes.gdal.preflight.call import Call
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
-from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts, Place
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, CrsExtent, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
 from sandbox.template import Limits
 
 GIB = 1 << 30
 DEM = DatasetFacts(
     "GTiff", "raster", 20_000, 100, 100, 1, "Int16", crs="EPSG:32611", has_crs=True, degrees=False,
-    extent=(440000.0, 3745000.0, 446000.0, 3751000.0), compression="NONE", places={
-        "EPSG:4326": Place(True, (-117.649, 33.844, -117.583, 33.899)), "EPSG:3857": Place(False, (-13096600.0, 4003200.0, -13089300.0, 4010600.0)),
+    extent=(440000.0, 3745000.0, 446000.0, 3751000.0), compression="NONE", crs_extents={
+        "EPSG:4326": CrsExtent(True, (-117.649, 33.844, -117.583, 33.899)), "EPSG:3857": CrsExtent(False, (-13096600.0, 4003200.0, -13089300.0, 4010600.0)),
     },
 )  # fmt: skip
 WORLD = DatasetFacts(
     "GTiff", "raster", 240_000, 400, 200, 3, "Byte", crs="EPSG:4326", has_crs=True, degrees=True,
     extent=(-180.0, -90.0, 180.0, 90.0),
-    places={"EPSG:3857": Place(False, (-20037508.34, -20048966.1, 20037508.34, 20048966.1))},
+    crs_extents={"EPSG:3857": CrsExtent(False, (-20037508.34, -20048966.1, 20037508.34, 20048966.1))},
 )  # fmt: skip
 ZONES = DatasetFacts(
     "ESRI Shapefile", "vector", 50_000, crs="EPSG:32611", has_crs=True, degrees=False,

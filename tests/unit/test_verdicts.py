@@ -13,9 +13,9 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Verdict, distinct
-from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import changes_named, key
-from gdal_mcp.toolboxes.gdal.preflight.checks.values import looks_named
-from gdal_mcp.toolboxes.gdal.preflight.service import findings, worked_on
+from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import crs_changes, key
+from gdal_mcp.toolboxes.gdal.preflight.checks.values import pixel_probes
+from gdal_mcp.toolboxes.gdal.preflight.service import examined_files, findings
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
@@ -36,9 +36,9 @@ def described(desk: DraftContext, draft: Any, change: Any, **rows: Any) -> None:
     """What a container says of the files of a draft: for each name a change of CRS."""
     found = [
         {"facts": raster(9, 9), "changes": {key(change): rows.get(one.name.partition(".")[0])}}
-        for one in worked_on(draft)
+        for one in examined_files(draft)
     ]
-    desk.preflight.described(worked_on(draft), found)
+    desk.preflight.described(examined_files(draft), found)
 
 
 def classic(desk: DraftContext, program: str, **arguments: object) -> Any:
@@ -71,7 +71,7 @@ def test_two_changes_of_crs_of_which_one_is_refused_are_refused(desk: DraftConte
         t_srs="EPSG:4326",
         overwrite=True,
     )
-    (change,) = changes_named(draft, packaged())
+    (change,) = crs_changes(draft, packaged())
     described(
         desk,
         draft,
@@ -86,7 +86,7 @@ def test_two_changes_of_crs_of_which_one_is_refused_are_refused(desk: DraftConte
 def test_an_input_is_found_by_its_whole_name(desk: DraftContext):
     text = "read a.png ! reproject --like=data.png --output-crs=EPSG:4326 ! write o.tif"
     draft = drafted(desk, "raster pipeline", pipeline=text)
-    (change,) = changes_named(draft, packaged())
+    (change,) = crs_changes(draft, packaged())
     for name, count in (("data", 0), ("a", 1)):
         described(desk, draft, change, **{name: BALLPARK})
         found = [one for one in desk.preflight.look(draft).findings if one.code == "ballpark_transformation"]
@@ -103,37 +103,37 @@ def unknown_yet(desk: DraftContext, program: str, **more: Any) -> Any:
 def test_inputs_that_nobody_could_look_at_refuse_where_their_crs_matters(desk: DraftContext):
     row = {"facts": raster(9, 9, **UTM), "looks": {"holes": {}}}  # the latter is asked for gdal_merge
     for program, more in (("gdal_merge", {}), ("gdalwarp", {"t_srs": "EPSG:4326"})):
-        whole = desk.preflight.heard(unknown_yet(desk, program, **more), {"inputs": [row] * 11})
+        whole = desk.preflight.check_described(unknown_yet(desk, program, **more), {"inputs": [row] * 11})
         assert [one for one in whole.findings if one.verdict is Verdict.UNKNOWN] == []
         with pytest.raises(ToolError) as caught:
-            desk.preflight.heard(unknown_yet(desk, program, **more), {"inputs": [row] * 10})
+            desk.preflight.check_described(unknown_yet(desk, program, **more), {"inputs": [row] * 10})
         assert caught.value.check["verdict"] == "unknown"
         assert caught.value.check["inputs"] == [10]
 
 
 def test_pixels_that_there_was_no_time_for_are_not_called_fine(desk: DraftContext):
     draft = drafted(desk, "raster mosaic", input=["a.png", "data.png"], output="o.png")
-    looks = {name: {} for name in looks_named(draft, packaged())}
+    looks = {name: {} for name in pixel_probes(draft, packaged())}
     assert looks
     desk.preflight.known._facts.clear()
     rows = [{"facts": raster(9, 9), "looks": looks}, {"facts": raster(9, 9)}]
-    found = {one.code: one for one in desk.preflight.heard(draft, {"inputs": rows}).findings}
+    found = {one.code: one for one in desk.preflight.check_described(draft, {"inputs": rows}).findings}
     assert (found["pixels_unexamined"].verdict, found["pixels_unexamined"].inputs) == (Verdict.UNKNOWN, (1,))
 
 
 def test_the_last_of_eleven_inputs_is_judged_as_the_first(desk: DraftContext):
     rows = [{"facts": raster(9, 9, **(OTHER if number == 10 else UTM))} for number in range(11)]
     with pytest.raises(ToolError) as caught:
-        desk.preflight.heard(unknown_yet(desk, "gdal_merge"), {"inputs": rows})
+        desk.preflight.check_described(unknown_yet(desk, "gdal_merge"), {"inputs": rows})
     assert caught.value.check["code"] == "other_crs"
 
 
 def test_a_format_that_the_catalogue_does_not_know_is_checked_and_named(desk: DraftContext):
     draft = drafted(desk, "raster reproject", input="a.png", output="o.tif", **{"output-crs": "EPSG:4326"})
-    (change,) = changes_named(draft, packaged())
+    (change,) = crs_changes(draft, packaged())
     facts = raster(9, 9) | {"driver": "GTiff2030", "crs": None}
     row = {"facts": facts, "changes": {key(change): BALLPARK}}
-    desk.preflight.described(worked_on(draft), [row])
+    desk.preflight.described(examined_files(draft), [row])
     found = {one.code: one for one in desk.preflight.look(draft).findings}
     assert {"driver_unexamined", "ballpark_transformation", "no_input_crs"} <= found.keys()
     assert found["driver_unexamined"].verdict is Verdict.UNKNOWN
@@ -169,9 +169,9 @@ def test_options_of_a_format_that_change_the_crs_are_changes(desk: DraftContext)
     for cases, count in ((CHANGED, 1), (UNCHANGED, 0)):
         for algorithm, given in cases:
             draft = drafted(desk, algorithm, input="a.png", output="o.out", **given)
-            assert len(changes_named(draft, packaged())) == count, given
+            assert len(crs_changes(draft, packaged())) == count, given
     text = "read a.png ! write o.tif --of=COG --co=TARGET_SRS=EPSG:4326"
-    assert len(changes_named(drafted(desk, "raster pipeline", pipeline=text), packaged())) == 1
+    assert len(crs_changes(drafted(desk, "raster pipeline", pipeline=text), packaged())) == 1
 
 
 def test_of_two_options_with_one_name_the_first_counts():
@@ -212,4 +212,4 @@ def test_only_bands_that_come_into_the_output_are_looked_at(desk: DraftContext):
         ("set-type --output-data-type=UInt8", "UInt8"),
     ):
         draft = drafted(desk, "raster pipeline", pipeline=f"read a.png ! {steps} ! write o.tif")
-        assert look in looks_named(draft, packaged())
+        assert look in pixel_probes(draft, packaged())

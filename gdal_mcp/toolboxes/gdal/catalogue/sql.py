@@ -1,20 +1,20 @@
-"""SQL statements and conditions: their shape, and the few words that reach further than the input. Pure.
+"""The gate for SQL statements and conditions: what they may name and call. Pure.
 
-What a statement could reach was found out by running it in GDAL 3.13, in a call's environment. OGRSQL opens the file in
+The rules come from statements that were run in GDAL 3.13, in the environment of a call. OGRSQL opens the file in
 `FROM 'file'.layer`, the SQLite dialect that in `FROM "file".layer`; a condition (`where`) of a GeoPackage goes to SQLite as it is, with
 subqueries and whatever follows a semicolon or a comment; a text that begins with `@` is a file in all of them. The dialects do not
 agree on where a quoted text ends (a backslash, a doubled double quote) nor on brackets and backticks.
 
 Invariants of what passes:
 * it is one SELECT, or one condition without a subquery, and every dialect reads the same tokens in it;
-* no table is a file: where a table is named there is one name without a dot, and no name before a dot, there or elsewhere,
-  looks like a path, a driver's prefix or a URL;
-* no function opens a file by name, runs another text as SQL or loads code. Every other function may be called.
+* no table is a file: where a table is named there is one name without a dot, and no name before a dot, in a FROM or
+  anywhere else, looks like a path, a driver's prefix or a URL;
+* no function opens a file by name, runs another text as SQL or loads code. All other functions may be called.
 
-What only computes for too long, a table made from itself without an end among it, is ended by the call's limits. SpatiaLite registers
+A statement that computes for too long, such as an endless recursive WITH, ends at the limits of the call. SpatiaLite registers
 its functions that import and export files only where SPATIALITE_SECURITY says so, which our environment does not; SQLite's
-`load_extension` is not authorized there; OGR_SQLITE_ALLOW_EXTERNAL_ACCESS=NO stops GDAL's own. They are refused here for the sake of a clear
-answer, and in case an image is built otherwise. `XB_Create` reads the schema that it is told, and quotes its first line in an error;
+`load_extension` is not authorized there; OGR_SQLITE_ALLOW_EXTERNAL_ACCESS=NO stops GDAL's own. They are refused here too, for a clear
+message, and because another image may be built differently. `XB_Create` reads the schema file that its argument names, and quotes its first line in an error;
 `ST_Transform` has PROJ read the grids of a pipeline in its fourth argument.
 """
 
@@ -45,7 +45,7 @@ _PATH_LIKE: Final = re.compile(r"[/:<>{}]|\.\.|^[~@]")
 _END_OF_TABLES: Final = frozenset(
     "SELECT WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT VALUES".split()
 )
-# They begin a statement, or change what one does. A field of that name is quoted; REPLACE is also a function.
+# Keywords that start another kind of statement, or change one. A field of such a name must be quoted; REPLACE is also a function.
 _STATEMENTS: Final = frozenset(
     """
     ALTER ANALYZE ATTACH BEGIN COMMIT CREATE DELETE DETACH DROP EXPLAIN INDEXED INSERT INTO PRAGMA REINDEX RELEASE
@@ -63,7 +63,7 @@ _REACHES_OUT: Final = re.compile(
       | xb_create | xb_schemavalidate | (?:enable)?pause)""",
     re.IGNORECASE | re.VERBOSE,
 )
-# functions of PostGIS that do not exist here, so that GDAL's own answer names what there is
+# functions of PostGIS that do not exist here: GDAL's error is answered with the functions that do
 _ABSENT: Final = re.compile(r"st_dump(?:points|rings|segments)?", re.IGNORECASE)
 _TRANSFORMS: Final = re.compile(r"(?:st_)?transform(?:3|xyz?)?", re.IGNORECASE)
 _TRANSFORM_MOST: Final = 3  # arguments: a geometry, the number of a CRS, a box
@@ -76,67 +76,65 @@ class Token:
 
     @property
     def word(self) -> str:
-        """A bare word in upper case; empty for anything else."""
+        """An unquoted name in upper case; "" for any other token."""
         return self.text.upper() if self.kind == "name" else ""
 
 
 def check_allowed(allowed: bool, what: str) -> None:  # noqa: FBT001 - it is the setting itself
-    """Raises ArgumentRefused where the server has SQL switched off."""
+    """Raises ArgumentRefused if SQL is switched off."""
     if not allowed:
         raise ArgumentRefused(
-            f"{what} is SQL, which this server was started without.",
-            "Use where, select, filter and the like, or ask the person who runs the server to leave --no-sql out.",
+            f"{what} is SQL, and SQL is switched off on this server.",
+            "Use where, select, filter and similar arguments, or ask the operator to start the server without --no-sql.",
         )
 
 
 def check_statement(text: str, what: str) -> str:
-    """One SELECT of layers of the input, as it was written. Raises ArgumentRefused."""
+    """Returns one SELECT on layers of the input, unchanged. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_STATEMENT)
     if tokens and tokens[-1].text == ";":
         tokens.pop()
         text = text.rstrip()[:-1]
     if not tokens or tokens[0].word not in ("SELECT", "WITH"):
         raise ArgumentRefused(
-            f"{what} is no SELECT statement.", "Only SELECT, and WITH ... SELECT, are passed on."
+            f"{what} is not a SELECT statement.", "Only SELECT and WITH ... SELECT are accepted."
         )
     _check_tokens(tokens, what)
     return text.strip()
 
 
 def check_condition(text: str, what: str) -> str:
-    """One condition on the fields of one layer, as it was written. Raises ArgumentRefused."""
+    """Returns one condition on the fields of one layer, unchanged. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_CONDITION)
     if not tokens:
         raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
     if tokens[0].kind == "sign" and tokens[0].text not in ("(", "-", "+"):
-        raise ArgumentRefused(f"{what} begins with {tokens[0].text}.", "Begin with a field.")
+        raise ArgumentRefused(f"{what} starts with {tokens[0].text}.", "Start with the name of a field.")
     words = [one.word for one in tokens]
     if ("DISTINCT", "FROM") in itertools.pairwise(words):
         raise ArgumentRefused(
-            f"{what} holds DISTINCT FROM, of which GDAL takes what follows for a table.",
-            "Write IS in place of IS NOT DISTINCT FROM, and IS NOT in place of IS DISTINCT FROM.",
+            f"{what} contains DISTINCT FROM, and GDAL reads what follows as the name of a table.",
+            "Write IS instead of IS NOT DISTINCT FROM, and IS NOT instead of IS DISTINCT FROM.",
         )
     found = next((word for word in words if word in _NOT_IN_A_CONDITION), None)
     if found is not None:
         raise ArgumentRefused(
-            f"{what} holds {found}; it is a condition on the fields of one layer.",
-            f'Quote it as "{found.lower()}" if it is a field; subqueries are for SQL.',
+            f"{what} contains {found}, but it can only be a condition on the fields of one layer.",
+            f'Quote it as "{found.lower()}" if it is a field. Subqueries are possible in `query`.',
         )
     _check_tokens(tokens, what)
     return text.strip()
 
 
 def check_dialect(text: str, what: str) -> str:
-    """OGRSQL or SQLITE. Raises ArgumentRefused."""
+    """Returns OGRSQL or SQLITE. Raises ArgumentRefused."""
     if text.upper() not in DIALECTS:
-        raise ArgumentRefused(
-            f"{what} is none of GDAL's two dialects.", "Use OGRSQL or SQLITE, or leave it out."
-        )
+        raise ArgumentRefused(f"{what} is not a dialect of GDAL.", "Use OGRSQL or SQLITE, or omit it.")
     return text.upper()
 
 
 def may_be_called(name: str) -> bool:
-    """Whether a function of this name opens no file, reaches no network and runs no other SQL."""
+    """True for a function that does not open files, use the network or run other SQL."""
     return not _REACHES_OUT.fullmatch(name) or bool(_ABSENT.fullmatch(name))
 
 
@@ -144,17 +142,19 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
     if len(text.encode("utf-8", "surrogatepass")) > limit:
         raise ArgumentRefused(f"{what} is longer than {limit} bytes.", "Simplify it.")
     if text.lstrip().startswith("@"):
-        raise ArgumentRefused(f"{what} names a file.", "Give the text itself.")
+        raise ArgumentRefused(f"{what} is the name of a file.", "Pass the SQL itself.")
     tokens: list[Token] = []
     position = 0
     while position < len(text):
         if text.startswith(("--", "/*"), position):
-            raise ArgumentRefused(f"{what} holds a comment.", "Leave comments out; write - -1 with a blank.")
+            raise ArgumentRefused(
+                f"{what} contains a comment.", "Remove comments, and write - -1 with a space."
+            )
         match = _TOKEN.match(text, position)
         if match is None:
             raise ArgumentRefused(
-                f"{what} holds a quote that is not closed, or {text[position]!r}, which the dialects read differently.",
-                "Quote names with \" and texts with '; write parameters out.",
+                f"{what} contains a quote that is not closed, or {text[position]!r}, which the SQL dialects read differently.",
+                "Quote names with \" and strings with ', and write values instead of parameters.",
             )
         token = Token(match.lastgroup, match[0])  # type: ignore[arg-type] # the groups are named as the kinds
         position = match.end()
@@ -162,8 +162,8 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
         escape = {"quoted": "\\", "text": "\\'"}.get(token.kind)
         if escape is not None and (doubled or escape in token.text or not token.text.isprintable()):
             raise ArgumentRefused(
-                f"{what} holds a backslash, a control character or a doubled quote within quotes.",
-                "The dialects read these differently; rename it.",
+                f"{what} contains a backslash, a control character or a doubled quote within quotes.",
+                "The SQL dialects read these differently: use another name or value.",
             )
         if token.kind != "space":
             tokens.append(token)
@@ -171,10 +171,10 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
 
 
 def _check_tables(tokens: Sequence[Token], what: str) -> None:
-    """Between FROM and the next clause, in every pair of brackets by itself, each comma may begin another table."""
+    """Checks the names of tables. Between FROM and the next clause each comma can start another table; brackets have their own state."""
     tables = [False]
     before = Token("sign", "")
-    compared = False  # whether the last FROM was that of IS DISTINCT FROM
+    compared = False  # whether the last FROM was part of IS DISTINCT FROM
     for token, following in zip(tokens, [*tokens[1:], before], strict=True):
         first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
         if token.text == "(":
@@ -182,7 +182,7 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
         elif token.text == ")" and len(tables) > 1:
             tables.pop()
         elif token.text == ")":
-            raise ArgumentRefused(f"{what} closes a bracket that it did not open.", "Balance ( and ).")
+            raise ArgumentRefused(f"{what} closes a bracket that is not open.", "Balance ( and ).")
         elif token.word in ("FROM", "JOIN") or token.word in _END_OF_TABLES:
             tables[-1] = token.word in ("FROM", "JOIN")
             compared = token.word == "FROM" and before.word == "DISTINCT"
@@ -192,16 +192,16 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
             refused = (named and (dotted or path)) or (dotted and (path or token.kind == "text"))
             if refused and compared:
                 raise ArgumentRefused(
-                    f"{what} holds DISTINCT FROM, of which GDAL takes what follows for a table.",
-                    "Write IS in place of IS NOT DISTINCT FROM, and IS NOT in place of IS DISTINCT FROM: SQLite compares NULL so, too.",
+                    f"{what} contains DISTINCT FROM, and GDAL reads what follows as the name of a table.",
+                    "Write IS instead of IS NOT DISTINCT FROM, and IS NOT instead of IS DISTINCT FROM: in SQLite they compare NULL in the same way.",
                 )
             if refused:
                 raise ArgumentRefused(
-                    f"{what} names another file as a table.",
-                    "Tables are layers of the input, by their names alone; other files are inputs of their own.",
+                    f"{what} uses a file as a table.",
+                    "Tables are layers of the inputs, by name alone. Add other files as inputs.",
                 )
         before = token
-    if len(tables) > 1:  # what stands around a statement would change what is in it
+    if len(tables) > 1:  # GDAL puts SQL around the statement, and an open bracket would change its meaning
         raise ArgumentRefused(f"{what} leaves a bracket open.", "Balance ( and ).")
 
 
@@ -211,33 +211,33 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
         called = [one.text for one in tokens[at + 1 : at + 2]] == ["("]
         name = token.text.strip('"')
         if token.text == ";":
-            raise ArgumentRefused(f"{what} holds several statements.", "Give one.")
+            raise ArgumentRefused(f"{what} contains several statements.", "Pass one statement.")
         if token.text == '""':
-            raise ArgumentRefused(f'{what} holds "", a name without letters.', "An empty text is ''.")
+            raise ArgumentRefused(f'{what} contains "", an empty identifier.', "An empty string is ''.")
         if token.kind in ("name", "quoted") and name.lower().startswith("pragma_"):
             raise ArgumentRefused(
-                f"{what} reads {name[:60]}, which is about the database file and not about its layers.",
-                "Only layers of the input can be named.",
+                f"{what} reads {name[:60]}, which describes the database file and not its layers.",
+                "Only layers of the inputs can be read.",
             )
         if called and not may_be_called(name) and not _begins_table(tokens, at):
             raise ArgumentRefused(
-                f"{what} calls {name[:60]}, which opens files, reaches a network or runs other SQL.",
-                "Functions that compute from their arguments are passed on.",
+                f"{what} calls {name[:60]}, which opens files, uses the network or runs other SQL.",
+                "Use functions that only compute from their arguments.",
             )
         if token.word in _STATEMENTS and not (called and token.word == "REPLACE"):
             raise ArgumentRefused(
-                f"{what} holds {token.word}.",
-                f'Only SELECT is passed on; quote "{token.text}" if it is a name.',
+                f"{what} contains {token.word}.",
+                f'Only SELECT is accepted. Quote "{token.text}" if it is a name.',
             )
         if _TRANSFORMS.fullmatch(name) and _arguments(tokens[at + 1 :]) > _TRANSFORM_MOST:
             raise ArgumentRefused(
-                f"{what} gives {token.text[:60]} more than three arguments.",
-                "The others name files that PROJ reads; give a geometry and the number of a CRS.",
+                f"{what} calls {token.text[:60]} with more than three arguments.",
+                "The further arguments name files that PROJ reads. Pass a geometry and the number of a CRS.",
             )
 
 
 def _begins_table(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a name is that of a table of the statement's WITH, its columns in brackets: `WITH name(a, b) AS (`."""
+    """True for the name of a table that the WITH defines with its columns: `WITH name(a, b) AS (`."""
     depths = list(itertools.accumulate((one.text == "(") - (one.text == ")") for one in tokens[:at]))
     selects = any(one.word == "SELECT" and not depth for one, depth in zip(tokens, depths, strict=False))
     if not at or tokens[0].word != "WITH" or depths[-1] or selects:
@@ -250,7 +250,7 @@ def _begins_table(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _arguments(tokens: Sequence[Token]) -> int:
-    """How many arguments a call has, by the tokens behind its name; 0 where there is no call."""
+    """The number of arguments of a call, from the tokens after its name; 0 if it is not a call."""
     depth, count = 0, 1
     for token in tokens:
         depth += {"(": 1, ")": -1}.get(token.text, 0)

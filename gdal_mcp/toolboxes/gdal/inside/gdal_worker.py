@@ -98,7 +98,7 @@ def run(job, report):
                 traceback.print_exc()
             errors.fail(str(error))
         if errors.failures:
-            part("sql_names").tell_names(job, errors)
+            part("sql_names").add_known_names(job, errors)
             part("archives").tell_members(job, errors)
     from osgeo import gdal
 

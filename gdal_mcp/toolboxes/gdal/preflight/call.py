@@ -39,7 +39,7 @@ def options_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def is_on(value: str) -> bool:
-    """Whether a value of an option means yes, as CPLTestBool has it: whatever does not mean no."""
+    """True if a value of an option means yes, as in CPLTestBool: everything that does not mean no."""
     return value != "" and value.upper() not in ("NO", "FALSE", "OFF", "0")
 
 
@@ -78,7 +78,7 @@ class Call:
         return known if known is not None and known.kind == "vector" else None
 
     def text(self, name: str) -> str:
-        """The first value of an argument; "" if it was not given."""
+        """The first value of an argument; "" if it is omitted."""
         values = self.arguments.get(name, ())
         return values[0] if values else ""
 
@@ -86,33 +86,33 @@ class Call:
         return self.text(name) == "true"
 
     def texts(self, name: str) -> list[str]:
-        """All values, also of a list that was given as one text."""
+        """All values, also of a list that is written as one text."""
         return [part for value in self.arguments.get(name, ()) for part in value.split(",")]
 
     def numbers(self, name: str, count: int = 0) -> tuple[float, ...]:
-        """All values of an argument as numbers; none if one of them is no number, or if there are not `count`."""
+        """All values of an argument as numbers; empty if one is not a number, or if there are not `count` of them."""
         made = [number_of(text) for text in self.texts(name)]
         whole = None not in made and count in (0, len(made))
         return tuple(one for one in made if one is not None) if whole else ()
 
     def box(self, name: str) -> Box | None:
-        """An argument of west, south, east, north; None for what is no box."""
+        """An argument of west, south, east, north; None if it is not a box."""
         numbers = self.numbers(name, 4)
         if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
             return None
         return numbers[0], numbers[1], numbers[2], numbers[3]
 
     def option(self, key: str, argument: str = "creation-option") -> str:
-        """The value of a creation option in capitals; "" if it was not given."""
+        """The value of a creation option in upper case; "" if it is omitted."""
         return options_of(self.arguments.get(argument, ())).get(key, "")
 
     def switched_on(self, key: str, argument: str = "creation-option") -> bool:
-        """Whether a creation option is given and means yes."""
+        """True if a creation option is set and means yes."""
         return is_on(self.option(key, argument))
 
     @property
     def source_crs(self) -> str | None:
-        """The CRS of the data: the one that the call says, else the data's own."""
+        """The CRS of the data: input-crs, else the CRS of the dataset."""
         facts = self.input or self.flowing
         return self.text("input-crs") or (facts.crs if facts else None)
 
@@ -130,7 +130,7 @@ class Call:
         crs, facts = self.text("output-crs"), self.input
         if facts is None or not crs or same_crs(facts.crs, crs):
             return facts.degrees if facts else None
-        return facts.places[crs].degrees if crs in facts.places else None
+        return facts.crs_extents[crs].degrees if crs in facts.crs_extents else None
 
 
 class Verdict(Enum):
@@ -151,7 +151,7 @@ class Finding:
     code: str
     message: str
     suggestion: str
-    refuses: bool = False  # the result would be wrong, or nobody can say, so the call is not made
+    refuses: bool = False  # the result would be wrong, or cannot be judged, so the call is refused
     verdict: Verdict = Verdict.WRONG
     inputs: tuple[
         int, ...
@@ -166,7 +166,7 @@ class Finding:
     numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 
     def as_dict(self) -> dict[str, Any]:
-        """Without what does not apply."""
+        """As a row of `checks`, without empty values."""
         own = ("change", "instead", "steps", "numbers", "verdict", "inputs", "step")
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
         row = {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
@@ -180,7 +180,7 @@ class Finding:
 
 
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once. Those of several inputs that say the same are one, with the numbers of all of these inputs."""
+    """Removes duplicates. Equal findings of several inputs become one, with the numbers of all of these inputs."""
     found: dict[Hashable, Finding] = {}
     count: Counter[Hashable] = Counter()
     last: dict[Hashable, Hashable] = {}
@@ -198,15 +198,15 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(found.values())
 
 
-def worded(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
-    """A finding in the words that `answers/data/checks.toml` has for a name, with `words` in their places."""
+def make_finding(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
+    """Makes a finding from the texts of `answers/data/checks.toml` under a name, with `words` filled in."""
     said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
     verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
     return Finding(**{**said, "verdict": verdict, **more})
 
 
-def passed_on(call: Call) -> DatasetFacts | None:
-    """What is known of the features that a step gives to the next one: their CRS, and what their columns hold."""
+def forwarded_facts(call: Call) -> DatasetFacts | None:
+    """Facts of the features that a step passes to the next one: their CRS and their columns."""
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):
         return None
@@ -216,18 +216,18 @@ def passed_on(call: Call) -> DatasetFacts | None:
         facts = replace(facts, geometry="Point")
     if not (wanted := call.text("output-crs") or call.text("crs")):
         return replace(facts, features=None, extent=None)
-    degrees = facts.places[wanted].degrees if wanted in facts.places else None
+    degrees = facts.crs_extents[wanted].degrees if wanted in facts.crs_extents else None
     return replace(facts, features=None, extent=None, crs=wanted, has_crs=True, degrees=degrees)
 
 
 def same_crs(first: str | None, second: str | None) -> bool:
-    """Whether two codes are known and mean the same coordinates with x before y, as GDAL has them."""
+    """True if two codes are known and have the same coordinates in GDAL's order of x before y."""
     codes = [str(one or "").strip().upper() for one in (first, second)]
     return all(codes) and len({_SAME.get(one, one) for one in codes}) == 1
 
 
 def number_of(text: str, *, finite: bool = True) -> float | None:
-    """None for what is no number; infinity and NaN count only where they need not be `finite`."""
+    """None if the text is not a number; infinity and NaN are accepted only if not `finite`."""
     try:
         value = float(text)
     except ValueError:
@@ -236,7 +236,7 @@ def number_of(text: str, *, finite: bool = True) -> float | None:
 
 
 def overlap(first: Box | None, second: Box | None) -> Box | None:
-    """The intersection of two boxes, which may be a line; None where there is none, or a box is not known."""
+    """The intersection of two boxes, which may be a line; None if it is empty or a box is unknown."""
     if first is None or second is None:
         return None
     west, south = max(first[0], second[0]), max(first[1], second[1])

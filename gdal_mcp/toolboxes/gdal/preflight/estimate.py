@@ -91,7 +91,7 @@ class Estimate:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        """What a person or a model is told of it: bytes, files and seconds."""
+        """For the answer: bytes, files and seconds."""
         return {
             "output_bytes": self.output_bytes,
             "output_files": self.output_files,
@@ -172,7 +172,7 @@ def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
         crs=call.text("output-crs") or call.text("crs") or (source.crs if source else None),
         degrees=call.target_degrees,
         extent=size.extent,
-        places=source.places if source and size.extent == source.extent else {},
+        crs_extents=source.crs_extents if source and size.extent == source.extent else {},
         compression=call.option("COMPRESS") or form.get("compression") or "NONE",
     )
 
@@ -222,7 +222,7 @@ def _content(call: Call, cost: Cost) -> Estimate | None:
 
 
 def _tiles(call: Call) -> Estimate | None:
-    """`raster tile` makes every tile that touches the box of the data, blank ones too unless told otherwise."""
+    """`raster tile` makes every tile that touches the box of the data, also blank ones unless an argument excludes them."""
     facts, general = call.input, table().general
     box = facts.extent_in("EPSG:3857") if facts and facts.pixels else None
     if facts is None or box is None or call.text("tiling-scheme") not in ("", "WebMercatorQuad"):
@@ -257,7 +257,7 @@ def _tiles(call: Call) -> Estimate | None:
 
 
 def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
-    """GDAL itself, its block cache as far as there is data for it, and what the algorithm holds besides."""
+    """GDAL itself, its block cache as far as there is data for it, and the memory of the algorithm."""
     general = table().general
     data = made_bytes + sum(one.raw_bytes for one in call.inputs if one)
     cache = min(call.limits.memory_bytes // CACHE_SHARE, data)

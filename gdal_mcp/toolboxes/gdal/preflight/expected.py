@@ -6,6 +6,7 @@ from typing import Final
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.preflight.call import Step, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
+from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 
 # algorithms that give each feature of the input, with the same fields and values
 _VALUES: Final = frozenset(
@@ -108,7 +109,8 @@ def statement(draft: Draft) -> Mapping[str, object] | None:
         return None
     given = found[0]
     dialect, options = given.get("dialect", ("",))[0], given.get("open-option", ())
-    return {"sql": given["sql"][0], "dialect": dialect, "open_options": options}
+    sql = given["sql"][0]
+    return {"sql": sql, "dialect": dialect, "open_options": options, "outline": outline_of(sql)}
 
 
 def _kept(draft: Draft) -> Sequence[str]:

@@ -44,7 +44,7 @@ _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CrsExtent:
     """The extent of the data in a CRS that a call names, and whether that CRS is in degrees.
 
     `known` is False where PROJ knows no such CRS.
@@ -82,11 +82,13 @@ class DatasetFacts:
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
-    # names of columns of the first layer, for comparison with a call and never told, by what they hold: text of numbers, numbers among other
+    # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
     # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     geometry: str = ""
-    places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
+    crs_extents: Mapping[str, CrsExtent] = field(
+        default_factory=dict
+    )  # by the text that calls gave for a CRS
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
@@ -111,34 +113,39 @@ class DatasetFacts:
         size = (east - west) / self.width, (north - south) / self.height
         return size if min(size) > 0 else None
 
-    def named(self, crs: str) -> tuple[Place, ...]:
-        """What a container said of a CRS by this text, with and without the extent in it."""
-        return tuple(self.places[one] for one in (crs, f"?{crs}") if one in self.places)
+    def named(self, crs: str) -> tuple[CrsExtent, ...]:
+        """The descriptions of a CRS by this text, with and without the extent."""
+        return tuple(self.crs_extents[one] for one in (crs, f"?{crs}") if one in self.crs_extents)
 
     def extent_in(self, crs: str | None) -> Box | None:
-        """The extent in a CRS that the call names; None where it is not known."""
+        """The extent in a CRS of the call; None if unknown."""
         if crs is None or self.crs is None:
             return None
         if crs.strip().upper() == self.crs.upper():
             return self.extent
-        return self.places[crs].extent if crs in self.places else None
+        return self.crs_extents[crs].extent if crs in self.crs_extents else None
 
 
 def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
-    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None for what is no raster or layer."""
+    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None if it is neither a raster nor a layer."""
     row = description if isinstance(description, Mapping) else {}
     facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
     driver, size = facts.get("driver") or "", facts.get("size")
     layers = [one for one in facts.get("layers") or () if one]
-    places: dict[str, Place] = {}
+    crs_extents: dict[str, CrsExtent] = {}
     for name, there in _mapping(row.get("elsewhere")).items():
         place = _mapping(there)
         degrees = place.get("degrees")
-        made = _place(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
-        places[name] = replace(made, known=there is not None)
+        made = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
+        crs_extents[name] = replace(made, known=there is not None)
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
-    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
+    common: dict[str, Any] = {
+        "disk_bytes": disk_bytes,
+        "crs_extents": crs_extents,
+        "changes": changes,
+        "looks": looks,
+    }
     if size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
         nodata, values = first.get("nodata"), value_range(facts)
@@ -177,20 +184,20 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             for key, names in _mapping(row.get("columns")).items()
             if key in _COLUMNS and isinstance(names, list)
         },
-        extent=around([box for box in boxes if box]) if alike and None not in boxes else None,
+        extent=union_extent([box for box in boxes if box]) if alike and None not in boxes else None,
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
 
 
-def _place(value: Any, *, degrees: bool | None) -> Place:
+def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:
     box = _box(value)
     if box is None and degrees and isinstance(value, list) and len(value) == 4:
         # PROJ gives a west above the east for what lies about the antimeridian
         west, south, east, north = value
         turned = [west, south, east + 360, north] if type(east) in (int, float) else value
-        return Place(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
-    return Place(degrees, box)
+        return CrsExtent(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
+    return CrsExtent(degrees, box)
 
 
 def _tilted(facts: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -210,8 +217,8 @@ def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees"), **unit}
 
 
-def around(boxes: Sequence[Box]) -> Box | None:
-    """The smallest box that contains all of them; None for none."""
+def union_extent(boxes: Sequence[Box]) -> Box | None:
+    """The smallest box that contains all boxes; None without boxes."""
     if not boxes:
         return None
     west, south, east, north = zip(*boxes, strict=True)
@@ -219,7 +226,7 @@ def around(boxes: Sequence[Box]) -> Box | None:
 
 
 def _box(value: Any) -> Box | None:
-    """West, south, east and north; None for what is no box."""
+    """West, south, east and north; None if it is not a box."""
     if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
         return None
     west, south, east, north = value
@@ -229,7 +236,7 @@ def _box(value: Any) -> Box | None:
 
 @dataclass(slots=True)
 class FactsCache:
-    """What containers said of the most recently named files. Thread-safe.
+    """Descriptions of the most recently used files. Thread-safe.
 
     A file that was changed, or another one at the same path, has another identity and so no facts here.
     """
@@ -240,35 +247,35 @@ class FactsCache:
 
     @staticmethod
     def _key(located: Located) -> Hashable:
-        """None for what is not told from another at the same place."""
+        """None for a file that cannot be distinguished from another one at the same path."""
         if isinstance(located, Remote):
             return located.address, located.period  # with what is secret in it: who has no key learns nothing
         return located.identity and (str(located), located.identity)
 
     def get(self, located: Located) -> DatasetFacts | None:
-        """None when nothing is known of a file, or when GDAL could not describe it."""
+        """None if a file was not described, or could not be."""
         with self._lock:
             if (key := self._key(located)) in self._facts:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
     def knows(self, located: Located, *asked: Sequence[str]) -> bool:
-        """Whether GDAL described a file already, with all CRSs, changes and looks that are asked of it by name."""
+        """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
         found = self.get(located)
         if found is None:
             return self._key(located) in self._facts
-        known = (found.places, found.changes, found.looks)
+        known = (found.crs_extents, found.changes, found.looks)
         return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
-        """`located` has the identity of the file that was described; `facts` is None where there is no description."""
+        """`located` has the identity of the file that was described; `facts` is None if there is no description."""
         if (key := self._key(located)) is None:
             return
         with self._lock:
             before = self._facts.pop(key, None)
             if before is not None and facts is not None:
                 kept: dict[str, Any] = {}
-                for name in ("places", "changes", "looks"):
+                for name in ("crs_extents", "changes", "looks"):
                     both = {**getattr(before, name), **getattr(facts, name)}
                     kept[name] = dict(list(both.items())[-_MAX_CRS:])  # the newest
                 facts = replace(facts, **kept)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, passed_on
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, forwarded_facts
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 
@@ -45,7 +45,7 @@ def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
     if geometry := _OF_PIXELS.get(last.algorithm):
         return _layer_of_pixels(last, geometry)
     if last.path in _KEEP_CRS:
-        made = passed_on(last)
+        made = forwarded_facts(last)
         return replace(made, driver=last.driver, columns={}, looks={}, changes={}) if made else None
     made = raster_made(last)
     if made is None:
@@ -53,7 +53,7 @@ def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
     known = last.input.has_crs if last.input is not None else None
     made = replace(made, has_crs=True if made.crs else known)
     if last.path in _SAME_GRID and last.input is not None:
-        made = replace(made, places=last.input.places, changes=last.input.changes)
+        made = replace(made, crs_extents=last.input.crs_extents, changes=last.input.changes)
     return made
 
 
@@ -69,7 +69,7 @@ def _layer_of_pixels(call: Call, geometry: str) -> DatasetFacts | None:
         has_crs=source.has_crs,
         degrees=source.degrees,
         extent=source.extent if call.algorithm == "raster polygonize" else None,
-        places=source.places,
+        crs_extents=source.crs_extents,
         changes=source.changes,
     )
 

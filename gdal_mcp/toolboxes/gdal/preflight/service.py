@@ -1,4 +1,4 @@
-"""Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
+"""Examines drafts before they run: their cost, limits that they would break, and likely mistakes."""
 
 import os.path
 import re
@@ -13,17 +13,26 @@ from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, passed_on, steps_of
-from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, transformations, unexamined, values, vector
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, forwarded_facts, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.checks import (
+    crs,
+    raster,
+    sql,
+    transformations,
+    unexamined,
+    values,
+    vector,
+)
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from sandbox.template import Limits
 from sandbox.workspace import Located
 
-_MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
+_MAIN: Final = frozenset({"input", "dataset"})  # arguments with the main inputs
 _READS: Final = frozenset({"raster read", "vector read"})
 # what a last step is like
 _ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
@@ -32,7 +41,7 @@ _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 # arguments that name a CRS, which PROJ has to know
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
-_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
+_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *sql.CHECKS)
 _ABOUT_180: Final = frozenset(
     {"raster reproject", "raster footprint"}
 )  # which go wrong about the antimeridian
@@ -42,7 +51,7 @@ _MAX_CRS_TEXT: Final = 4096  # characters
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """What is known of a draft without running it."""
+    """The result of examining a draft."""
 
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
@@ -55,13 +64,13 @@ class PreflightReport:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a result says besides: which operation changes the CRS."""
+        """For the result: which operations change the CRS."""
         rows = [row for one in self.changes for row in told(one)]
         return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
 
     @property
     def untrusted(self) -> dict[str, Any]:
-        """The names of the same operations, in their order."""
+        """The names of these operations, in the same order."""
         found = [name for one in self.changes for name in names(one)]
         return {"transformation": found} if found else {}
 
@@ -77,8 +86,8 @@ class Preflight:
     How the pipeline uses it:
 
     * `check(draft)` once the draft is made: uses what is known already, and starts no container;
-    * a call that runs sends `crs_named(draft)` with its request as `crs`; before it starts to work, its worker describes the
-      inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
+    * a call that runs sends `crs_to_describe(draft)` with its request as `crs`; before it starts to work, its worker describes the
+      inputs (`sandbox.protocol.Interim`), and `check_described(draft, value)` checks again. What it raises ends the job: nothing is published;
     * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
       only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
     * `learn(located, facts)` for each published output.
@@ -89,35 +98,35 @@ class Preflight:
     known: FactsCache = field(default_factory=FactsCache)
 
     def within(self, limits: Limits) -> "Preflight":
-        """The same knowledge under other limits."""
+        """A Preflight with the same facts and other limits."""
         return replace(self, limits=limits)
 
     def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
-        """What is known of a draft. `looked_at`: so many of `worked_on(draft)` a container described, or tried to, and will no more."""
+        """What is known of a draft. `looked_at`: so many of `examined_files(draft)` a container described, or tried to, and will no more."""
         calls = self._calls(draft)
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
         said = list(self._findings(calls, draft)) if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
-        known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
+        known = [one for located in examined_files(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
         said += self._of_pixels(draft)
-        said += transformations.left_out(draft, self.catalogue)
+        said += transformations.unexamined_changes(draft, self.catalogue)
         said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
         said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 
     def _findings(self, calls: Sequence[Call], draft: Draft) -> Iterator[Finding]:
-        """Of each step of a pipeline, by its number."""
-        first = len(draft.chain) - len(calls)  # a step that reads is no call
+        """The findings of each step of a pipeline, with its number."""
+        first = len(draft.chain) - len(calls)  # the read step is not a call
         for number, call in enumerate(calls, first):
             for one in findings(call):
                 yield replace(one, step=number) if len(draft.chain) > 1 else one
 
     def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
-        """By what was seen in the pixels of each input."""
-        wanted = values.looks_named(draft, self.catalogue)
+        """Findings from the pixel probes of each input."""
+        wanted = values.pixel_probes(draft, self.catalogue)
         described = self._described_inputs(draft)
         for number, facts in described if wanted else ():
             if facts is not None:
@@ -127,20 +136,20 @@ class Preflight:
                     yield replace(one, inputs=(number,)) if len(described) > 1 else one
 
     def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
-        return list(enumerate(map(self.known.get, worked_on(draft))))
+        return list(enumerate(map(self.known.get, examined_files(draft))))
 
     def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
-        """Each change of CRS that the call makes, with the numbers of its inputs where there are several."""
+        """Each change of CRS of the call, with the numbers of its inputs if there are several."""
         mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
         numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
         found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
-        for source, change in transformations.changes_of_inputs(draft, self.catalogue):
-            for number, located in named_so(source, numbered):
+        for source, change in transformations.crs_changes_by_input(draft, self.catalogue):
+            for number, located in inputs_named(source, numbered):
                 facts = self.known.get(located)
-                if facts and (told := facts.changes.get(transformations.key(change))):
-                    found.setdefault(repr(told), (told, []))[1].append(number)
+                if facts and (change_facts := facts.changes.get(transformations.key(change))):
+                    found.setdefault(repr(change_facts), (change_facts, []))[1].append(number)
         several = len(draft.inputs) > 1
-        return [(told, tuple(dict.fromkeys(at)) if several else ()) for told, at in found.values()]
+        return [(change, tuple(dict.fromkeys(at)) if several else ()) for change, at in found.values()]
 
     def check(
         self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
@@ -152,15 +161,15 @@ class Preflight:
             raise ToolError(code, stage, broken.message, broken.suggestion)
         if report.refusals:
             first = report.refusals[0]
-            # the error has the texts itself
+            # the error contains the texts already
             check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
-    def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
+    def check_described(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
         rows = value.get("inputs")
-        self.described(worked_on(draft), rows)
+        self.described(examined_files(draft), rows)
         return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
 
     def description(self, draft: Draft) -> Draft | None:
@@ -174,7 +183,7 @@ class Preflight:
         """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
         asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
         for draft in drafts:
-            for name, more in asked_of(draft, self.catalogue).items():
+            for name, more in description_request(draft, self.catalogue).items():
                 asked[name] += tuple(one for one in more if one not in asked[name])
         keys = asked["crs"], tuple(map(transformations.key, asked["changes"])), asked["looks"]
         outputs = [one for draft in drafts for one in draft.outputs]
@@ -194,15 +203,15 @@ class Preflight:
         )
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
-        """Keeps a container's description of a file that it wrote."""
+        """Stores the description of a file that a container wrote."""
         self.described((located,), [{"facts": facts}])
 
     def kind_of(self, located: Located) -> str:
-        """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
+        """A summary of a file for an approval question; "" if no container described it."""
         return _numbers(self.known.get(located))
 
     def becomes(self, draft: Draft) -> str:
-        """The same of what the call would make, as far as that is known before it runs."""
+        """A summary of the output, as far as it can be predicted."""
         cost = self.look(draft).estimate
         if cost is not None and cost.output is not None:
             return _numbers(cost.output)
@@ -210,33 +219,35 @@ class Preflight:
         return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
 
     def predicted(self, draft: Draft) -> DatasetFacts | None:
-        """What the first output of a call would be, as far as its arguments and inputs say; None where they do not."""
+        """The predicted facts of the first output; None if they cannot be predicted."""
         return predicted(self._calls(draft)) if draft.outputs else None
 
     def assume(self, located: Located, facts: DatasetFacts | None) -> None:
-        """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
+        """Uses predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
 
     def unknown(self, draft: Draft) -> tuple[Located, ...]:
-        """The inputs of which nothing is known. Folders are not described."""
-        return tuple(one for one in worked_on(draft) if not one.is_folder and self.known.get(one) is None)
+        """The inputs without facts. Folders are not described."""
+        return tuple(
+            one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
+        )
 
     def size_of(self, located: Located) -> int:
-        """Bytes of a file as a container told them; 0 where none has."""
+        """Bytes of a file from its description; 0 if there is none."""
         facts = self.known.get(located)
         return facts.disk_bytes if facts is not None else 0
 
     def described(self, files: Sequence[Located], rows: Any) -> None:
-        """Keeps a container's descriptions of files. Raises FormatAbsent for one whose format its GDAL lacks."""
+        """Stores descriptions of files. Raises FormatAbsent for a file whose format is not in the GDAL of the container."""
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
             if located.identity:
                 size = located.identity.size
-            else:  # remote data, which no host of ours has looked at
+            else:  # remote data has no local size
                 facts = row.get("facts") if isinstance(row, Mapping) else None
-                told = facts.get("bytes") if isinstance(facts, Mapping) else None
-                size = told if type(told) is int and 0 <= told < 1 << 62 else 0
+                count = facts.get("bytes") if isinstance(facts, Mapping) else None
+                size = count if type(count) is int and 0 <= count < 1 << 62 else 0
             self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[Call]:
@@ -245,25 +256,27 @@ class Preflight:
         changed = [("input", one.target) for one in draft.outputs if one.update]
         facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
         inputs = tuple(one for name, one in facts if name in _MAIN)
-        count = Counter(name for name, _ in facts)  # of two steps: which is meant is not known
+        count = Counter(
+            name for name, _ in facts
+        )  # if two steps have the argument, it is unclear which is meant
         others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
         path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
         if len(steps) < 2:
             if draft.command.program in table().algorithm:  # a classic program has a row of costs of its own
                 path = draft.command.program
             elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
-                path = "vector convert"  # the tool `convert` does not say which
+                path = "vector convert"  # the tool `convert` is for rasters and vectors
             steps = [(path, draft.arguments)]
         # an open option may choose another size or part of the file
         certain = 0.0 if steps[0][1].get("open-option") else 1.0
         if len(draft.chain) > 1:
-            # a step that joins its inputs makes another raster than the first of them is
+            # a step that combines inputs makes a raster that differs from the first input
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
         calls: list[Call] = []
         for path, arguments in steps:
             flowing = None
             if calls:
-                made, flowing = estimate(calls[-1]), passed_on(calls[-1])
+                made, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
             call = Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
@@ -281,8 +294,8 @@ class Preflight:
         return calls
 
 
-def named_so(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
-    """The inputs, with their numbers, that a call names so; all of them where that is not certain, as for a path within a driver's."""
+def inputs_named(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
+    """The inputs that a call spells like this, with their numbers; all inputs if uncertain, as with a path in a driver prefix."""
     path = os.path.normpath(source)
     found = [
         (number, one)
@@ -292,8 +305,8 @@ def named_so(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tup
     return found if source and found else inputs
 
 
-def worked_on(draft: Draft) -> tuple[Located, ...]:
-    """The inputs, and what is changed in place."""
+def examined_files(draft: Draft) -> tuple[Located, ...]:
+    """The inputs, and files that are changed in place."""
     return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
 
 
@@ -309,26 +322,26 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
-    """Whether a call can be wrong: it writes, answers a question in SQL or about a place, or changes a CRS."""
-    asks = any({"sql", "position"} & set(given) for _, given in steps_of(draft))
-    return draft.writes or asks or bool(transformations.changes_named(draft, catalogue))
+    """True if a call writes, runs SQL, asks about a position or changes a CRS, so that its result can be wrong."""
+    asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
+    return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 
 def findings(call: Call) -> tuple[Finding, ...]:
     return tuple(found for check in _CHECKS for found in check(call))
 
 
-def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
-    """What a container is asked of a call's inputs besides what they are."""
+def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
+    """What a container describes of the inputs in addition to their facts."""
     return {
-        "crs": crs_named(draft),
-        "changes": transformations.changes_named(draft, catalogue),
-        "looks": values.looks_named(draft, catalogue),
+        "crs": crs_to_describe(draft),
+        "changes": transformations.crs_changes(draft, catalogue),
+        "looks": values.pixel_probes(draft, catalogue),
     }
 
 
 def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
-    """Why a file does not open: by a row that the worker gives of it, with its first bytes in hexadecimal as `head`."""
+    """The reason if a file has a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
     head = row.get("head") if isinstance(row, Mapping) else None
     if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
         return None
@@ -337,13 +350,14 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
-    """Each CRS that the call names, as it spells them."""
+    """Each CRS in the arguments, as spelled there; from SQL as EPSG:CODE."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
+    found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
     return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
 
 
-def crs_named(draft: Draft) -> tuple[str, ...]:
+def crs_to_describe(draft: Draft) -> tuple[str, ...]:
     """The CRSs, as the call spells them, in which the extent of its inputs matters; then the others that it names, after a `?`."""
     texts: list[str] = []
     steps = ((draft.algorithm, draft.arguments), *draft.chain)

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, number_of, overlap, same_crs
-from gdal_mcp.toolboxes.gdal.preflight.facts import Box, around
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, union_extent
 
 _CONVERTED: Final = 0.5  # of an extent that was transformed
 _CHOSEN: Final = 0.25  # of a number of pixels that GDAL chooses
 # pixels on a side; beyond every limit, and what is computed of it still fits a float
 _LARGEST: Final = 1 << 60
-# arguments that leave out a part of the input that nobody knows before
+# arguments that leave out a part of the input, of unknown size
 _SELECTING: Final = "geometry input-layer sql where like-layer like-where like-sql max-distance".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Pixels on each side, the box they fill where it is known, and how certain that is."""
+    """Width and height in pixels, the extent if known, and the certainty."""
 
     width: int
     height: int
@@ -62,7 +62,7 @@ def size_made(call: Call, *, joins: bool) -> Size | None:
 
 
 def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
-    """The box of the output in its CRS, and how certain it is."""
+    """The extent of the output in its CRS, and its certainty."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     clips, chosen = call.path == "raster clip", any(call.arguments.get(name) for name in _SELECTING)
     certain = 0.0 if chosen else 1.0 if call.keeps_crs else _CONVERTED
@@ -79,7 +79,7 @@ def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
         box, certain = (call.box("bbox"), 1.0) if not crs or same_crs(crs, call.target_crs) else (None, 0.0)
     elif joins:
         boxes = [one.extent for one in call.inputs if one and one.extent]
-        box = around(boxes) if len(boxes) == len(call.inputs) else None
+        box = union_extent(boxes) if len(boxes) == len(call.inputs) else None
     if clips and facts is not None and not call.flag("allow-bbox-outside-source"):
         box = overlap(box, facts.extent)
     return box, certain if box is not None or not (clips or like) else 0.0

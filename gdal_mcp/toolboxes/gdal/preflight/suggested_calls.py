@@ -1,4 +1,4 @@
-"""The call that corrects another one, where a check knows what makes it right. Pure."""
+"""Suggests the corrected call, if a check knows one. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,16 +12,14 @@ from sandbox.workspace import Located
 
 Change: TypeAlias = Mapping[str, Sequence[str] | None]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
-# what a pipeline's steps for reading and writing say, beside its own
+# arguments of the read and write steps of a pipeline
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
-_ONE_VALUE: Final = frozenset(
-    {"bbox", "resolution"}
-)  # lists that are one value, which another takes the place of
+_ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # lists that are replaced as a whole
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
 def with_suggested_call(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
-    """With the whole call: of the algorithm `path` with other arguments, or of a pipeline with the finding's steps."""
+    """Adds the corrected call: the algorithm `path` with other arguments, or a pipeline with the steps of the finding."""
     algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is not None and algorithm is not None:
         return replace(finding, suggested_call=_changed(draft, algorithm, finding.change))
@@ -31,7 +29,7 @@ def with_suggested_call(finding: Finding, draft: Draft, path: str, catalogue: Ca
 def suggested_call_for_output(
     catalogue: Catalogue, draft: Draft, check: Mapping[str, Any], output: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """What corrects an output, by a check of it and its row in the result."""
+    """The call that corrects an output, from a check and its row in the result; None if there is none."""
     code, path = check["code"], output["path"]
     if code == "statistics_stale":
         return _call("gdal_write", algorithm="raster edit", arguments={"dataset": path, "stats": True})
@@ -48,7 +46,7 @@ def suggested_call_for_output(
         corrected = {"raster reproject": _changed}
     if code not in ("collar_without_nodata", "mask_lost") or draft.algorithm not in corrected:
         return None
-    # a nodata value that no pixel has, else a band of transparency
+    # an unused nodata value, else an alpha band
     bands = output["description"].get("bands") or ()
     known = [band["min"] for band in bands if isinstance(band.get("min"), int | float)]
     signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
@@ -60,7 +58,7 @@ def suggested_call_for_output(
 def _clipped(
     draft: Draft, algorithm: Algorithm, hidden: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any] | None:
-    """The same clip of pixels of which one value counts as none."""
+    """The same clip after setting a nodata value."""
     if "output-nodata" not in hidden:
         return None
     shapes = {
@@ -78,7 +76,7 @@ def _piped(
     """A pipeline from the only input, or the only one of `inputs`, to the only output."""
     inputs = draft.inputs if inputs is None else inputs
     said = _READ_AND_WRITTEN.union(*(given for _, given in steps))
-    if not said.issuperset(draft.arguments):  # what no step says would be lost
+    if not said.issuperset(draft.arguments):  # an argument that no step has would be lost
         return None
     if draft.chain or len(inputs) != 1 or len(draft.outputs) != 1:
         return None
@@ -119,7 +117,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
     if draft.output is not None:
         arguments["output"] = str(draft.output.target)
         if "overwrite" in known and not draft.output.update:
-            arguments["overwrite"] = True  # what the wrong call wrote
+            arguments["overwrite"] = True  # replaces the output of the wrong call
     tool = "gdal_write" if draft.writes else "gdal_read"
     return _call(tool, algorithm=algorithm.path, arguments=arguments)
 

@@ -1,7 +1,5 @@
-"""What a statement's words show to be wrong, beside the columns of the tables that it can name; and what the rows of these do, by counting."""
+"""Checks of a statement that need the types of columns or the numbers of rows. The host parses the statement (`preflight/sql/outline.py`)."""
 
-import itertools
-import re
 import time
 
 from osgeo import ogr
@@ -9,40 +7,30 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.bounded import in_time
 from gdal_mcp.toolboxes.gdal.inside.parts.geometry_checks import geometry_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
-    AGGREGATES,
     MAX_SECONDS,
-    Core,
     Counting,
     columns_of,
-    cores_of,
-    lost,
-    multiplied,
-    split,
-    words_of,
+    lost_rows,
+    multiplied_rows,
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of, shapes
 
-MOST_SECONDS = 3.0  # by the clock, that an answer waits for its rows to be counted
+MOST_SECONDS = 3.0  # of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
-# of whole numbers they give whole numbers
-EXACT = frozenset("SUM COUNT MIN MAX COALESCE IFNULL NULLIF ABS DISTINCT SELECT THEN ELSE END".split())
-# what no product goes beyond, to its left or its right
-NO_FACTORS = frozenset(
-    "SELECT DISTINCT FROM WHERE GROUP HAVING ORDER LIMIT BY ON AS AND OR NOT IN IS LIKE BETWEEN CASE WHEN THEN ELSE END OVER ASC DESC".split()
-)
 OWN = frozenset({"rowid", "fid", "ogc_fid", "geometry", "geom", "ogr_style"})
-# after which a name stands for a column, and not for a text that somebody put in the wrong quotes
-BEFORE_A_COLUMN = frozenset("SELECT DISTINCT WHERE AND OR BY ON WHEN + - * /".split())
-RELATIONS = re.compile(
-    r"(ST_)?(INTERSECTS|CONTAINS|WITHIN|COVERS|COVEREDBY|OVERLAPS|TOUCHES|CROSSES|EQUALS|DISJOINT)|PTDISTWITHIN"
-)
-SIGNS = frozenset("= == < > <= >= <> != BETWEEN IS".split())
-DAY = re.compile(r"'(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?'")
+UNEXAMINED = {"code": "rows_unexamined"}
+SAME_COORDINATES = [
+    "IGNORE_DATA_AXIS_TO_SRS_AXIS_MAPPING=YES",
+    "CRITERION=EQUIVALENT_EXCEPT_AXIS_ORDER_GEOGCRS",
+]
 
 
-def word_checks(dataset, sql):
+def column_checks(dataset, outline):
+    """Checks that need only the names and types of columns."""
+    if outline is None:
+        return
     kinds = {}
     for layer in layers_of(dataset):
         for name, kind in columns_of(layer).items():
@@ -50,196 +38,118 @@ def word_checks(dataset, sql):
         for one in shapes(layer.GetLayerDefn()):
             kinds.setdefault(one.GetName().lower(), set()).add(None)
     tables = {one.GetName().lower() for one in layers_of(dataset)}
-    if count := sum(1 for _ in unknown(sql, kinds.keys() | tables | OWN)):
-        yield {"code": "column_unknown", "count": count}
-    clauses = ("WHERE", "HAVING", "ORDER")
-    parts = (part for one in cores_of(sql) for part in (one.selected, *map(one.words_in, clauses)))
-    if any(divides(part, kinds) for part in parts):
+    if unknown := set(outline["quoted"]) - kinds.keys() - tables - OWN:
+        yield {"code": "column_unknown", "count": len(unknown)}
+    if any(all(are(kinds, name, INTEGERS) for name in names) for names in outline["divided"]):
         yield {"code": "integer_division"}
-    words = words_of(sql)
-    signs = (beside(words, i) for i, one in enumerate(words) if one.text in ("+", "-"))
-    if any(is_time(operand, kinds) for both in signs for operand in both):
+    if any(are(kinds, name, TIMES) for name in outline["added"]):
         yield {"code": "date_arithmetic"}
 
 
-def unknown(sql, known):
-    """Names in double quotes that are those of nothing: SQLite takes them for texts."""
-    words = words_of(sql)
-    known = known | {b.name for a, b in itertools.pairwise(words) if a.upper == "AS"}
-    for i, one in enumerate(words[1:], 1):
-        before, after = words[i - 1], words[i + 1 : i + 2]
-        summed = before.text == "(" and words[i - 2].upper in AGGREGATES
-        listed = before.text == "," and one.depth == 0
-        is_column = summed or listed or before.upper in BEFORE_A_COLUMN
-        goes_on = after and after[0].text in ".("
-        if one.text[0] == '"' and is_column and one.name not in known and not goes_on:
-            yield one
+def are(kinds, name, wanted):
+    """True if all columns of this name have one of these types."""
+    return name in kinds and kinds[name] <= set(wanted)
 
 
-def divides(words, kinds):
-    """Whether whole numbers are divided, of which SQLite leaves out the fraction. Bins of a fixed width are meant so, and what is made whole."""
-    for i, one in enumerate(words[:-1]):
-        if one.text != "/" or words[i + 1].text[0].isdigit():
-            continue
-        before, after = beside(words, i)
-        made = [word.upper for word in words[i + 1 + len(after) :][:2]]
-        ends = (j for j, word in enumerate(after) if word.text in "*/" and word.depth == one.depth)
-        whole = all(is_whole(operand, kinds) for operand in (before, after[: next(ends, None)]))
-        if whole and made not in (["AS", "INTEGER"], ["AS", "INT"]):
-            return True
-    return False
+def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
+    """Checks that count rows. `seconds` is the CPU time that the statement took; `read_first` defines its tables, as in a WITH.
 
-
-def beside(words, i):
-    """The products before and after a sign."""
-    level = words[i].depth
-
-    def within(word):
-        own = word.text in "*/.()" or (re.match(r'["\w]', word.text) and word.upper not in NO_FACTORS)
-        return word.depth > level or (word.depth == level and own)
-
-    before = list(itertools.takewhile(within, reversed(words[:i])))
-    return before[::-1], list(itertools.takewhile(within, words[i + 1 :]))
-
-
-def is_whole(words, kinds):
-    """Whether a product is one of whole numbers. What a condition or a FROM names gives it no value."""
-    named = False
-    for one, after in itertools.pairwise([*words, None]):
-        named = {"CASE": True, "WHEN": True, "FROM": True, "THEN": False, "ELSE": False}.get(one.upper, named)
-        column = (kinds.get(one.name) or {None}) <= set(INTEGERS) or (after and after.text == ".")
-        if not (named or column or one.text.isdecimal() or one.text in "+-*/().," or one.upper in EXACT):
-            return False
-    return bool(words)
-
-
-def is_time(words, kinds):
-    """Whether it is a column of dates or times, or the first or last of them."""
-    texts = [one for one in words if one.text not in "()" and one.upper not in ("MIN", "MAX")]
-    plain = len(texts) == 1 or (len(texts) == 3 and texts[1].text == ".")
-    return plain and (kinds.get(texts[-1].name) or {None}) <= set(TIMES)
-
-
-UNEXAMINED = {"code": "rows_unexamined"}
-
-
-def row_checks(dataset, sql, seconds, read_first="", dialect="SQLITE"):
-    """What counting shows, for a statement that took so many `seconds` of the processor; `read_first` defines its tables, as in a WITH.
-
-    What there is no time for is not known, and that is said.
+    If there is no time to count, the result is `rows_unexamined`.
     """
+    if outline is None:
+        return []  # the host reports statement_unexamined
     found = None
     if seconds < MAX_SECONDS:
-        found = in_time(lambda: list(counted_checks(dataset, sql, read_first, dialect)), MOST_SECONDS)
+        found = in_time(lambda: list(counted_checks(dataset, outline, read_first, dialect)), MOST_SECONDS)
     if found is None:
-        found = [UNEXAMINED] if any(one.joins_others or one.aggregated for one in cores_of(sql)) else []
+        counted = any(one["joins_others"] or one["aggregated"] for one in outline["selects"])
+        found = [UNEXAMINED] if counted else []
     return found
 
 
-def counted_checks(dataset, sql, read_first, dialect):
+def counted_checks(dataset, outline, read_first, dialect):
     until = time.process_time() + MAX_SECONDS
     with quiet():
-        for core in cores_of(sql):
-            counting = Counting(dataset, core, read_first, dialect)
-            joins = (multiplied, lost) if core.joins_others else ()
-            for check in (
-                not_aggregated,
-                null_geometries,
-                nulls_in_list,
-                times,
-                united,
-                *joins,
-                geometry_checks,
-            ):
+        for select in outline["selects"]:
+            counting = Counting(dataset, outline, select, read_first, dialect)
+            joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
+            for check in (not_aggregated, null_geometries, compared_times, *joins, geometry_checks):
                 if time.process_time() > until:
                     yield UNEXAMINED
                     return
                 yield from check(counting)
+            if select is outline["selects"][0]:
+                yield from nulls_in_list(counting, outline["excluded"])
+                yield from union_parts(counting, outline["unions"])
+            if counting.failed:
+                yield UNEXAMINED
+                return
 
 
 def not_aggregated(counting):
-    """Terms beside a sum that have several values in a group. Beside a MIN or MAX they are those of its row, as SQLite promises."""
-    core, tests = counting.core, []
-    if core.windowed or not core.calls & AGGREGATES or core.calls & {"MIN", "MAX"}:
+    """Terms that are not aggregated and have several values in a group. With MIN or MAX, SQLite takes them from the row of the extreme."""
+    select = counting.select
+    if select["windowed"] or select["extreme"] or not select["values"]:
         return
-    for term in split(core.selected):
-        marks = (i for i, one in enumerate(term) if one.upper == "AS" and one.depth == term[0].depth)
-        words = term[: next(marks, len(term))]
-        if not {one.upper for one in words} & {*AGGREGATES, "*", "SELECT", "DISTINCT"}:
-            tests.append(f"count(DISTINCT {core.sql[words[0].start : words[-1].end]}) > 1")
-    of = " ".join(f"{one} {core.text(one)}" for one in ("FROM", "WHERE", "GROUP", "HAVING") if core.text(one))
-    asked = f"SELECT count(*), sum(n) FROM (SELECT ({' OR '.join(tests)}) AS n {of})"  # noqa: S608 - read token by token
-    found = tests and counting.numbers(asked)
+    tests = " OR ".join(f"count(DISTINCT {one}) > 1" for one in select["values"])
+    group = f" GROUP BY {', '.join(select['group'])}" if select["group"] else ""
+    having = f" HAVING {select['having']}" if select["having"] else ""
+    rows = f"SELECT ({tests}) AS n FROM {counting.rows()}{group}{having}"  # noqa: S608 - parts of a statement that came through the gate
+    found = counting.numbers(f"SELECT count(*), sum(n) FROM ({rows})")  # noqa: S608 - as above
     if found and found[1]:
         yield {"code": "not_aggregated", "count": found[1], "of": found[0]}
 
 
 def null_geometries(counting):
-    """Rows without a geometry that a relation lets pass: of NULL it gives -1, which SQL takes for true."""
-    core = counting.core
-    places = [(part, i) for part in ("FROM", "WHERE") for i in range(len(core.words_in(part)))]
-    for part, i in places:
-        before, one, *words = ["", *core.words_in(part)][i:]
-        inner = list(itertools.takewhile(lambda word: word.depth > one.depth, words[1:]))  # noqa: B023
-        after = words[len(inner) + 2 :][:1]
-        is_compared = (after and after[0].upper in SIGNS) or (before and before.upper == "NOT")
-        if is_compared or not RELATIONS.fullmatch(one.upper):
-            continue
-        named = [item for item in counting.tables if any(word.name == item.name for word in inner)]
-        drawn = ((one.alias, shape) for one in named or counting.tables for shape in counting.shapes_of(one))
-        tests = [f"({alias}.rowid IS NOT NULL AND {alias}.{shape} IS NULL)" for alias, shape in drawn]
-        where = f"AND ({core.text('WHERE')})" if part == "WHERE" else ""
-        asked = f"SELECT count(*) FROM {core.text('FROM')} WHERE ({' OR '.join(tests)}) {where}"  # noqa: S608 - as above
-        if tests and (count := counting.count(asked)):
+    """Rows without a geometry that match a spatial relation: for NULL it returns -1, which is true in SQL."""
+    for one in counting.select["relations"]:
+        tables = {table for table, _ in one["columns"]}
+        items = [item for item in counting.tables if item["name"] in tables] or counting.tables
+        columns = [(item["alias"], name) for item in items for name in counting.geometries_of(item)]
+        tests = [f"({alias}.rowid IS NOT NULL AND {alias}.{name} IS NULL)" for alias, name in columns]
+        rows = counting.rows(filtered=one["in_where"], condition=" OR ".join(tests))
+        if tests and (count := counting.count(f"SELECT count(*) FROM {rows}")):  # noqa: S608 - as above
             yield {"code": "null_geometries", "count": count}
             return
 
 
-def nulls_in_list(counting):
-    """A subquery of NOT IN that gives a NULL, with which nothing is ever not in it."""
-    words = counting.core.words
-    for i, (one, two, _, four) in enumerate(zip(words, words[1:], words[2:], words[3:], strict=False)):
-        if (one.upper, two.upper, four.upper) == ("NOT", "IN", "SELECT"):
-            end = next(word.end for word in words[i + 3 :] if word.text == ")" and word.depth == one.depth)
-            listed = counting.core.sql[two.end : end]
-            if counting.count(f"SELECT (char(1) NOT IN {listed}) IS NULL"):
-                yield {"code": "nulls_in_list"}
+def nulls_in_list(counting, subqueries):
+    """A subquery of NOT IN with a NULL: the condition is never true then."""
+    for one in subqueries:
+        if counting.count(f"SELECT (char(1) NOT IN {one}) IS NULL"):
+            yield {"code": "nulls_in_list"}
+            return
+
+
+def compared_times(counting):
+    """Times that are compared as text with a date, which sorts before all times of that day, or with a space where the data has a T."""
+    for one in counting.select["days"]:
+        # GDAL evaluates a condition on a single table itself, and parses the time
+        if one["with_time"] and one["in_where"] and len(counting.items) == 1 and not counting.read_first:
+            continue
+        column = one["column"]
+        late = "" if one["with_time"] else f"AND substr({column}, 12, 8) > '00:00:00'"
+        for item in counting.tables:
+            kind = columns_of(counting.layer_of(item)).get(one["name"])
+            day = f"substr({column}, 1, 10) = '{one['day']}' {late}"
+            asked = f'SELECT count(*) FROM "{item["table"]}" AS {item["alias"]} WHERE {day}'  # noqa: S608 - as above
+            if kind == ogr.OFTDateTime and (count := counting.count(asked)):
+                yield {"code": "time_as_text", "count": count}
                 return
 
 
-def times(counting):
-    """Times that are compared with a day, which comes before all of that day's, or with a text that has a blank in place of their T."""
-    core = counting.core
-    for part, words in (("SELECT", core.selected), *core.parts.items()):
-        texts = ["", "", "", "", *(one.text for one in words)]
-        for i, told in enumerate(map(DAY.fullmatch, texts)):
-            column, sign = texts[i - 2], texts[i - 1].upper()
-            if sign == "AND" and texts[i - 3].upper() == "BETWEEN":
-                column, sign = texts[i - 4], "<="
-            # a condition on one table alone is GDAL's own, and reads such a text as a time
-            alone = part == "WHERE" and len(core.items) == 1 and not counting.read_first
-            if not told or sign not in SIGNS or (alone if told[2] else sign not in ("<=", "=", "==")):
-                continue
-            late = "" if told[2] else f"AND substr({column}, 12, 8) > '00:00:00'"
-            for item in counting.tables:
-                kind = columns_of(counting.layers[item.table]).get(column.strip('"').lower())
-                asked = f"SELECT count(*) FROM \"{item.table}\" WHERE substr({column}, 1, 10) = '{told[1]}' {late}"  # noqa: S608 - as above
-                if kind == ogr.OFTDateTime and (count := counting.count(asked)):
-                    yield {"code": "time_as_text", "count": count}
-                    return
+def union_parts(counting, unions):
+    """Two parts of a UNION whose columns are in different order, or whose geometries are in different CRSs."""
+    for first, second in unions:
+        (names, crs), (others, theirs) = (counting.shape_of_result(one["text"]) for one in (first, second))
+        # with one table both orders can be intended: from A to B and from B to A
+        mixed = any(a != b and b in names for a, b in zip(names, others, strict=False))
+        if mixed and first["from"] != second["from"]:
+            yield {"code": "columns_mixed"}
+        if crs and theirs and not same_coordinates(crs, theirs):
+            yield {"code": "crs_mixed"}
 
 
-def united(counting):
-    """A part of a UNION and the next one, whose columns go by their places, and whose geometries come as they are."""
-    core = counting.core
-    start = next((i for i, one in enumerate(core.rest) if one.upper == "SELECT"), 0)
-    if not start or core.rest[0].upper != "UNION":
-        return
-    other = Core(core.sql, core.rest[start:])
-    (names, crs), (others, theirs) = counting.made(core), counting.made(other)
-    # of one table both orders may be wanted: from A to B, and from B to A
-    mixed = any(a != b and b in names for a, b in zip(names, others, strict=False))
-    if mixed and core.text("FROM") != other.text("FROM"):
-        yield {"code": "columns_mixed"}
-    if crs and theirs and not crs.IsSame(theirs):
-        yield {"code": "crs_mixed"}
+def same_coordinates(crs, other):
+    """True if two CRSs differ at most in the order of axes, as EPSG:4326 and OGC:CRS84 do."""
+    return bool(crs.IsSame(other, SAME_COORDINATES))

@@ -1,4 +1,4 @@
-"""Tells the tables and columns that there are, where a statement names one that is not there."""
+"""Adds the existing tables and columns to the errors of a statement that names an unknown one."""
 
 import difflib
 import itertools
@@ -14,12 +14,12 @@ MISSING = re.compile(
     r"no such (?:table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
     r"|Unrecognized field name ([^\n]{1,200}?)\.|\"([^\n\"]{1,200})\" not recognised as an available field\."
 )
-MOST_TABLES, MOST_LETTERS = 3, 60  # letters of the names of one table's columns
+MOST_TABLES, MOST_CHARACTERS = 3, 60  # of the names of one table's columns
 QUOTED = '"{}"'.format
 
 
-def tell_names(job, errors):
-    """Adds a message for each table, the likeliest first."""
+def add_known_names(job, errors):
+    """Adds a message per table, the most likely first."""
     found = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
     if found is None:
         return
@@ -34,7 +34,7 @@ def tell_names(job, errors):
 
     known = [one.lower() for table, columns in tables.items() for one in (table, *columns)]
     if len(tables) == 1 and name in known:
-        return  # it is there: the statement failed at something else
+        return  # the name exists, so the statement failed for another reason
 
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
@@ -48,16 +48,16 @@ def tell_names(job, errors):
     for table in ranked[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True)
         lengths = itertools.accumulate(map(len, columns))
-        shown = columns[: max(1, sum(length < MOST_LETTERS for length in lengths))]
+        shown = columns[: max(1, sum(length < MOST_CHARACTERS for length in lengths))]
         listed = ", ".join(map(QUOTED, shown))
         more = len(columns) - len(shown)
         errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
     if others := ranked[MOST_TABLES:]:
-        errors.fail(f"other tables: {', '.join(map(QUOTED, others))[: 2 * MOST_LETTERS]}")
+        errors.fail(f"other tables: {', '.join(map(QUOTED, others))[: 2 * MOST_CHARACTERS]}")
 
 
 def datasets(job):
-    """What the statement could name: the tables of a query, else the layers of the files that are read."""
+    """What a statement can name: the tables of a query, else the layers of the input files."""
     if job["program"] == "query":
         yield Tables(job["tables"]).dataset
         return

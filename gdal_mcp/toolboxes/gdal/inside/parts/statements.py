@@ -7,10 +7,10 @@ import math
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS, cores_of
+from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS
 from gdal_mcp.toolboxes.gdal.inside.parts.programs import COMPUTING, instantiated
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
-from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import row_checks, word_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
@@ -49,8 +49,9 @@ def made_again(words, kind, *more):
 def statement_checks(job):
     """A statement that is slow is not asked again."""
     asked, words = job["statement"], job["options"]
+    outline = asked["outline"]
     if job["seconds"] > MAX_SECONDS:
-        return row_checks(None, asked["sql"], job["seconds"])
+        return row_checks(None, outline, job["seconds"])
     with quiet():
         # the dataset that the statement was of: the input, or what the steps before it give
         if "pipeline" in words:
@@ -58,23 +59,26 @@ def statement_checks(job):
             dataset = made_again([*words[:at], "!", "write"], "MEM")
         else:
             dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
-        found = list(word_checks(dataset, asked["sql"])) if dataset else []
+        found = list(column_checks(dataset, outline)) if dataset else []
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
             # such a column is refused by GDAL's own dialect
             return [one for one in found if one["code"] != "column_unknown"]
-        found += row_checks(dataset, asked["sql"], job["seconds"], dialect=dialect)
-        return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
+        found += row_checks(dataset, outline, job["seconds"], dialect=dialect)
+        computes = outline is not None and outline["computes"]
+        return found + (
+            list(type_checks(dataset, asked["sql"], dialect, computes=computes)) if job["outputs"] else []
+        )
 
 
-def type_checks(dataset, sql, dialect):
+def type_checks(dataset, sql, dialect, *, computes):
     """GDAL gives a column that is computed the type of its first row's value."""
     layer = dataset.ExecuteSQL(sql, None, dialect)
     if layer is None:
         return
-    core, shapes = next(cores_of(sql), None), layer.GetLayerDefn().GetGeomFieldCount()
-    if core and shapes > 1 and any(one.text == "(" for one in core.selected):
+    shapes = layer.GetLayerDefn().GetGeomFieldCount()
+    if computes and shapes > 1:
         yield {"code": "several_geometries", "count": shapes}
     columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
     kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]

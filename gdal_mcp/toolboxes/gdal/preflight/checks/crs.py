@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, overlap, same_crs, worded
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 
-MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
+MERCATOR_SLACK: Final = 1.05  # smaller errors of lengths are not reported
 # WGS 84 with longitudes from 0 to 360; a GeoTIFF of it says EPSG:4326, and reaches beyond 180
 _WRAPPED: Final = "+proj=longlat +datum=WGS84 +lon_wrap=180"
 _CLIPS: Final = ("raster clip", "vector clip", "vector filter")
-_DATE_LINE: Final = 181.0  # degrees, with room for half a pixel of a coarse grid
+_DATE_LINE: Final = 181.0  # degrees, with a tolerance of half a pixel of a coarse grid
 _POLE: Final = 90.9  # degrees, with the same
 _RADIUS: Final = 6378137.0  # metres
 DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
@@ -20,7 +20,7 @@ _LARGE_DEGREES: Final = 2.0
 
 
 def mercator_factor(facts: DatasetFacts | None) -> float:
-    """How many metres of Web Mercator are one on the ground, in the middle of a dataset that is in it or in degrees; 1 for others."""
+    """The scale factor of Web Mercator at the centre of a dataset that is in it or in degrees; 1 for others."""
     if facts is None or facts.extent is None:
         return 1.0
     middle = (facts.extent[1] + facts.extent[3]) / 2
@@ -35,41 +35,41 @@ def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
         return
     to_degrees = call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84")
     if facts.extent[2] > _DATE_LINE and not to_degrees:
-        yield worded("longitudes_beyond_180", {"east": facts.extent[2]})
+        yield make_finding("longitudes_beyond_180", {"east": facts.extent[2]})
 
 
 def extent_outside(call: Call) -> Iterator[Finding]:
-    """Of what is only read; the container tells it of what was written."""
+    """For data that is only read. The container checks what it wrote."""
     boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
     for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
         exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
-        yield worded("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
+        yield make_finding("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
 
 
 def resolution_unit(call: Call) -> Iterator[Finding]:
     most = max(call.numbers("resolution", 2), default=0.0)
     if call.target_degrees and most >= _LARGE_DEGREES:
-        yield worded("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
+        yield make_finding("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
 
 
 def antimeridian(call: Call) -> Iterator[Finding]:
-    """An output in degrees of data that lies about longitude 180, which GDAL makes as wide as the earth."""
+    """An output in degrees of data across longitude 180, for which GDAL makes an extent around the whole earth."""
     name = {"raster reproject": "output-crs", "raster footprint": "output-crs"}.get(call.path)
-    place = call.input.places.get(call.text(name)) if name and call.input else None
+    place = call.input.crs_extents.get(call.text(name)) if name and call.input else None
     if place is None or place.extent is None or not place.crosses or call.text("bbox"):
         return
     west, south, east, north = place.extent
     words = {"west": west, "east": east - 360, "south": south, "north": north}
     if call.path == "raster footprint":
-        yield worded("footprint_about_180", words, refuses=True)
+        yield make_finding("footprint_about_180", words, refuses=True)
     else:
         wgs84 = call.text("output-crs").upper() in ("EPSG:4326", "OGC:CRS84")
         change = {"output-crs": (_WRAPPED,)} if wgs84 else None
-        yield worded("crosses_antimeridian", words, refuses=True, change=change)
+        yield make_finding("crosses_antimeridian", words, refuses=True, change=change)
 
 
 def other_longitudes(call: Call) -> Iterator[Finding]:
-    """A box or zones that count longitudes otherwise than the data does: -180 to 180 against 0 to 360, or from east of 180 to west of it."""
+    """A box or zones in another range of longitudes than the data: -180 to 180 and 0 to 360, or a box across 180."""
     facts, numbers = call.input, call.numbers("bbox", 4)
     if facts is None or facts.extent is None or not (facts.degrees or _is_degrees(call)):
         return
@@ -83,7 +83,7 @@ def other_longitudes(call: Call) -> Iterator[Finding]:
         if box is not None and _elsewhere(box, facts.extent):
             change = _by_warping(call, box)
             instead = "raster reproject" if change else ""
-            yield worded("longitudes_shifted", refuses=True, change=change, instead=instead)
+            yield make_finding("longitudes_shifted", refuses=True, change=change, instead=instead)
 
 
 def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
@@ -106,11 +106,11 @@ def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
         )
     words = {"west": west, "east": east, "wide": east + 360}
     instead = "raster reproject" if call.path == "raster clip" else ""
-    yield worded("box_about_180", words, refuses=True, change=change, instead=instead)
+    yield make_finding("box_about_180", words, refuses=True, change=change, instead=instead)
 
 
 def _by_warping(call: Call, box: Box) -> Mapping[str, tuple[str, ...] | None] | None:
-    """Arguments of a reprojection into the CRS of the data itself, which finds the pixels of a box on either side."""
+    """Arguments of a reprojection into the same CRS, which reads pixels on both sides of 180."""
     size = call.input.pixel_size if call.input and call.input.degrees else None
     if call.path != "raster clip" or size is None or call.text("bbox-crs"):
         return None
@@ -126,7 +126,7 @@ def _is_degrees(call: Call) -> bool:
 
 
 def _elsewhere(box: Box, extent: Box) -> bool:
-    """Whether a box reaches out of a raster to one side, where with longitudes counted otherwise there would be data."""
+    """True if a box extends beyond one side of a raster, where in the other range of longitudes there would be data."""
     slack = 1e-6 + (extent[2] - extent[0]) / 1000
     if box[1] > extent[3] or box[3] < extent[1]:
         return False
@@ -151,24 +151,24 @@ def no_overlap(call: Call) -> Iterator[Finding]:
     if wanted is None or extent is None or overlap(wanted, extent) is not None:
         return
     if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
-        yield worded("axes_exchanged")
+        yield make_finding("axes_exchanged")
     else:
-        yield worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
+        yield make_finding("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
 
 
 def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:
-    """The first CRS of a call that the PROJ of the image does not know."""
+    """The first CRS of a call that is unknown to the PROJ of the image."""
     known = tuple(inputs)
     for text in texts:
         if any(not place.known for facts in known for place in facts.named(text)):
-            yield worded("unknown_crs", {"crs": text[:80]}, refuses=True)
+            yield make_finding("unknown_crs", {"crs": text[:80]}, refuses=True)
             return
 
 
 def no_input_crs(call: Call) -> Iterator[Finding]:
     lacks_crs = call.input is not None and call.input.has_crs is False and not call.text("input-crs")
     if call.path in ("raster reproject", "vector reproject") and lacks_crs:
-        yield worded("no_input_crs", refuses=True)
+        yield make_finding("no_input_crs", refuses=True)
 
 
 CHECKS: Final = (

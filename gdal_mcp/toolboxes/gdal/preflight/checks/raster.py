@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, number_of, same_crs, worded
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, number_of, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
@@ -15,11 +15,13 @@ COMPUTES: Final = frozenset(
     f"raster {name}"
     for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
 ) | {"gdal2xyz"}
-_NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # formats that keep no scale
+_NO_SCALE: Final = frozenset(
+    {"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"}
+)  # formats that cannot store a scale
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
-# that copy whole numbers of 64 bits as they are, or refuse them
+# these copy 64-bit integers unchanged, or refuse them
 _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "raster overview delete"}).union(
     f"raster {name}"
     for name in (
@@ -43,11 +45,11 @@ def nearest(call: Call) -> Iterator[Finding]:
     if same_grid:
         return
     if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
-        yield worded("nearest_on_continuous")
+        yield make_finding("nearest_on_continuous")
 
 
 def keeps_all(quality: str) -> bool:
-    """Whether JP2OpenJPEG writes all of the bits: QUALITY is in percent, 25 unless it is given, of the last of several layers."""
+    """True if JP2OpenJPEG is lossless: QUALITY is a percentage (default 25), and the last of several counts."""
     return number_of(quality.rpartition(",")[2]) == _ALL_BITS
 
 
@@ -64,11 +66,11 @@ def lossy(call: Call) -> Iterator[Finding]:
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
     if loses.get(packing) or lossy_lerc:
-        yield worded("lossy_compression")
+        yield make_finding("lossy_compression")
 
 
 def nodata_out_of_range(call: Call) -> Iterator[Finding]:
-    """A nodata value that the output's type cannot hold: one that is given, else the input's where the type changes."""
+    """A nodata value that the type of the output cannot hold: of an argument, else of the input if the type changes."""
     made, facts = raster_made(call), call.input
     limits = TYPE_RANGE.get(made.data_type) if made else None
     if made is None or limits is None:
@@ -79,41 +81,41 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
     if not texts and changes_type and facts and facts.nodata is not None:
         values = [facts.nodata]
     if not all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
-        yield worded("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
+        yield make_finding("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
 
 
 def rotated(call: Call) -> Iterator[Finding]:
-    """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    """A rotated raster in an algorithm that ignores the rotation."""
     if call.input is None or not call.input.rotated:
         return
     if call.path == "raster zonal-stats":
-        yield worded("rotated_zones", refuses=True)
+        yield make_finding("rotated_zones", refuses=True)
     elif call.path in _NORTH_UP:
-        yield worded("rotated_ignored")
+        yield make_finding("rotated_ignored")
 
 
 def wide_numbers(call: Call) -> Iterator[Finding]:
-    """Whole numbers beyond what floating point holds, which all algorithms that compute take for it."""
+    """Integers that do not fit a double, in algorithms that compute with doubles."""
     facts = call.input
     if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
         return
     resizes = call.path == "raster resize" and call.text("resampling") in ("", "nearest")
     if not resizes and (call.path.startswith("raster ") or call.path in _CLASSIC):
-        yield worded("wide_cut")
+        yield make_finding("wide_cut")
 
 
 def imaginary_lost(call: Call) -> Iterator[Finding]:
-    """Complex numbers that become real ones; of other calls the container finds it in the output."""
+    """Complex numbers that become real. In other calls the container finds this in the output."""
     facts = call.input
     if facts is None or not facts.data_type.startswith("C"):
         return
     kind = call.text("output-data-type")
     if call.path == "gdal2xyz" or (kind and not kind.startswith("C") and call.path in _KEEPS_NODATA):
-        yield worded("imaginary_lost")
+        yield make_finding("imaginary_lost")
 
 
 def other_grid(call: Call) -> Iterator[Finding]:
-    """Inputs that are combined pixel by pixel, and do not lie on one grid."""
+    """Inputs that are combined pixel by pixel and are not on the same grid."""
     first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
     if first is None or not (joins or blends or call.path == "raster calc"):
         return
@@ -123,12 +125,12 @@ def other_grid(call: Call) -> Iterator[Finding]:
             continue
         same_size = (first.width, first.height) == (other.width, other.height)
         if not (aligned and (joins or same_size) and (not blends or other.extent == first.extent)):
-            yield worded("other_grid")
+            yield make_finding("other_grid")
             return
 
 
 def other_crs(call: Call) -> Iterator[Finding]:
-    """Zones whose coordinates are read as those of the raster, and rasters that are merged as if they were in the first one's CRS."""
+    """Zones that are read as if in the CRS of the raster, and rasters that are merged as if in the CRS of the first."""
     facts = call.input
     if facts is None or not facts.crs:
         return
@@ -137,14 +139,14 @@ def other_crs(call: Call) -> Iterator[Finding]:
     if other is not None:
         merges, words = call.path == "gdal_merge", {"own": facts.crs, "other": other.crs}
         refuses = merges or facts.degrees != other.degrees
-        yield worded("merged_crs" if merges else "other_crs", words, refuses=refuses)
+        yield make_finding("merged_crs" if merges else "other_crs", words, refuses=refuses)
 
 
 def classic_programs(call: Call) -> Iterator[Finding]:
-    """What they lose, and the algorithms that came after them do not."""
+    """Classic programs that lose something which their successors keep."""
     polygonized = call.input if call.path == "gdal_polygonize" else None
     if polygonized is not None and polygonized.data_type.startswith("Float"):
-        yield worded("polygons_rounded")
+        yield make_finding("polygons_rounded")
 
 
 def zones_not_covered(call: Call) -> Iterator[Finding]:
@@ -156,7 +158,7 @@ def zones_not_covered(call: Call) -> Iterator[Finding]:
         return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
     if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):
-        yield worded("zones_beyond")
+        yield make_finding("zones_beyond")
 
 
 def terrain_in_mercator(call: Call) -> Iterator[Finding]:
@@ -164,44 +166,44 @@ def terrain_in_mercator(call: Call) -> Iterator[Finding]:
     in_mercator = facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK
     scaled = call.text("xscale") and call.text("yscale")  # as the finding advises
     if in_mercator and call.path in ("raster slope", "raster hillshade") and not scaled:
-        yield worded("mercator_units", {"factor": factor})
+        yield make_finding("mercator_units", {"factor": factor})
 
 
 def scale_ignored(call: Call) -> Iterator[Finding]:
-    """Computing with the numbers that are stored, which scale and offset would turn into values."""
+    """Computing with raw (unscaled) values."""
     scaled = call.input is not None and call.input.scaled
     if scaled and (call.path in COMPUTES or call.driver in _NO_SCALE):
-        yield worded("stored_numbers")
+        yield make_finding("stored_numbers")
 
 
 def distances(call: Call) -> Iterator[Finding]:
-    """In pixels or degrees, where metres are meant; and pixels that are too far to have one."""
+    """Distances in pixels or degrees where metres are expected; and pixels beyond the largest distance."""
     facts, units, proximity = call.input, call.text("distance-units"), call.path == "raster proximity"
-    if facts is not None and facts.has_crs:  # else there are none but pixels
+    if facts is not None and facts.has_crs:  # without a CRS, distances are in pixels
         if proximity and not units:
             change = {"distance-units": ("geo",)} if facts.degrees is False else None
-            yield worded("distance_in_pixels", change=change)
+            yield make_finding("distance_in_pixels", change=change)
         elif facts.degrees and (call.path == "raster viewshed" or (proximity and units == "geo")):
-            yield worded("raster_in_degrees")
+            yield make_finding("raster_in_degrees")
     if proximity and call.text("max-distance") and not call.text("nodata"):
-        yield worded("far_undeclared", change={"nodata": ("-1",)})
+        yield make_finding("far_undeclared", change={"nodata": ("-1",)})
 
 
 def heights_left_out(call: Call) -> Iterator[Finding]:
     names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
     if call.path == "raster contour" and not call.flag("3d") and not any(map(call.text, names)):
-        yield worded("heights_left_out", change={name: (name.removesuffix("-name"),) for name in names})
+        yield make_finding("heights_left_out", change={name: (name.removesuffix("-name"),) for name in names})
 
 
 def four_bands(call: Call) -> Iterator[Finding]:
-    """JPEG takes four bands for cyan, magenta, yellow and black, whatever they are."""
+    """JPEG reads four bands as cyan, magenta, yellow and black."""
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if call.driver == "JPEG" and made is not None and made.bands == 4:
-        yield worded("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
+        yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
 
 def position_in_pixels(call: Call) -> Iterator[Finding]:
-    """Coordinates that are taken for a column and a line; of whole or half numbers within the raster that may be meant."""
+    """Coordinates that are read as pixel and line. Whole or half numbers inside the raster may be intended."""
     facts, numbers = call.input, call.numbers("position")
     if call.path != "raster pixel-info" or facts is None or facts.extent is None or call.text("position-crs"):
         return
@@ -212,11 +214,11 @@ def position_in_pixels(call: Call) -> Iterator[Finding]:
         return
     lonlat = facts.degrees is False and all(abs(x) <= 180 and abs(y) <= 90 for x, y in pairs)
     crs = "dataset" if inside and facts.has_crs else "EPSG:4326" if lonlat and not inside else ""
-    yield worded("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
+    yield make_finding("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
 
 
 def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
-    """Whether the pixels of both are of one size and do not lie between each other; None where that is not known."""
+    """True if two rasters have the same pixel size and aligned grids; None if unknown."""
     sizes, its_sizes, box, its_box = first.pixel_size, other.pixel_size, first.extent, other.extent
     if sizes is None or its_sizes is None or box is None or its_box is None:
         return None

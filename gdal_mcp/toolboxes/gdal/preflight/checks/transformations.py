@@ -7,21 +7,21 @@ from typing import Any, Final
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, options_of, steps_of, worded
-from gdal_mcp.toolboxes.gdal.preflight.checks.statement import transformed_to
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, make_finding, options_of, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import transformed_to
 
 BALLPARK: Final = "ballpark_transformation"
-# from and to, as the call spells them, "" the CRS of the data; the area of interest that it tells PROJ
+# source and target as the call spells them, "" for the CRS of the data; the area of interest for PROJ
 Change = tuple[str, str, str]
 
-_LABELS: Final = ("raster edit", "vector edit")  # which say what the CRS is, and change no coordinate
+_LABELS: Final = ("raster edit", "vector edit")  # these set the CRS without changing coordinates
 _MOVES: Final = frozenset(
     {
         *("raster reproject", "raster footprint", "raster index"),
         *("vector reproject", "vector concat", "vector index"),
     }
 )
-# the only CRS that a format has
+# formats with a fixed CRS
 _WRITES_IN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("KML", "LIBKML", "KMLSUPEROVERLAY", "GPX", "GeoJSONSeq"), "EPSG:4326"),
     **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
@@ -44,20 +44,20 @@ _MAPML: Final[Mapping[str, str]] = {
     "CBMTILE": "EPSG:3978",
     "APSTILE": "EPSG:5936",
 }
-_PLACES: Final = ("bbox-crs", "geometry-crs", "position-crs")  # CRSs of places that an argument names
+_PLACES: Final = ("bbox-crs", "geometry-crs", "position-crs")  # CRSs of coordinates in arguments
 _FILE: Final = "file:"  # before a path: the CRS of that dataset
-_POINTS: Final = "points"  # in place of an area: each point by itself, as the warper does not
+_POINTS: Final = "points"  # instead of an area: single points are transformed, not a raster
 _MOST: Final = 8
 _MAX_TEXT: Final = 16384  # characters of one CRS, which may be PROJJSON
 
 
-def changes_named(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
-    """In the order in which they are made: those of the call's own steps, then those of branches and nested pipelines."""
-    return tuple(dict.fromkeys(change for _, change in changes_of_inputs(draft, catalogue)))
+def crs_changes(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
+    """The changes of CRS in order: of the steps, then of branches and nested pipelines."""
+    return tuple(dict.fromkeys(change for _, change in crs_changes_by_input(draft, catalogue)))
 
 
-def changes_of_inputs(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
-    """Each change with the input that it is of, as the call names it; "" for that of every input."""
+def crs_changes_by_input(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
+    """Each change of CRS with the input that it applies to, as the call spells it; "" for all inputs."""
     found = _all_changes(draft, catalogue)
     return tuple(one for one in found if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
 
@@ -68,7 +68,7 @@ def _all_changes(draft: Draft, catalogue: Catalogue) -> Sequence[tuple[str, Chan
 
 
 def key(change: Change) -> str:
-    """As the container names what it says of a change."""
+    """The key of a change in the description from the container."""
     return "\n".join(change)
 
 
@@ -81,7 +81,7 @@ def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterato
         steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
         given = {name: values[0] for name, values in arguments.items() if values}
-        target = given.get("output-crs")  # that a step brings data into; else that of another dataset
+        target = given.get("output-crs")  # the CRS of the argument, else of the dataset `like`
         if target is None:
             others = like if "like" in given else []
             if path == "vector concat" and given.get("mode") == "single":
@@ -104,16 +104,16 @@ def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterato
 
 
 def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str, str]]:
-    """The CRSs that geometries are transformed from, "" for their own, and to, each with its input; of several inputs only where the table is said."""
+    """The source and target CRS of each ST_Transform with its input; the source is "" for the CRS of the table."""
     stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
     files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
     for table, before, after in transformed_to(statement):
-        # of several inputs whose table is not said each may be the one
+        # without a table, it can be any of several inputs
         yield source if source or len(draft.inputs) == 1 else files.get(table, ""), before, after
 
 
 def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
-    """The CRS that the output's format is in, whatever the data is in."""
+    """The fixed CRS of the format of the output; None if it has none."""
     path, arguments = last
     if path == "raster tile":
         return _SCHEMES.get(arguments.get("tiling-scheme", ("WebMercatorQuad",))[0].upper())
@@ -132,7 +132,7 @@ def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
 
 
 def _of_options(options: Mapping[str, str]) -> str | None:
-    """The CRS that options of a format bring the data into."""
+    """The CRS that creation options reproject to."""
     if target := options.get("TARGET_SRS"):  # of a COG
         return target
     scheme = options.get("TILING_SCHEME", "CUSTOM")
@@ -145,18 +145,18 @@ def _of_options(options: Mapping[str, str]) -> str | None:
 
 
 def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft: Draft) -> Iterator[Finding]:
-    """Of each change with the numbers of the inputs that it is of. Nothing where the coordinates mean the same place in both datums."""
+    """Ballpark transformations with their inputs, except between datums with the same coordinates."""
     for change, inputs in changes:
         if change.get("ballpark") and not change.get("alike"):
             yield replace(_ballpark(change, draft), inputs=inputs)
 
 
-def left_out(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
-    """A call that changes CRSs more often, or by longer texts, than a container is asked about."""
-    count = len(_all_changes(draft, catalogue)) - len(changes_of_inputs(draft, catalogue))
+def unexamined_changes(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
+    """A call with more or longer changes of CRS than a container examines."""
+    count = len(_all_changes(draft, catalogue)) - len(crs_changes_by_input(draft, catalogue))
     if count:
         numbers, refuses = {"count": count}, BALLPARK not in draft.allows
-        yield worded("changes_unexamined", refuses=refuses, numbers=numbers)
+        yield make_finding("changes_unexamined", refuses=refuses, numbers=numbers)
 
 
 def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
@@ -165,7 +165,7 @@ def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
         f"PROJ would take coordinates from {source} to {target} as they are, without changing the datum (a ballpark transformation): "
         "places come out tens to hundreds of metres off, heights up to a hundred."
     )
-    # far from where the CRS is used no operation is made for the place, and what is wrong is the CRS
+    # outside the area of use of the CRS, PROJ has no operation, and the CRS is the mistake
     refuses = change.get("in_use") is not False and BALLPARK not in draft.allows
     better = change.get("better") or {}
     through = next(filter(None, reversed(better.get("through") or ())), None)
@@ -180,7 +180,7 @@ def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
     if refuses:
         advice += f' To have it all the same, call again with "allow": ["{BALLPARK}"].'
     found = Finding(BALLPARK, message, advice, refuses)
-    # how PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps
+    # PROJ chooses the better operation with an area of interest, which only the warper supports, or in two steps
     if draft.algorithm == "raster reproject" and (area := better.get("area")):
         text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
         return replace(found, change={"transform-option": (text,)})

@@ -1,4 +1,4 @@
-"""What the checks of a call depend on and could not be examined: too many inputs, a format that the catalogue does not know. Pure."""
+"""What could not be examined: too many inputs, a format that is not in the catalogue, SQL that cannot be parsed. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -6,15 +6,16 @@ from typing import Final
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Finding, steps_of, worded
-from gdal_mcp.toolboxes.gdal.preflight.checks import statement
-from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import changes_named
-from gdal_mcp.toolboxes.gdal.preflight.checks.values import looks_named
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import crs_changes
+from gdal_mcp.toolboxes.gdal.preflight.checks.values import pixel_probes
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import relates
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
-# algorithms that are refused where an input is in another CRS
+# algorithms that are refused if an input is in another CRS
 COMPARES_CRS: Final = frozenset({"gdal_merge", "raster zonal-stats", "vector layer-algebra", "vector update"})
-# GDAL reads so many columns of a sheet, and leaves out the others (OGR_XLSX_MAX_FIELD_COUNT, OGR_ODS_MAX_FIELD_COUNT)
+# GDAL reads only this many columns of a sheet (OGR_XLSX_MAX_FIELD_COUNT, OGR_ODS_MAX_FIELD_COUNT)
 _MOST_COLUMNS: Final = 2000
 _SHEETS: Final = frozenset({"XLSX", "ODS"})
 
@@ -24,29 +25,34 @@ AddressTable = Sequence[tuple[int, DatasetFacts | None]]
 def findings(
     draft: Draft, looked_at: int | None, inputs: AddressTable, catalogue: Catalogue
 ) -> Iterator[Finding]:
-    """`looked_at` is how many of the `inputs` a container has described, or tried to; None where one still will."""
+    """`looked_at` is the number of `inputs` that a container described or tried to; None before it did."""
     if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):
         numbers = {"count": len(rest), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue)
-        yield worded("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
-    looks = set(looks_named(draft, catalogue)) if looked_at is not None else set()
+        yield make_finding("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
+    looks = set(pixel_probes(draft, catalogue)) if looked_at is not None else set()
     rasters = [(number, facts) for number, facts in inputs if facts is not None and facts.kind == "raster"]
     if unseen := [number for number, facts in rasters if not looks <= facts.looks.keys()]:
         numbers = {"count": len(unseen), "of": len(inputs)}
-        yield worded("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
+        yield make_finding("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
     if any(path in catalogue.algorithms and path not in packaged().algorithms for path, _ in steps_of(draft)):
-        yield worded("algorithm_unexamined")
+        yield make_finding("algorithm_unexamined")
+    if any(is_unread(text) for name in ("sql", "where") for text in _texts(draft, name)):
+        yield make_finding("statement_unexamined")
     for number, facts in inputs:
         where = (number,) if len(inputs) > 1 else ()
         if facts is not None and not facts.driver:
-            yield worded("driver_unexamined", inputs=where)
+            yield make_finding("driver_unexamined", inputs=where)
         elif facts is not None and facts.driver in _SHEETS and facts.fields >= _MOST_COLUMNS:
-            yield worded("columns_unexamined", {"most": _MOST_COLUMNS}, inputs=where)
+            yield make_finding("columns_unexamined", {"most": _MOST_COLUMNS}, inputs=where)
 
 
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
-    """Whether the CRS of an input may make the result wrong, for which the call would be refused."""
+    """True if the call would be refused for an input in the wrong CRS."""
     named = {draft.algorithm, draft.command.program, *(path for path, _ in steps_of(draft))}
-    texts = [text for _, given in steps_of(draft) for text in given.get("sql", ())]
-    joins = len(draft.inputs) > 1 and any(map(statement.relates, texts))
-    return bool(named & COMPARES_CRS) or joins or bool(changes_named(draft, catalogue))
+    joins = len(draft.inputs) > 1 and any(map(relates, _texts(draft, "sql")))
+    return bool(named & COMPARES_CRS) or joins or bool(crs_changes(draft, catalogue))
+
+
+def _texts(draft: Draft, name: str) -> Sequence[str]:
+    return [text for _, given in steps_of(draft) for text in given.get(name, ())]

@@ -1,7 +1,7 @@
-"""What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
+"""Probes of the pixels of an input that run before the call, for calls that may lose something. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`, with bands `UInt8:1,3`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. It reads at
-most some million pixels, so only calls are asked about whose arguments can lose something.
+A probe is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`, with bands `UInt8:1,3`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. A probe reads
+at most some million pixels, so it runs only for calls whose arguments can lose something.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,25 +14,25 @@ from gdal_mcp.toolboxes.gdal.preflight.call import (
     Finding,
     Step,
     is_on,
+    make_finding,
     number_of,
     options_of,
     steps_of,
-    worded,
 )
 from gdal_mcp.toolboxes.gdal.preflight.checks.raster import COMPUTES, keeps_all
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 
 _PHOTOS: Final = ("JPEG", "WEBP")
-# formats that lose something, unless an option says otherwise
+# formats that are lossy by default
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
 _ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
 _LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS")
-# formats of tiles that lose nothing
+# lossless formats of tiles
 _EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
-_BANDS: Final = ":"  # between the name of a look and the bands that it is about
+_BANDS: Final = ":"  # between the name of a probe and its bands
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
-# steps after which a pixel still has the value that it had
+# steps that do not change the values of pixels
 _KEEPS: Final = frozenset(
     f"raster {name}"
     for name in (
@@ -40,22 +40,22 @@ _KEEPS: Final = frozenset(
         "overview add",
     )
 )
-# several pixels into a value that none of them had
+# resampling that makes new values from several pixels
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
-# with what they do unless asked otherwise
+# with their default resampling
 _RESAMPLES: Final = {
     **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
     "raster tile": "cubic",
 }
-# what an algorithm makes of pixels without data unless it has an argument: that, our word for it, and the value that mends it
+# what an algorithm does with nodata pixels unless an argument is set: the argument, the check, and the value that corrects it
 _OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
     "raster calc": (("propagate-nodata", "nodata_not_propagated", "true"),),
     "raster proximity": (("target-values", "nodata_as_target", ""), ("nodata", "far_undeclared", "-1")),
     "raster as-features": (("skip-nodata", "nodata_as_rows", "true"),),
 }
-# arguments that may say which pixels are none
+# arguments that may define nodata
 _SAYS_NODATA: Final = frozenset({"nodata", "input-nodata", "mapping"})
-# what is said where a look of that name has seen it, and what mends it
+# for each probe: the fact that it reports, the check, and the change that corrects the call
 _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] = {
     "fills": ("fills", "nodata_undeclared", None),
     "heights": ("assumed", "heights_assumed", None),
@@ -65,14 +65,14 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "curves": ("curves", "curves_skipped", None),
     "masked": ("masked", "mask_ignored", None),
 }
-# that take every pixel for one with a value, whatever a mask or alpha hides
+# algorithms that ignore masks and alpha bands
 _SEES_NO_MASK: Final = frozenset(
     {"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"}
 )
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
-def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
+def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps = steps_of(draft)
     found = list(_passed_over(steps))
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
@@ -81,7 +81,9 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
         found.append("fills")
     slopes = [given for path, given in steps if path in ("raster slope", "raster hillshade")]
-    if any(not {"xscale", "yscale"} & set(given) for given in slopes):  # heights against lengths
+    if any(
+        not {"xscale", "yscale"} & set(given) for given in slopes
+    ):  # these relate heights to horizontal distances
         found.append("heights")
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
@@ -107,7 +109,7 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
-    """What an algorithm does not see, or takes for something else."""
+    """Probes for data that the algorithms skip or misread."""
     if any(_takes_shapes(path, given) for path, given in steps):
         yield "curves"
     if any(path in _SEES_NO_MASK for path, _ in steps):
@@ -115,7 +117,7 @@ def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
-    """Whether GDAL lays polygons over pixels, and passes over those with curves."""
+    """True if GDAL rasterizes polygons, which skips curves."""
     return path in ("vector rasterize", "raster zonal-stats") or (path == "raster clip" and "like" in given)
 
 
@@ -124,7 +126,7 @@ def _merges(draft: Draft) -> bool:
 
 
 def _selected(steps: Sequence[Step]) -> str:
-    """The bands of the only input that come into the output, as `1,3`; "" for all, or where that is not certain."""
+    """The selected bands of the only input, as `1,3`; "" for all, or if uncertain."""
     choosing = ("raster select", "raster convert")  # the latter of gdal_translate
     texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
     joins = any(path in ("raster mosaic", "raster stack") for path, _ in steps)
@@ -133,24 +135,24 @@ def _selected(steps: Sequence[Step]) -> str:
 
 
 def _lossless(options: Mapping[str, str]) -> bool:
-    """Whether options of a format that usually loses something make it keep every value."""
+    """True if the options make a lossy format lossless."""
     reversible = is_on(options.get("REVERSIBLE", "")) and keeps_all(options.get("QUALITY", ""))
     exact_tiles = bool({options.get("TILE_FORMAT"), options.get("FORMAT")} & _EXACT_TILES)
     return reversible or exact_tiles or any(is_on(options.get(name, "")) for name in _LOSSLESS)
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
-    """The nodata value that `raster edit` gives to pixels as they are in the input; "" where it gives none."""
+    """The nodata value that `raster edit` sets on the unchanged pixels of the input; "" if none."""
     given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
     return given[-1] if given and all(path in _KEEPS for path, _ in steps) else ""
 
 
 def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
-    """What the first step that does not only pass pixels on makes of those without data."""
+    """What the first step that changes pixels does with nodata pixels."""
     path, given = next((one for one in steps if one[0] not in _KEEPS), ("", {}))
     for argument, name, value in _OF_HOLES.get(path, ()):
         if given.get(argument, ("false",)) == ("false",):
-            yield worded(name, change={argument: (value,)} if value else None)
+            yield make_finding(name, change={argument: (value,)} if value else None)
             return
 
 
@@ -167,13 +169,13 @@ def findings(
         key, said, change = _SAID.get(name, ("", "", None))
         if name == "holes" and seen.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
-                yield worded("nodata_redeclared")
+                yield make_finding("nodata_redeclared")
         elif name == "holes" and seen.get("holes") and merges:
-            yield worded("nodata_merged")
+            yield make_finding("nodata_merged")
         elif name == "holes" and seen.get("holes"):
             yield from _of_holes(steps)
         elif seen.get(key):
-            yield worded(said, change=change, refuses=name == "curves")
+            yield make_finding(said, change=change, refuses=name == "curves")
         elif seen.get("count"):
             yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 
@@ -184,17 +186,17 @@ def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[
     numbers, outside = {"of": seen["count"]}, seen.get("outside")
     if outside:
         steps = _scaled(kind, seen, nodata)
-        yield worded("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
+        yield make_finding("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
     lost = {"nan": "nan_lost", **({} if outside else {"fractional": "fractions_cut"}), "digits": "digits_cut"}
     for key, name in lost.items():
         if count := seen.get(key):
-            yield worded(name, words, numbers={"count": count, **numbers})
+            yield make_finding(name, words, numbers={"count": count, **numbers})
 
 
 def _scaled(
     kind: str, seen: Mapping[str, Any], nodata: float | None
 ) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    """The whole range spread over eight bits; 0 is kept for what is nodata."""
+    """Scales the whole range to eight bits; 0 is reserved for nodata."""
     if kind not in _EIGHT_BITS or seen.get("nan") or not seen.get("exact"):
         return ()
     scale = {

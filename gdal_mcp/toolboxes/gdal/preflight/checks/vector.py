@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, same_crs, worded
-from gdal_mcp.toolboxes.gdal.preflight.checks import statement
-from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sql import reading
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
-# arguments that are lengths in units of the CRS, and from which length on nobody can mean degrees
+# arguments that are lengths in units of the CRS, and the length from which degrees cannot be meant
 _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector buffer": {"distance": 0.0},
     "vector simplify": {"tolerance": 0.01},
@@ -19,9 +19,6 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector clean-coverage": {"snapping-distance": 0.01, "maximum-gap-width": 0.01},
     "vector check-coverage": {"maximum-gap-width": 0.01},
 }
-_MANY_PAIRS: Final = 20_000_000
-# measured: one million; refused is what a machine of twice the speed cannot do
-_PAIRS_A_SECOND: Final = 2_000_000
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
 _COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
@@ -42,41 +39,8 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
         for value in map(abs, call.numbers(name)):
             if value > 0 and value >= least:
                 words = {"name": name, "value": value, "kilometres": value * _KILOMETRES}
-                yield worded("length_in_degrees", words)
+                yield make_finding("length_in_degrees", words)
                 return
-
-
-def measure_in_degrees(call: Call) -> Iterator[Finding]:
-    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
-    drawn = [one.degrees for one in layers if one.geometry != "None"]
-    sql = call.text("sql")
-    if (drawn and all(drawn) and statement.measures(sql)) or statement.measures_degrees(sql):
-        yield worded("measured_in_degrees")
-
-
-def measure_in_feet(call: Call) -> Iterator[Finding]:
-    """Areas and lengths in units of a CRS that are no metres."""
-    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
-    units = [one.unit_metres for one in layers if one.geometry != "None"]
-    sql = call.text("sql")
-    # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
-    if units and units[0] and statement.measures(sql) and not statement.moves(sql):
-        yield worded("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
-
-
-def length_without_heights(call: Call) -> Iterator[Finding]:
-    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
-    lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in layers)
-    if lines and statement.measures_length(call.text("sql")):
-        yield worded("length_without_heights")
-
-
-def measure_in_mercator(call: Call) -> Iterator[Finding]:
-    facts, sql = call.input or call.flowing, call.text("sql")
-    factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
-    measures = own and (call.path == "vector buffer" or statement.measures(sql))
-    if factor >= MERCATOR_SLACK and (measures or statement.measures_in(sql, "3857")):
-        yield worded("measured_in_mercator", {"factor": factor, "square": factor**2})
 
 
 def geojson(call: Call) -> Iterator[Finding]:
@@ -85,15 +49,20 @@ def geojson(call: Call) -> Iterator[Finding]:
         return
     if call.switched_on("RFC7946", "layer-creation-option"):
         if not call.option("COORDINATE_PRECISION", "layer-creation-option"):
-            yield worded("decimals_rounded")
+            yield make_finding("decimals_rounded")
         return
     is_table = call.path == "raster zonal-stats" and not call.flag("include-geom")
-    if call.updates or is_table or statement.moves(call.text("sql")) or call.text("crs"):
+    if call.updates or is_table or _may_move(call.text("sql")) or call.text("crs"):
         return
     facts, target = call.vector or call.input, call.target_crs
     known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
     if (target is not None or known) and (target or "").strip().upper() not in _WGS84:
-        yield worded("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
+        yield make_finding("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
+
+
+def _may_move(sql: str) -> bool:
+    """True if SQL changes a CRS, or cannot be parsed."""
+    return reading.moves(sql) or is_unread(sql)
 
 
 def coarse_tiles(call: Call) -> Iterator[Finding]:
@@ -105,7 +74,7 @@ def coarse_tiles(call: Call) -> Iterator[Finding]:
     side = max(east - west, north - south) / (1 if facts.degrees else _KILOMETRES * 1000)
     zoom = min(_FINEST, math.ceil(math.log2(360 / side)) + 2) if side > 0 else _FINEST
     if not (call.option("MAXZOOM") or call.option("CONF") or side > _COUNTRY):
-        yield worded("tiles_rounded", {"zoom": zoom}, change={"creation-option": (f"MAXZOOM={zoom}",)})
+        yield make_finding("tiles_rounded", {"zoom": zoom}, change={"creation-option": (f"MAXZOOM={zoom}",)})
 
 
 def geometry_left_out(call: Call) -> Iterator[Finding]:
@@ -116,21 +85,21 @@ def geometry_left_out(call: Call) -> Iterator[Finding]:
     keeps = call.flag("exclude") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"})
     if call.path == "vector select" and not keeps:
         if call.written not in ("", *_TABLES):
-            yield worded("geometry_not_selected", change={"fields": ("_ogr_geometry_",)})
+            yield make_finding("geometry_not_selected", change={"fields": ("_ogr_geometry_",)})
         return
     if call.driver not in _TABLES or call.text("sql"):
         return
     kept = call.option("GEOMETRY", "layer-creation-option")
     how = {"Point": "AS_XY", "3D Point": "AS_XYZ"}.get(facts.geometry, "AS_WKT")
     if kept == "AS_XY" and how == "AS_XYZ":
-        yield worded("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
+        yield make_finding("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
     elif kept in ("", "NONE") or (how == "AS_WKT" and kept != "AS_WKT"):
         words = {"driver": call.driver, "but": " but points in this way" if kept else "", "how": how}
         if call.driver == "CSV":
             change = {"layer-creation-option": (f"GEOMETRY={how}",)}
-            yield worded("left_out_of_csv", words, change=change)
+            yield make_finding("left_out_of_csv", words, change=change)
         else:
-            yield worded("left_out_of_table", words)
+            yield make_finding("left_out_of_table", words)
 
 
 def position_in_columns(call: Call) -> Iterator[Finding]:
@@ -152,7 +121,7 @@ def position_in_columns(call: Call) -> Iterator[Finding]:
     words = {"names": ", ".join(names), "options": " and ".join(options)}
     instead = "vector make-point" if as_points else ""
     name = "position_in_csv" if by_csv else "position_in_columns"
-    yield worded(name, words, change=change, instead=instead)
+    yield make_finding(name, words, change=change, instead=instead)
 
 
 def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -169,51 +138,11 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def xy_exchanged(call: Call) -> Iterator[Finding]:
     """Points whose x is taken from a column of latitudes, and y from one of longitudes."""
     makes = call.path == "vector make-point"
-    pairs = [(call.text("x"), call.text("y"))] if makes else statement.points_made(call.text("sql"))
+    pairs = [(call.text("x"), call.text("y"))] if makes else reading.points_made(call.text("sql"))
     east, north = (call.option(f"{axis}_POSSIBLE_NAMES", "open-option") for axis in "XY")
     pairs.append((east, north))
     for x, y in [(x, y) for x, y in pairs if (y.casefold(), x.casefold()) in _PAIRS][:1]:
-        yield worded("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
-
-
-def crs_as_text(call: Call) -> Iterator[Finding]:
-    if statement.moves_to_text(call.text("sql")):
-        yield worded("crs_as_text", refuses=True)
-
-
-def number_as_text(call: Call) -> Iterator[Finding]:
-    statements = [call.text(name) for name in ("sql", "where")]
-    mixed = _columns(call, "mixed_texts")
-    columns = _columns(call, "number_texts", detected=False)
-    if any(map(statement.compares_text_of_date, statements)):
-        yield worded("date_compared")
-    elif mixed and any(statement.compares(one, mixed) or statement.adds_up(one, mixed) for one in statements):
-        yield worded("mixed_compared")
-    elif columns and any(statement.compares(one, columns) for one in statements):
-        by_csv = call.vector and call.vector.driver == "CSV"
-        yield worded("text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None)
-
-
-def misread(call: Call) -> Iterator[Finding]:
-    """Columns that the call writes, or its statement names, and whose values are not what they look like."""
-    sql = call.text("sql")
-    for name, mends, columns in (
-        ("decimal_comma", "replace", _columns(call, "comma_texts")),
-        ("local_dates", "substr", _columns(call, "date_texts")),
-        # whole numbers that no type of GDAL holds, and times that it rounds
-        ("long_values", None, _columns(call, "long_texts", detected=True)),
-    ):
-        used = columns and (statement.names(sql, columns) if sql else call.driver)
-        if used and not (mends and mends in sql.lower()):
-            yield worded(name)
-
-
-def _columns(call: Call, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
-    """Such columns of the table that it works on, and of the others that its statement may name; if asked, where types are `detected` or not."""
-    asked = any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
-    tables = [one for one in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if one]
-    fit = [one for one in tables if detected in (None, asked and one.driver == "CSV")]
-    return tuple(name for one in fit if one.kind == "vector" for name in one.columns.get(kind, ()))
+        yield make_finding("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
 
 
 def crs_mismatch(call: Call) -> Iterator[Finding]:
@@ -225,38 +154,22 @@ def crs_mismatch(call: Call) -> Iterator[Finding]:
         method = call.others.get("method")
     elif call.path == "vector update":  # whose output is the last of what it works on
         method = call.inputs[-1]
-    elif call.path == "vector sql" and statement.relates(call.text("sql")):
+    elif call.path == "vector sql" and reading.relates(call.text("sql")):
         others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))
         method = next((one for one in others if not same_crs(facts.crs, one.crs)), None)
     if not (method and facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
         return
     unlike = None not in (facts.degrees, method.degrees) and facts.degrees != method.degrees
     if unlike or None not in (facts.crs, method.crs):
-        yield worded("layers_mismatch", refuses=unlike)
-
-
-def compares_all(call: Call) -> Iterator[Finding]:
-    counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
-    pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
-    if pairs >= _MANY_PAIRS and statement.compares_all_pairs(call.text("sql")):
-        too_long = pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2
-        yield worded("all_pairs", {"millions": pairs / 1e6}, refuses=too_long)
+        yield make_finding("layers_mismatch", refuses=unlike)
 
 
 CHECKS: Final = (
     length_in_degrees,
-    measure_in_degrees,
-    measure_in_feet,
-    length_without_heights,
-    measure_in_mercator,
     geojson,
     coarse_tiles,
     geometry_left_out,
     position_in_columns,
     xy_exchanged,
-    crs_as_text,
-    number_as_text,
-    misread,
     crs_mismatch,
-    compares_all,
 )

@@ -1,0 +1,124 @@
+"""Likely mistakes in SQL, in a statement or in a condition: units, columns that are not what they look like, and searches that take too long. Pure."""
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sql import reading
+
+_DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
+_MANY_PAIRS: Final = 20_000_000
+# measured: one million; refused is what a machine of twice the speed cannot do
+_PAIRS_A_SECOND: Final = 2_000_000
+
+
+def _statements(call: Call) -> list[str]:
+    """The SQL of a call: its statement and its condition."""
+    return [text for name in ("sql", "where") if (text := call.text(name))]
+
+
+def _layers(call: Call) -> list[DatasetFacts]:
+    return [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+
+
+def _in_degrees(call: Call, code: str) -> bool:
+    """Whether a CRS that the statement names is in degrees, as far as a container has said."""
+    found = [extent for one in _layers(call) for extent in one.named(code)]
+    return code in _DEGREES or any(extent.degrees for extent in found)
+
+
+def measure_in_degrees(call: Call) -> Iterator[Finding]:
+    drawn = [one.degrees for one in _layers(call) if one.geometry != "None"]
+    texts = _statements(call)
+    as_they_are = drawn and all(drawn) and any(map(reading.measures, texts))
+    codes = {code for text in texts for code in reading.codes_measured(text)}
+    if as_they_are or any(_in_degrees(call, code) for code in codes):
+        yield make_finding("measured_in_degrees")
+
+
+def measure_in_feet(call: Call) -> Iterator[Finding]:
+    """Areas and lengths in the units of a CRS that is not in metres."""
+    units = [one.unit_metres for one in _layers(call) if one.geometry != "None"]
+    # measures on the ellipsoid are in metres in any CRS
+    if units and units[0] and any(map(reading.measures, _statements(call))):
+        yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
+
+
+def length_without_heights(call: Call) -> Iterator[Finding]:
+    lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in _layers(call))
+    if lines and reading.measures_length(call.text("sql")):
+        yield make_finding("length_without_heights")
+
+
+def measure_in_mercator(call: Call) -> Iterator[Finding]:
+    facts, texts = call.input or call.flowing, _statements(call)
+    factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
+    measures = own and (call.path == "vector buffer" or any(map(reading.measures, texts)))
+    transformed = any("EPSG:3857" in reading.codes_measured(one) for one in texts)
+    if factor >= MERCATOR_SLACK and (measures or transformed):
+        yield make_finding("measured_in_mercator", {"factor": factor, "square": factor**2})
+
+
+def crs_as_text(call: Call) -> Iterator[Finding]:
+    if reading.moves_to_text(call.text("sql")):
+        yield make_finding("crs_as_text", refuses=True)
+
+
+def number_as_text(call: Call) -> Iterator[Finding]:
+    statements = _statements(call)
+    mixed = _columns(call, "mixed_texts")
+    columns = _columns(call, "number_texts", detected=False)
+    if any(map(reading.compares_text_of_date, statements)):
+        yield make_finding("date_compared")
+    elif mixed and any(reading.compares(one, mixed) or reading.adds_up(one, mixed) for one in statements):
+        yield make_finding("mixed_compared")
+    elif columns and any(reading.compares(one, columns) for one in statements):
+        by_csv = call.vector and call.vector.driver == "CSV"
+        yield make_finding(
+            "text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None
+        )
+
+
+def misread(call: Call) -> Iterator[Finding]:
+    """Columns that the call writes, or its statement names, and whose values are not what they look like."""
+    sql = call.text("sql")
+    for name, mends, columns in (
+        ("decimal_comma", "replace", _columns(call, "comma_texts")),
+        ("local_dates", "substr", _columns(call, "date_texts")),
+        # whole numbers that no type of GDAL holds, and times that it rounds
+        ("long_values", None, _columns(call, "long_texts", detected=True)),
+    ):
+        used = columns and (reading.names(sql, columns) if sql else call.driver)
+        if used and not (mends and mends in sql.lower()):
+            yield make_finding(name)
+
+
+def _columns(call: Call, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
+    """Such columns of the table that it works on, and of the others that its statement may name; if asked, where types are `detected` or not."""
+    asked = any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
+    tables = [one for one in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if one]
+    fit = [one for one in tables if detected in (None, asked and one.driver == "CSV")]
+    return tuple(name for one in fit if one.kind == "vector" for name in one.columns.get(kind, ()))
+
+
+def compares_all(call: Call) -> Iterator[Finding]:
+    counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
+    pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
+    if pairs >= _MANY_PAIRS and reading.compares_all_pairs(call.text("sql")):
+        too_long = pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2
+        yield make_finding("all_pairs", {"millions": pairs / 1e6}, refuses=too_long)
+
+
+CHECKS: Final = (
+    measure_in_degrees,
+    measure_in_feet,
+    length_without_heights,
+    measure_in_mercator,
+    crs_as_text,
+    number_as_text,
+    misread,
+    compares_all,
+)

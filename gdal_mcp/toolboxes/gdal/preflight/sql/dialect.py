@@ -1,0 +1,53 @@
+"""SQLite with spatial functions, for sqlglot. Imported by `tree.py` at the first statement: loading sqlglot takes a quarter of a second."""
+
+import logging
+from typing import Any, ClassVar
+
+from sqlglot import ErrorLevel
+from sqlglot.dialects.sqlite import SQLite
+from sqlglot.errors import SqlglotError
+from sqlglot.expressions import Expr, Join
+from sqlglot.generators.sqlite import SQLiteGenerator
+from sqlglot.parsers.sqlite import SQLiteParser
+from sqlglot.tokenizer_core import TokenType
+
+__all__ = ["parse", "write"]
+
+
+class _Parser(SQLiteParser):
+    """All functions but CAST are anonymous: SpatiaLite has several hundred, and some of sqlglot's own mean something else in it."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS = {"CAST": SQLiteParser.FUNCTION_PARSERS["CAST"]}  # noqa: RUF012 - as sqlglot declares it
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": SQLiteParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}  # noqa: RUF012 - as sqlglot declares it
+    FUNC_TOKENS = SQLiteParser.FUNC_TOKENS | {TokenType.OVERLAPS}
+
+
+class _Generator(SQLiteGenerator):
+    def join_sql(self, expression: Join, join_op: str | None = None) -> str:
+        if expression.kind == "CROSS":  # a comma leaves the order of the tables to SQLite
+            expression.set("kind", None)
+        return super().join_sql(expression, join_op)
+
+
+class _SpatialSQLite(SQLite):
+    Parser = _Parser
+    Generator = _Generator
+
+
+_DIALECT = _SpatialSQLite()
+# it logs what it does not know, with the text of the statement
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+
+
+def parse(text: str) -> Expr | None:
+    """The tree of one statement; None for what is not one, or cannot be parsed."""
+    try:
+        found = _DIALECT.parse(text)
+    except (SqlglotError, RecursionError):
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def write(node: Expr) -> str:
+    return _DIALECT.generate(node, normalize_functions=False, unsupported_level=ErrorLevel.IGNORE)

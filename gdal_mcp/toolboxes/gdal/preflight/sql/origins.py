@@ -1,0 +1,146 @@
+"""Follows geometries and columns of an expression through subqueries and WITH to tables. Pure."""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
+    QUERIES,
+    bare,
+    definition,
+    first_select,
+    function,
+    is_star,
+    name_of,
+    number,
+    plain,
+    selected,
+    sources,
+    table_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlglot.expressions import Expr
+
+# functions that change the CRS of a geometry, or its SRID
+MOVES: Final = frozenset("transform transform_xyz setsrid".split())
+_MAKES: Final = ("make", "point", "build")
+_MAX_DEPTH: Final = 8  # of subqueries; a recursive WITH is endless
+_MAX_STEPS: Final = 20_000  # tens of milliseconds
+_LEAST_CODE: Final = 4  # digits of an EPSG code; fewer are a coordinate
+
+
+class Origin(NamedTuple):
+    """A geometry in the CRS `code`, "" for the CRS of its table. The table is "" if several are possible."""
+
+    table: str = ""
+    code: str = ""
+    made: bool = False  # from numbers or text, by a function
+
+
+class Budget:
+    """Bounds the steps of a search: columns of columns of a WITH could be followed exponentially often."""
+
+    def __init__(self, steps: int = _MAX_STEPS) -> None:
+        self._left = steps
+
+    def spend(self, steps: int = 1) -> bool:
+        """False if nothing is left."""
+        self._left -= steps
+        return self._left > 0
+
+
+def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[Origin]:
+    """All possible origins of the geometries of an expression; empty if they are unknown."""
+    node = plain(node)
+    if depth == 0 or not budget.spend():
+        return frozenset()
+    if node.key == "column":
+        return _of_column(node, budget, depth)
+    if node.key in QUERIES or node.key == "subquery":
+        terms = selected(node.this if node.key == "subquery" else node)
+        return origins(terms[0], budget, depth - 1) if terms else frozenset()
+    name = bare(function(node))
+    given = node.expressions if name else list(node.iter_expressions())
+    if name in MOVES:
+        code = number(given[1]) if len(given) == 2 else ""
+        before = origins(given[0], budget, depth) or {Origin()} if given else ()
+        return frozenset(Origin(one.table, f"EPSG:{code}") for one in before if code)
+    if is_constructor(name):
+        code = number(given[-1]) if given else ""
+        return frozenset({Origin("", f"EPSG:{code}", made=True)} if len(code) >= _LEAST_CODE else ())
+    return frozenset(one for part in given for one in origins(part, budget, depth))
+
+
+def is_constructor(name: str) -> bool:
+    """True for a function, named without its prefix, that makes a geometry from numbers or text."""
+    return (name.startswith(_MAKES) and name != "makevalid") or "from" in name
+
+
+def _of_column(column: "Expr", budget: Budget, depth: int) -> frozenset[Origin]:
+    found: list[Origin] = []
+    for source in sources_of(column, budget):
+        if (query := definition(source)) is None:
+            found.append(Origin(table_name(source)))
+        else:
+            for term in defining(column.name, query, budget, depth):
+                found += origins(term, budget, depth - 1)
+    tables = {one.table for one in found}
+    # the columns of tables are unknown here: each of several tables is possible
+    return frozenset(one._replace(table="") if len(tables) > 1 and not one.code else one for one in found)
+
+
+def sources_of(column: "Expr", budget: Budget) -> "list[Expr]":
+    """The tables and subqueries that a column can belong to: of its own SELECT, else of the outer ones."""
+    select = column.parent_select
+    while select is not None:
+        own = sources(select) if select.key == "select" else []
+        if not budget.spend(len(own)):
+            return []
+        found = [one for one in own if column.text("table").lower() in ("", name_of(one))]
+        if found:
+            return found
+        select = select.parent_select
+    return []
+
+
+def defining(name: str, query: "Expr", budget: Budget, depth: int) -> "Iterator[Expr]":
+    """The terms of a subquery or of a WITH that define its column of this name."""
+    terms = selected(query)
+    if not budget.spend(len(terms)):
+        return
+    alias = query.parent.args.get("alias") if query.parent is not None else None
+    listed = alias.args.get("columns") or () if alias is not None else ()
+    named = {at: one.name for at, one in enumerate(listed)}
+    for at, term in enumerate(terms):
+        if named.get(at, term.alias_or_name).lower() == name.lower():
+            yield term
+            return
+    if depth and any(map(is_star, terms)):
+        for source in sources(first_select(query)):
+            yield from _through_star(name, source, budget, depth - 1)
+
+
+def _through_star(name: str, source: "Expr", budget: Budget, depth: int) -> "Iterator[Expr]":
+    if (query := definition(source)) is not None:
+        yield from defining(name, query, budget, depth)
+        return
+    from sqlglot.expressions import column  # noqa: PLC0415 - there is a tree, so it is loaded
+
+    made = column(name, table=source.alias_or_name)
+    made.parent = source.parent_select
+    yield made
+
+
+def base_columns(column: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[str]:
+    """The lower-case names of the table columns that a column passes through unchanged; empty if it is computed."""
+    found: set[str] = set()
+    for source in sources_of(column, budget):
+        if (query := definition(source)) is None:
+            found.add(column.name.lower())
+            continue
+        for term in defining(column.name, query, budget, depth):
+            inner = plain(term)
+            if inner.key == "column" and depth:
+                found |= base_columns(inner, budget, depth - 1)
+    return frozenset(found)

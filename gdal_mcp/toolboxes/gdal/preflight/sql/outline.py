@@ -1,0 +1,349 @@
+"""The outline of a statement for a container, as plain data: tables, joins, sums and relations, with the SQL that counts them. Pure.
+
+The container knows the types of columns and does not parse SQL: `inside/parts/sql_checks.py`, `joins.py` and `geometry_checks.py` there
+choose from the outline and combine its parts. Each text is a part of the statement that passed the gate (`catalogue/sql.py`), written from
+its tree.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import geometry_probes
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
+    AGGREGATES,
+    COMPARISONS,
+    QUERIES,
+    calls,
+    columns,
+    from_text,
+    function,
+    is_aggregate,
+    is_star,
+    level,
+    name_of,
+    number,
+    plain,
+    queries,
+    selected,
+    sources,
+    table_name,
+    text_of,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+Data: TypeAlias = Mapping[str, Any]
+
+_SUMS: Final = frozenset({"sum", "total", "avg"})
+_DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
+# functions that return integers for integers
+_EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
+_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
+# under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
+_OF_COLUMNS: Final = frozenset(
+    "select alias ordered group where having and or not join add sub mul div distinct paren if case".split()
+)
+
+
+def outline_of(text: str) -> Data | None:
+    """None for a statement that cannot be parsed."""
+    tree = tree_of(text)
+    if tree is None:
+        return None
+    reads = Counter(one.name.lower() for one in tree.walk() if one.key == "table")
+    own = {one.alias.lower() for one in tree.walk() if one.key == "cte"}
+    inside = tree.args.get("with_")
+    return {
+        "with": ", ".join(map(text_of, inside.expressions)) if inside is not None else "",
+        "reads": dict(reads),
+        "own_tables": sorted(own),
+        "makes_json": any(function(one).startswith("json") for one in tree.walk()),
+        "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
+        "quoted": sorted(_quoted(tree)),
+        "divided": [sorted(one) for one in _divided(tree)],
+        "added": sorted(_added(tree)),
+        "excluded": [text_of(one.args["query"]) for one in _excluding(tree)],
+        "unions": list(_unions(tree)),
+        "selects": [_select(one) for one in queries(tree) if not _is_tested(one)],
+    }
+
+
+def _is_tested(select: "Expr") -> bool:
+    """True for the subquery of EXISTS or IN, whose rows are not part of the result."""
+    above = select.parent
+    while above is not None and above.key in (*QUERIES - {"select"}, "subquery"):
+        above = above.parent
+    return above is not None and above.key in ("exists", "in")
+
+
+def _select(select: "Expr") -> Data:
+    """The measures of a SELECT; twice if a condition uses an alias, because only the container knows whether it is also a column."""
+    names = _aliases_used(select)
+    more = {"aliases": sorted(names), "expanded": _measures(_expanded(select, names))} if names else {}
+    return {**_measures(select), **more}
+
+
+def _aliases_used(select: "Expr") -> "Mapping[str, Expr]":
+    """The computed terms of a SELECT whose aliases are used in its conditions, by alias."""
+    computed = {one.alias.lower(): plain(one) for one in select.expressions if one.key == "alias"}
+    used = {one.name.lower() for one in _unqualified(select)}
+    return {name: term for name, term in computed.items() if name in used and term.key != "column"}
+
+
+def _unqualified(select: "Expr") -> "list[Expr]":
+    parts = (select.args.get(one) for one in ("where", "having"))
+    found = (one for part in parts if part is not None for one in columns(level(part)))
+    return [one for one in found if not one.text("table")]
+
+
+def _expanded(select: "Expr", names: "Mapping[str, Expr]") -> "Expr":
+    """A copy of a SELECT with the terms instead of their aliases in its conditions."""
+    from sqlglot.expressions import Paren  # noqa: PLC0415 - there is a tree, so it is loaded
+
+    made = select.copy()
+    made.parent = select.parent
+    for one in _unqualified(made):
+        if (term := names.get(one.name.lower())) is not None:
+            one.replace(Paren(this=term.copy()))
+    return made
+
+
+def _measures(select: "Expr") -> Data:
+    items = [_item(source) for source in sources(select)]
+    own = list(level(select))
+    aggregates = {function(one) for one in _selected_calls(select) if is_aggregate(one)}
+    named = [one["table"] for one in items if one["table"]]
+    parent = select.parent
+    alone = (
+        parent is None or parent.key not in QUERIES or (parent.key == "union" and not parent.args["distinct"])
+    )
+    return {
+        "from": from_text(select),
+        "where": text_of(select.args["where"].this) if select.args.get("where") else "",
+        "group": [text_of(one) for one in _groups(select)],
+        "having": text_of(select.args["having"].this) if select.args.get("having") else "",
+        "items": items,
+        # a self-join repeats rows on purpose
+        "joins_others": len(items) > 1 and alone and len(set(named)) == len(named),
+        "distinct": bool(select.args.get("distinct")),
+        "windowed": any(one.key == "window" for one in own),
+        "aggregated": bool(select.args.get("group")) or bool(aggregates),
+        "extreme": bool(aggregates & {"min", "max"}),
+        "values": [text_of(plain(one)) for one in select.expressions if _is_value(one)] if aggregates else [],
+        "returned": [_name(one) for one in _returned(select)],
+        "compared": sorted(
+            {one.name.lower() for part in _conditions(select) for one in columns(level(part))}
+        ),
+        "keys": any(_has_keys(one) for one in [select.args.get("where")] if one is not None),
+        "counts_rows": any(_counts_rows(one) for one in _selected_calls(select)),
+        "sums": [
+            _sum(one) for one in _selected_calls(select) if function(one) in _SUMS and _is_plain_sum(one)
+        ],
+        "days": list(_days(select)),
+        **geometry_probes(select),
+    }
+
+
+def _item(source: "Expr") -> Data:
+    join = source.parent if source.parent is not None and source.parent.key == "join" else None
+    joined, keys = "", False
+    if join is not None:
+        on, using = join.args.get("on"), join.args.get("using")
+        natural = join.text("method") == "NATURAL"
+        bound = on is not None or using or natural
+        outer = join.text("side") in ("LEFT", "FULL", "RIGHT")
+        joined = "LEFT" if outer else "INNER" if bound or join.text("kind") == "INNER" else ","
+        keys = bool(using) or natural or (on is not None and _has_keys(on))
+    alias = source.args.get("alias")
+    named = alias.this if alias is not None and alias.this is not None else source.this
+    known = source.key in ("table", "subquery") and named.key == "identifier"
+    return {
+        "table": table_name(source) or None,
+        "alias": text_of(named) if known else "",
+        "name": name_of(source),
+        "joined": joined,
+        "keys": keys,
+    }
+
+
+def _has_keys(condition: "Expr") -> bool:
+    """True if a condition compares two columns for equality."""
+    pairs = ((plain(one.this), plain(one.expression)) for one in condition.walk() if one.key == "eq")
+    return any(x.key == y.key == "column" for x, y in pairs)
+
+
+def _groups(select: "Expr") -> Iterator["Expr"]:
+    """The terms of GROUP BY, with numbers and aliases replaced by the terms of the SELECT."""
+    group = select.args.get("group")
+    terms = select.expressions
+    named = {one.alias.lower(): plain(one) for one in terms if one.key == "alias"}
+    for one in group.expressions if group is not None else ():
+        place = number(one)
+        if place and 0 < int(place) <= len(terms):
+            yield plain(terms[int(place) - 1])
+        else:
+            is_name = one.key == "column" and not one.text("table")
+            yield named.get(one.name.lower(), one) if is_name else one
+
+
+def _selected_calls(select: "Expr") -> Iterator["Expr"]:
+    return (one for term in select.expressions for one in calls(level(term)))
+
+
+def _is_value(term: "Expr") -> bool:
+    """True for a term without aggregates, subqueries and `*`."""
+    return not any(
+        function(one) in AGGREGATES or is_star(one) or one.key in (*QUERIES, "subquery", "distinct")
+        for one in term.walk()
+    )
+
+
+def _returned(select: "Expr") -> Iterator["Expr"]:
+    for term in select.expressions:
+        found = term.walk()
+        yield from (one for one in found if one.key == "column" or (is_star(one) and one is term))
+
+
+def _name(column: "Expr") -> list[str]:
+    """The qualifier of a column, "" without one, and its name in lower case; `*` for all."""
+    table = column.text("table").lower() if column.key == "column" else ""
+    return [table, "*" if is_star(column) else column.name.lower()]
+
+
+def _conditions(select: "Expr") -> Iterator["Expr"]:
+    if (where := select.args.get("where")) is not None:
+        yield where
+    for join in select.args.get("joins") or ():
+        yield from (one for one in [join.args.get("on"), *(join.args.get("using") or ())] if one is not None)
+
+
+def _counts_rows(call: "Expr") -> bool:
+    given = call.expressions
+    return function(call) == "count" and len(given) == 1 and (is_star(given[0]) or number(given[0]) == "1")
+
+
+def _is_plain_sum(call: "Expr") -> bool:
+    return bool(call.expressions) and call.expressions[0].key != "distinct"
+
+
+def _sum(call: "Expr") -> Data:
+    return {
+        "mean": function(call) == "avg",
+        "columns": [_name(one) for part in call.expressions for one in columns(part.walk())],
+    }
+
+
+def _days(select: "Expr") -> Iterator[Data]:
+    """Columns that are compared with a date, or with a date and a time after a space."""
+    for node in level(select):
+        if node.key not in COMPARISONS or node.this.key != "column":
+            continue
+        others = [node.args[one] for one in ("low", "high") if one in node.args] or [node.expression]
+        for other in others:
+            found = _DAY.fullmatch(other.name) if other.is_string else None
+            includes = other is node.args.get("high") or node.key in ("lte", "eq")
+            if found and (found[2] or includes):
+                yield {
+                    "column": text_of(node.this),
+                    "name": node.this.name.lower(),
+                    "day": found[1],
+                    "with_time": bool(found[2]),
+                    "in_where": _clause(node) == "where",
+                }
+
+
+def _clause(node: "Expr") -> str:
+    while node.parent is not None and node.parent.key not in QUERIES:
+        node = node.parent
+    return str(node.key)
+
+
+def _quoted(tree: "Expr") -> set[str]:
+    """Names in double quotes in the position of columns that are not aliases."""
+    aliases = {one.alias.lower() for one in tree.walk() if one.key in ("alias", "cte", "table", "subquery")}
+    listed = {
+        one.name.lower()
+        for found in tree.walk()
+        if found.key == "tablealias"
+        for one in found.args.get("columns") or ()
+    }
+    names = (one for one in columns(tree.walk()) if not is_star(one) and one.this.args.get("quoted"))
+    found = {one.name.lower() for one in names if not one.text("table") and _is_meant(one)}
+    return found - aliases - listed
+
+
+def _is_meant(column: "Expr") -> bool:
+    above = column.parent
+    if above is None:
+        return False
+    left = above.key in (*COMPARISONS, "in", "like", "glob") and above.this is column
+    return left or above.key in _OF_COLUMNS or function(above) in AGGREGATES
+
+
+def _divided(tree: "Expr") -> Iterator[set[str]]:
+    """For each division, the columns that make it an integer division if all are integers. Bins of a fixed width and casts to integer are intended."""
+    for one in tree.walk():
+        if one.key != "div" or number(one.expression) or _clause(one) in ("group", "join"):
+            continue
+        cast = one.parent
+        while cast is not None and cast.key == "paren":
+            cast = cast.parent
+        made_whole = cast is not None and cast.key == "cast" and "INT" in text_of(cast.args["to"]).upper()
+        before, after = _whole(one.this), _whole(one.expression)
+        if not made_whole and before is not None and after is not None:
+            yield before | after
+
+
+def _whole(node: "Expr") -> set[str] | None:
+    """The columns that must be integers for an expression to be an integer; None if it never is."""
+    if node.key == "literal":
+        return set() if number(node) else None
+    if node.key == "column":
+        return {node.name.lower()}
+    if function(node) == "count":
+        return set()
+    if node.key == "case":
+        branches = [one.args["true"] for one in node.args["ifs"]]
+        parts = [*branches, *([node.args["default"]] if node.args.get("default") else [])]
+    elif node.key == "subquery":
+        parts = selected(node.this)
+    elif node.key in _ARITHMETIC:
+        parts = [one for one in (node.this, node.args.get("expression")) if hasattr(one, "key")]
+        parts += node.expressions
+    elif function(node) in _EXACT:
+        parts = node.expressions
+    else:
+        return None
+    found = [_whole(one) for one in parts]
+    return set().union(*(one for one in found if one is not None)) if None not in found else None
+
+
+def _added(tree: "Expr") -> set[str]:
+    """Columns that are operands of + or -, also as min() or max()."""
+    operands = (
+        plain(side) for one in tree.walk() if one.key in ("add", "sub") for side in (one.this, one.expression)
+    )
+    inner = (one.expressions[0] if function(one) in ("min", "max") else one for one in operands)
+    return {one.name.lower() for one in map(plain, inner) if one.key == "column"}
+
+
+def _excluding(tree: "Expr") -> Iterator["Expr"]:
+    """Each NOT IN with a subquery."""
+    found = (plain(one.this) for one in tree.walk() if one.key == "not")
+    return (one for one in found if one.key == "in" and one.args.get("query") is not None)
+
+
+def _unions(tree: "Expr") -> Iterator[list[Data]]:
+    """Each pair of adjacent SELECTs in a UNION."""
+    for one in tree.walk():
+        if one.key == "union":
+            before = one.this
+            while before.key in QUERIES - {"select"}:
+                before = before.expression
+            pair = [plain(part.unnest()) for part in (before, one.expression)]
+            if all(part.key == "select" for part in pair):
+                yield [{"text": text_of(part), "from": from_text(part)} for part in pair]

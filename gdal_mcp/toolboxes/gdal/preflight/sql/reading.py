@@ -1,0 +1,235 @@
+"""What a statement does with geometries and columns, from its tree. For SQL that cannot be parsed every answer is no. Pure."""
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final
+
+from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
+    MOVES,
+    Budget,
+    Origin,
+    base_columns,
+    origins,
+)
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
+    bare,
+    calls,
+    columns,
+    function,
+    is_star,
+    number,
+    plain,
+    selected,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+# functions that measure in units of the CRS, with the number of arguments from which on they measure on the ellipsoid
+_MEASURES: Final = {
+    **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
+    "distance": 3,
+    **dict.fromkeys(("buffer", "maxdistance", "dwithin"), 99),
+    "ptdistwithin": 4,
+}
+_LENGTHS: Final = frozenset({"st_length", "glength"})  # LENGTH itself counts characters
+_RELATIONS: Final = frozenset(
+    "intersects contains within covers coveredby overlaps touches crosses disjoint equals distance intersection "
+    "difference symdifference ptdistwithin relate".split()
+)
+_POINTS: Final = ("point", "makepoint")
+_MAX_CODE: Final = 32767  # of EPSG
+_ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte"})
+_SIGNS: Final = _ORDERINGS | {"eq", "neq"}
+_PIECES: Final = frozenset({"strftime", "substr", "substring"})
+# with one of them a statement chooses among the values of a column
+_CHOICES: Final = frozenset({"glob", "regexplike", "case"})
+
+
+def moves(statement: str) -> bool:
+    """True if it changes a CRS."""
+    return any(True for _ in _moves(statement))
+
+
+def moves_to_text(statement: str) -> bool:
+    """True if it passes a CRS as text, for which SpatiaLite returns NULL."""
+    return any(len(one.expressions) > 1 and one.expressions[1].is_string for one in _moves(statement))
+
+
+def points_made(statement: str) -> list[tuple[str, str]]:
+    """The x and y columns of each point that it makes from columns."""
+    points = (one for one in _calls(statement) if bare(function(one)).startswith(_POINTS))
+    pairs = (one.expressions[:2] for one in points)
+    return [
+        (x.name, y.name) for x, y in (pair for pair in pairs if len(pair) == 2) if x.key == y.key == "column"
+    ]
+
+
+def transformed_to(statement: str) -> list[tuple[str, str, str]]:
+    """Each ST_Transform: the table, "" if several are possible; the source CRS, "" for the CRS of the table; and the target CRS.
+
+    Nested transformations are separate rows. Geometries made in the statement are left out.
+    """
+    found: dict[tuple[str, str, str], None] = {}
+    budget = Budget()
+    for one in _moves(statement):
+        code = number(one.expressions[1]) if len(one.expressions) == 2 else ""
+        if code and bare(function(one)) == "transform":
+            known = (origin for origin in origins(one.expressions[0], budget) if not origin.made)
+            found |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
+    return list(found)
+
+
+def measures(statement: str) -> bool:
+    """True if it measures geometries in the CRS of their table, and not on the ellipsoid."""
+    tree = tree_of(statement)
+    named = tree is not None and any(one.name.lower() == "ogr_geom_area" for one in columns(tree.walk()))
+    return named or any(not one.code for one in _measured(statement))
+
+
+def codes_measured(statement: str) -> frozenset[str]:
+    """The CRSs, as EPSG:CODE, in which it measures transformed or new geometries, and not on the ellipsoid."""
+    return frozenset(one.code for one in _measured(statement) if one.code)
+
+
+def codes_named(statement: str) -> list[str]:
+    """The target CRSs of ST_Transform and SetSRID, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
+    numbers = (number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1)
+    return sorted({f"EPSG:{one}" for one in numbers if one and int(one) <= _MAX_CODE})
+
+
+def measures_length(statement: str) -> bool:
+    """True if it measures lines in two dimensions only."""
+    called = set(map(function, _calls(statement)))
+    return bool(called & _LENGTHS) and not any(bare(one) == "3dlength" for one in called)
+
+
+def compares_text_of_date(statement: str) -> bool:
+    """True if it compares a part of a text, such as a year, with a number."""
+    return any(
+        function(one) in _PIECES and _is_number(other)
+        for pair in _pairs(statement, _SIGNS)
+        for one, other in (pair, pair[::-1])
+    )
+
+
+def adds_up(statement: str, names: Collection[str]) -> bool:
+    """True if it sums or averages one of these columns without selecting among its values."""
+    tree = tree_of(statement)
+    if tree is None or any(
+        one.key in _CHOICES or function(one) in ("typeof", "nullif") for one in tree.walk()
+    ):
+        return False
+    sums = (one for one in _calls(statement) if function(one) in ("sum", "avg", "total"))
+    within = (part.walk(prune=function) for one in sums for part in one.expressions)
+    budget = Budget()
+    return any(_is_of(one, names, budget) for parts in within for one in columns(parts))
+
+
+def names(statement: str, columns_named: Collection[str]) -> bool:
+    """True if it uses one of these columns, or `*`."""
+    tree = tree_of(statement)
+    if tree is None:
+        return False
+    wanted = {one.lower() for one in columns_named}
+    stars = any(
+        is_star(one) for select in tree.walk() if select.key == "select" for one in select.expressions
+    )
+    return stars or any(one.name.lower() in wanted for one in columns(tree.walk()))
+
+
+def compares(statement: str, names_compared: Collection[str]) -> bool:
+    """True if it sorts by one of these columns, or compares it with a number."""
+    tree = tree_of(statement)
+    if tree is None:
+        return False
+    compared = [one for pair in _pairs(statement, _SIGNS) for one in _beside_number(pair)]
+    compared += [plain(one.this) for one in tree.walk() if one.key == "between"]
+    extremes = (one for one in _calls(statement) if function(one) in ("min", "max"))
+    compared += [plain(one.expressions[0]) for one in extremes if len(one.expressions) == 1]
+    ordered = (plain(one.this) for one in tree.walk() if one.key == "ordered")
+    compared += [one for one in ordered if not _is_alias(one)]
+    budget = Budget()
+    return any(_is_of(one, names_compared, budget) for one in compared if one.key == "column")
+
+
+def relates(statement: str) -> bool:
+    """True if a spatial relation compares geometries in the CRSs of their tables."""
+    budget = Budget()
+    related = (one for one in _calls(statement) if bare(function(one)) in _RELATIONS)
+    found = (
+        frozenset(origin for part in one.expressions for origin in origins(part, budget)) for one in related
+    )
+    return any(one and not any(origin.code for origin in one) for one in found)
+
+
+def compares_all_pairs(statement: str) -> bool:
+    """True if it searches a whole table for the nearest row of each row."""
+    tree = tree_of(statement)
+    if tree is None:
+        return False
+    nearest = (one.this.args.get("order") for one in tree.walk() if one.key == "subquery")
+    least = (one for one in _calls(statement) if function(one) == "min")
+    bound = any(one.key in ("eq", "lte", "gte", "neq") for one in tree.walk())
+    return any(one is not None and _is_distance(one.expressions[0].this) for one in nearest) or (
+        not bound and any(_is_distance(one.expressions[0]) for one in least if one.expressions)
+    )
+
+
+def _calls(statement: str) -> "Iterator[Expr]":
+    tree = tree_of(statement)
+    return calls(tree.walk()) if tree is not None else iter(())
+
+
+def _moves(statement: str) -> "Iterator[Expr]":
+    return (one for one in _calls(statement) if bare(function(one)) in MOVES)
+
+
+def _measured(statement: str) -> Iterator[Origin]:
+    """The origins of geometries that are measured in units of their CRS."""
+    budget = Budget()
+    for one in _calls(statement):
+        name = function(one)
+        if name != "length" and len(one.expressions) < _MEASURES.get(bare(name), 0):
+            yield from (origin for part in one.expressions[:2] for origin in origins(part, budget))
+
+
+def _pairs(statement: str, signs: Collection[str]) -> "Iterator[tuple[Expr, Expr]]":
+    """Both sides of each comparison."""
+    tree = tree_of(statement)
+    found = (one for one in tree.walk() if one.key in signs) if tree is not None else ()
+    return ((plain(one.this), plain(one.expression)) for one in found)
+
+
+def _beside_number(pair: "tuple[Expr, Expr]") -> "Iterator[Expr]":
+    for one, other in (pair, pair[::-1]):
+        sign = one.parent.key if one.parent is not None else ""
+        text = other.name if other.is_string and sign in _ORDERINGS else ""
+        if _is_number(other) or _is_numeric(text):
+            yield one
+
+
+def _is_number(node: "Expr") -> bool:
+    inner = node.this if node.key == "neg" else node
+    return bool(inner.key == "literal" and not inner.is_string)
+
+
+def _is_numeric(text: str) -> bool:
+    return text.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+def _is_alias(node: "Expr") -> bool:
+    """True if a term of ORDER BY is the alias of a computed column of its SELECT."""
+    select = node.parent_select
+    terms = selected(select) if select is not None else ()
+    computed = (one.alias.lower() for one in terms if one.key == "alias" and plain(one).key != "column")
+    return node.key == "column" and not node.text("table") and node.name.lower() in computed
+
+
+def _is_of(column: "Expr", names_wanted: Collection[str], budget: Budget) -> bool:
+    """True if it is one of these table columns, and not a computed column of the same name."""
+    return bool(base_columns(column, budget) & {one.lower() for one in names_wanted})
+
+
+def _is_distance(node: "Expr") -> bool:
+    return bare(function(plain(node))) == "distance"
