@@ -134,7 +134,15 @@ _CRS: Final = shape(
     unit_degrees=Number,
 )
 _BAND: Final = shape(
-    type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch
+    type=DataType,
+    bits=Count,
+    nodata=Real,
+    color=Color,
+    scale=Real,
+    offset=Real,
+    min=Real,
+    max=Real,
+    exact=Switch,
 )
 _PLACE: Final = {"crs": _CRS, "extent": Box, "wgs84": Box}
 _LAYER: Final = shape(

@@ -29,7 +29,7 @@ _TEXTS: Final = 800  # bytes of JSON that metadata and other texts of a summary 
 _SOME: Final = (8, 200)  # items of metadata and the like, characters of each text
 _SMALL: Final = 200  # bytes of JSON of a geometry that is shown whole
 _KEYS: Final = frozenset(
-    """approximate arrays band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateSystem
+    """approximate arrays arrowTypes band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateSystem
     coordinates count datatype dimension_size dimensions direction driver driverShortName extent featureCount fields flags gcpList
     gcps geoTransform geometryFields groups histogram buckets layers line mask max maximum mean min minimum noDataValue nodata_value
     offset overviews palette pixel scale size srs stdDev type validPercent wgs84Extent x y z""".split()
@@ -227,7 +227,7 @@ def _points(value: Any) -> Iterator[Any]:
 def _known_words() -> frozenset[str]:
     ours = {"group", "array", "MultiPolygon", "RGB", "CMYK", "HLS"}
     fixed = words.DATA_TYPES | words.COLORS | words.GEOMETRIES | words.FIELD_TYPES | words.MULTIDIMENSIONAL
-    return words.drivers() | fixed | words.MASKS | ours
+    return words.drivers() | fixed | words.MASKS | words.ARROW_TYPES | ours
 
 
 def _facts(given: Mapping[str, Any], depth: int) -> dict[str, Any]:

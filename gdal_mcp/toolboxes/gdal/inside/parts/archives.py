@@ -33,13 +33,29 @@ def tell_members(job, errors):
     """Adds a message with the paths of files in each archive that the call names."""
     for path in job.get("sources", ()):
         ending = os.path.splitext(path)[1].lower()
-        if ending not in KINDS or (ending == ".gz" and not path.lower().endswith(".tar.gz")):
+        if ending not in KINDS:
+            continue
+        if ending == ".gz" and not path.lower().endswith(".tar.gz"):
+            errors.fail(f"the file is compressed and is read as /vsigzip/{path}")
             continue
         names = members(f"/{KINDS[ending]}/{{{path}}}")
         if names:
             shown = ", ".join(f"/{KINDS[ending]}/{path}/{name}" for name in names[:MOST_NAMES])
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
             errors.fail(f"the archive holds {shown}{more}")
+
+
+def as_folders(words):
+    """Words of `vsi list`, with each archive as the folder that it is to GDAL."""
+    return [as_folder(one) for one in words]
+
+
+def as_folder(word):
+    option, _, path = word.rpartition("=") if word.startswith("--") else ("", "", word)
+    kind = KINDS.get(os.path.splitext(path)[1].lower())
+    if kind is None or not os.path.isfile(path):
+        return word
+    return f"{option}{'=' if option else ''}/{kind}/{path}"
 
 
 def members(archive):

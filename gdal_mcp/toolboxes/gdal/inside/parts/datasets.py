@@ -82,7 +82,8 @@ def raster(dataset, *, whole):
         "extent": extent,
         **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
         "pixel_size": pixel_size(transform) if transform else None,
-        "rotated": bool(transform and (transform[2] or transform[4])),
+        # also where they run from east to west
+        "rotated": bool(transform and (transform[2] or transform[4] or transform[1] < 0)),
         "gcps": dataset.GetGCPCount(),
     }
     for band in bands:
@@ -95,6 +96,8 @@ def raster(dataset, *, whole):
         for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
             if one is not None and one != usual:
                 row[key] = plain(one)
+        if bits := band.GetMetadataItem("NBITS", "IMAGE_STRUCTURE"):
+            row["bits"] = int(bits) if bits.isdecimal() else None
         facts["bands"].append(row)
     return facts, {"crs": crs and crs.GetName(), "bands": [band.GetDescription() for band in bands]}
 

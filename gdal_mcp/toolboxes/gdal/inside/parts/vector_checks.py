@@ -29,6 +29,7 @@ class Origin(NamedTuple):
     compared: tuple = ()  # numbers of the inputs that the output may be the same as
     updates: bool = False  # whether the output was there before, and holds more than the inputs
     cut: object = None  # a shape that the call gives to cut a raster, and the name of its CRS or ""
+    options: tuple = ()  # the words of the command
     again: object = None  # makes the output a second time, in memory; None where that takes too long
 
 

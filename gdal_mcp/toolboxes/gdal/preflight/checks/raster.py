@@ -28,6 +28,11 @@ _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "ra
 )
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
 _NORTH_UP: Final = frozenset({"raster slope", "raster hillshade", "raster aspect", "raster viewshed"})
+# that take what has no geotransform for columns and lines, or refuse it
+_ON_A_GRID: Final = frozenset(
+    f"raster {name}"
+    for name in "slope hillshade aspect roughness tri tpi contour polygonize as-features viewshed zonal-stats clip mosaic".split()
+) | {"gdal_merge", "gdal_polygonize", "gdal2xyz"}
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
@@ -53,7 +58,8 @@ def keeps_all(quality: str) -> bool:
 
 def lossy(call: Call) -> Iterator[Finding]:
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
-    if not call.driver or not _continuous(made):
+    deep = made is not None and made.data_type not in ("", "Byte", "UInt8", "Int8")  # more than pictures have
+    if not call.driver or not (_continuous(made) or (deep and call.driver == "JP2OpenJPEG")):
         return
     packing = call.option("COMPRESS") or call.driver
     loses = {
@@ -63,7 +69,8 @@ def lossy(call: Call) -> Iterator[Finding]:
         "JP2OpenJPEG": not (call.switched_on("REVERSIBLE") and keeps_all(call.option("QUALITY"))),
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
-    if loses.get(packing) or lossy_lerc:
+    fewer_bits = bool(call.option("DISCARD_LSB")) or (is_float(made) and bool(call.option("NBITS")))
+    if loses.get(packing) or lossy_lerc or fewer_bits:
         yield worded("lossy_compression")
 
 
@@ -84,12 +91,29 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
 
 def rotated(call: Call) -> Iterator[Finding]:
     """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    if call.path == "gdal_merge" and any(one and one.rotated for one in call.inputs):
+        yield worded("neither_north_up", refuses=True)
+        return
     if call.input is None or not call.input.rotated:
         return
     if call.path == "raster zonal-stats":
         yield worded("rotated_zones", refuses=True)
-    elif call.path in _NORTH_UP:
+    elif call.path in _NORTH_UP or (call.path == "raster proximity" and call.text("distance-units") == "geo"):
         yield worded("rotated_ignored")
+
+
+def control_points(call: Call) -> Iterator[Finding]:
+    """A raster without a grid, for an algorithm that works in coordinates."""
+    facts = call.input
+    if facts is None or not facts.control_points or facts.extent is not None:
+        return
+    in_crs = call.path == "raster pixel-info" and call.text("position-crs") not in ("", "pixel")
+    if (
+        call.path in _ON_A_GRID
+        or in_crs
+        or (call.path == "raster proximity" and call.text("distance-units") == "geo")
+    ):
+        yield worded("control_points_ignored", refuses=True)
 
 
 def wide_numbers(call: Call) -> Iterator[Finding]:
@@ -108,7 +132,9 @@ def imaginary_lost(call: Call) -> Iterator[Finding]:
     if facts is None or not facts.data_type.startswith("C"):
         return
     kind = call.text("output-data-type")
-    if call.path == "gdal2xyz" or (kind and not kind.startswith("C") and call.path in _KEEPS_NODATA):
+    if call.path in ("gdal2xyz", "raster sieve", "raster fill-nodata") or (
+        kind and not kind.startswith("C") and call.path in _KEEPS_NODATA
+    ):
         yield worded("imaginary_lost")
 
 
@@ -227,6 +253,10 @@ def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
     return True
 
 
+def is_float(facts: DatasetFacts | None) -> bool:
+    return facts is not None and facts.data_type.startswith("Float")
+
+
 def _continuous(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.bands == 1 and facts.data_type in _CONTINUOUS
 
@@ -243,6 +273,7 @@ CHECKS: Final = (
     nodata_out_of_range,
     distances,
     rotated,
+    control_points,
     wide_numbers,
     imaginary_lost,
     heights_left_out,

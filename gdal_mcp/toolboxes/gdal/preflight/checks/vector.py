@@ -46,6 +46,17 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
                 return
 
 
+def length_in_feet(call: Call) -> Iterator[Finding]:
+    """A distance in units of a CRS that are no metres, of an algorithm whose result depends on it."""
+    unit = call.vector.unit_metres if call.vector else None
+    if not unit or call.path not in ("vector buffer", "vector segmentize"):
+        return
+    for name in ("distance", "max-length"):
+        for value in call.numbers(name)[:1]:
+            words = {"name": name, "value": value, "unit": unit, "metres": value * unit}
+            yield worded("length_in_feet", words)
+
+
 def measure_in_degrees(call: Call) -> Iterator[Finding]:
     layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
     drawn = [one.degrees for one in layers if one.geometry != "None"]
@@ -245,6 +256,7 @@ def compares_all(call: Call) -> Iterator[Finding]:
 
 CHECKS: Final = (
     length_in_degrees,
+    length_in_feet,
     measure_in_degrees,
     measure_in_feet,
     length_without_heights,

@@ -1,0 +1,91 @@
+"""Facts that are stored with the data of an input and can be stale: statistics, overviews, a spatial index, the name of an encoding."""
+
+import itertools
+
+from osgeo import ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import overview_checks, statistics_checks
+
+MAX_FEATURES = 20_000  # of a layer whose index is tried
+MAX_TEXTS = 200  # features whose texts are looked at
+SINGLE_BYTES = ("latin-1", "cp1252")
+
+
+def raster_checks(dataset, *, reads):
+    """Of an input. `reads`: the call writes nothing, so that no output is examined."""
+    bands = [dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount)]
+    if any(band.GetMetadataItem("STATISTICS_MINIMUM") is not None for band in bands):
+        yield from statistics_checks(dataset, value_ranges(dataset))
+    yield from overview_checks(dataset)
+    corner = dataset.GetGeoTransform(can_return_null=True) if reads else None
+    if corner is not None and not (corner[2] or corner[4]):
+        x, y = (
+            sorted([corner[0], corner[0] + corner[1] * dataset.RasterXSize]),
+            sorted([corner[3], corner[3] + corner[5] * dataset.RasterYSize]),
+        )
+        if outside([x[0], y[0], x[1], y[1]], dataset.GetSpatialRef()):
+            yield {"code": "extent_outside_crs"}
+
+
+def layer_checks(layer, *, reads):
+    """As `raster_checks`, of a layer."""
+    extent = layer.GetExtent(can_return_null=True) if reads and layer.GetGeomType() != ogr.wkbNone else None
+    if extent is not None and outside([extent[i] for i in (0, 2, 1, 3)], layer.GetSpatialRef()):
+        yield {"code": "extent_outside_crs"}
+    if index_misses(layer):
+        yield {"code": "spatial_index_stale"}
+    if count := misread_texts(layer):
+        yield {"code": "encoding_misread", "count": count}
+
+
+def index_misses(layer):
+    """Whether the spatial index does not find features that are there, in the western or the eastern half of the layer."""
+    if not layer.TestCapability(ogr.OLCFastSpatialFilter) or not layer.GetLayerDefn().GetGeomFieldCount():
+        return False
+    if not 1 < layer.GetFeatureCount() <= MAX_FEATURES:
+        return False
+    layer.ResetReading()
+    shapes = (feature.GetGeometryRef() for feature in layer)
+    boxes = [one.GetEnvelope() for one in shapes if one is not None and not one.IsEmpty()]
+    if not boxes:
+        return False
+    west, east, south, north = (
+        pick(edge) for pick, edge in zip((min, max, min, max), zip(*boxes, strict=True), strict=True)
+    )
+    middle = (west + east) / 2
+    for left, right in ((west, middle), (middle, east)):
+        inside = sum(left <= one[0] and one[1] <= right for one in boxes)
+        layer.SetSpatialFilterRect(left, south, right, north)
+        found = sum(1 for _ in layer)
+        layer.SetSpatialFilter(None)
+        if found < inside:
+            return True
+    layer.ResetReading()
+    return False
+
+
+def misread_texts(layer):
+    """How many texts are UTF-8 that was read as an encoding of one byte a character, where most texts with accents are."""
+    definition = layer.GetLayerDefn()
+    kinds = range(min(definition.GetFieldCount(), 100))
+    texts = [i for i in kinds if definition.GetFieldDefn(i).GetType() == ogr.OFTString]
+    if not texts:
+        return 0
+    layer.ResetReading()
+    values = (one.GetFieldAsString(i) for one in itertools.islice(layer, MAX_TEXTS) for i in texts)
+    accented = [one for one in values if isinstance(one, str) and not one.isascii()]
+    layer.ResetReading()
+    misread = sum(map(is_misread, accented))
+    return misread if 2 * misread > len(accented) else 0
+
+
+def is_misread(text):
+    for encoding in SINGLE_BYTES:
+        try:
+            if text.encode(encoding).decode("utf-8") != text:
+                return True
+        except UnicodeError:
+            continue
+    return False
