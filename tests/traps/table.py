@@ -936,4 +936,12 @@ longitudes_differ before
 units_not_metres before
     vector buffer input=feet_square.gpkg output=OUT.gpkg distance=100
     vector buffer input=squares_utm.gpkg output=OUT.gpkg distance=100
+scale_ignored before
+    raster neighbors input=scaled.tif output=OUT.tif method=["mean"] kernel=["equal"]
+    raster neighbors input=elevation.tif output=OUT.tif method=["mean"] kernel=["equal"]
+scale_ignored before
+    raster polygonize input=scaled.tif output=OUT.gpkg
+characters_lost
+    query inputs=["latin.csv"] sql=SELECT * FROM latin
+    query inputs=["utf8.csv"] sql=SELECT * FROM utf8
 """

@@ -1,5 +1,6 @@
 """Says what is in an archive that GDAL took for no dataset."""
 
+import json
 import os
 
 from osgeo import gdal
@@ -56,6 +57,18 @@ def as_folder(word):
     if kind is None or not os.path.isfile(path):
         return word
     return f"{option}{'=' if option else ''}/{kind}/{path}"
+
+
+def only_member(words):
+    """A listing of an archive of one file, which GDAL takes for that file itself; "" for any other."""
+    for word in words:
+        path = word.rpartition("=")[2] if word.startswith("--") else word
+        archive = path.replace("{", "").replace("}", "").rstrip("/")
+        ending = os.path.splitext(archive)[1].lower()
+        if archive.startswith(("/vsizip/", "/vsitar/")) and ending in KINDS:
+            found = members(path)
+            return json.dumps([f"{archive}/{found[0]}"]) if len(found) == 1 else ""
+    return ""
 
 
 def members(archive):

@@ -100,6 +100,9 @@ def run_algorithm(job, report):
     algorithm, path, words = instantiated(job["options"])
     if path == ["vsi", "list"]:
         words = part("archives").as_folders(words)
+        if names := part("archives").only_member(words):
+            print_text(names)
+            return Ended(True)
     if not algorithm.ParseCommandLineArguments([*read_options(algorithm, job), *words]):
         return False
     done = algorithm.Run(progress(report))

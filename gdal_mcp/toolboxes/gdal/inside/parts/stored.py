@@ -7,6 +7,7 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import overview_checks, statistics_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import GARBLED
 
 MAX_FEATURES = 20_000  # of a layer whose index is tried
 MAX_TEXTS = 200  # features whose texts are looked at
@@ -36,8 +37,12 @@ def layer_checks(layer, *, reads):
         yield {"code": "extent_outside_crs"}
     if index_misses(layer):
         yield {"code": "spatial_index_stale"}
-    if count := misread_texts(layer):
-        yield {"code": "encoding_misread", "count": count}
+    accented = accented_texts(layer)
+    if reads and (lost := sum(GARBLED.search(one) is not None for one in accented)):
+        yield {"code": "characters_lost", "count": lost}
+    misread = sum(map(is_misread, accented))
+    if 2 * misread > len(accented):
+        yield {"code": "encoding_misread", "count": misread}
 
 
 def index_misses(layer):
@@ -66,22 +71,25 @@ def index_misses(layer):
     return False
 
 
-def misread_texts(layer):
-    """How many texts are UTF-8 that was read as an encoding of one byte a character, where most texts with accents are."""
+def accented_texts(layer):
+    """Texts of the first features that have other characters than those of ASCII."""
     definition = layer.GetLayerDefn()
     kinds = range(min(definition.GetFieldCount(), 100))
     texts = [i for i in kinds if definition.GetFieldDefn(i).GetType() == ogr.OFTString]
-    if not texts:
-        return 0
     layer.ResetReading()
     values = (one.GetFieldAsString(i) for one in itertools.islice(layer, MAX_TEXTS) for i in texts)
-    accented = [one for one in values if isinstance(one, str) and not one.isascii()]
+    found = [text for one in values if not (text := textual(one)).isascii()]
     layer.ResetReading()
-    misread = sum(map(is_misread, accented))
-    return misread if 2 * misread > len(accented) else 0
+    return found
+
+
+def textual(value):
+    """GDAL's binding gives bytes for what is not UTF-8."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def is_misread(text):
+    """Whether it is UTF-8 that was read as an encoding of one byte a character."""
     for encoding in SINGLE_BYTES:
         try:
             if text.encode(encoding).decode("utf-8") != text:

@@ -13,7 +13,7 @@ _ALL_BITS: Final = 100  # percent
 _SLACK: Final = 0.01  # of a pixel
 COMPUTES: Final = frozenset(
     f"raster {name}"
-    for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
+    for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features neighbors".split()
 ) | {"gdal2xyz"}
 _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # formats that keep no scale
 # of single bands: elevation and the like
@@ -196,7 +196,7 @@ def terrain_in_mercator(call: Call) -> Iterator[Finding]:
 def scale_ignored(call: Call) -> Iterator[Finding]:
     """Computing with the numbers that are stored, which scale and offset would turn into values."""
     scaled = call.input is not None and call.input.scaled
-    if scaled and (call.path in COMPUTES or call.driver in _NO_SCALE):
+    if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield worded("stored_numbers")
 
 
