@@ -66,13 +66,18 @@ def only_member(words):
         archive = path.replace("{", "").replace("}", "").rstrip("/")
         ending = os.path.splitext(archive)[1].lower()
         if archive.startswith(("/vsizip/", "/vsitar/")) and ending in KINDS:
-            found = members(path)
+            found = files_in(path)
             return json.dumps([f"{archive}/{found[0]}"]) if len(found) == 1 else ""
     return ""
 
 
 def members(archive):
     """The files in it that could be datasets, those of most use first."""
+    files = files_in(archive)
+    return [name for name in files if not name.lower().endswith(BESIDE)] or files
+
+
+def files_in(archive):
     files = []
     with quiet():
         folder = gdal.OpenDir(archive, -1, [])
@@ -82,4 +87,4 @@ def members(archive):
             files += [] if entry.mode & FOLDER else [entry.name]
         if folder is not None:
             gdal.CloseDir(folder)
-    return [name for name in files if not name.lower().endswith(BESIDE)] or files
+    return files

@@ -43,7 +43,9 @@ def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
 
 def extent_outside(call: Call) -> Iterator[Finding]:
     """Of what is only read; the container tells it of what was written."""
-    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
+    if call.written or call.text("input-crs"):
+        return
+    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent]
     for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
         exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
         yield worded("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
