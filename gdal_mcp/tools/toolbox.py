@@ -14,7 +14,7 @@ from gdal_mcp.remote.places import label
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import DraftScope, Permits, Tool, Toolbox
 from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
-from gdal_mcp.toolboxes.gdal.answers.lifted import lifted, suggested
+from gdal_mcp.toolboxes.gdal.answers.messages import suggestion_for, summarize_messages
 from gdal_mcp.toolboxes.gdal.answers.next_steps import next_steps
 from gdal_mcp.toolboxes.gdal.answers.report import read_json
 from gdal_mcp.toolboxes.gdal.catalogue import store
@@ -103,8 +103,8 @@ def of_data(
         request=partial(_request, catalogue),
         describe=described,
         shorten=shortened,
-        tell=lifted,
-        suggest=suggested,
+        tell=summarize_messages,
+        suggest=suggestion_for,
         tool_version=lambda final: str(final.get("gdal_version", "")),
         read_json=read_json,
         preflight=lambda limits: Preflight(limits, catalogue),

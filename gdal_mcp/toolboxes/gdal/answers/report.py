@@ -53,7 +53,7 @@ _AXES: Final = re.compile(r"\bCS\[(?:Cartesian|ellipsoidal),")
 _UNIT: Final = re.compile(r'\b(LENGTHUNIT|ANGLEUNIT)\["[^"]{0,60}",([0-9.eE+-]{1,24})')
 _SAME_UNIT: Final = 1e-9
 _DROP: Final = object()
-_Leaf = words.Switch | words.Real | None
+_Leaf = words.Flag | words.Real | None
 # a text as a whole, closed or not, so that no word in it is taken for a number and each character is looked at once
 _TEXT_OR_NUMBER = re.compile(
     r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?<![\w.+-])([+-]?)(nan|inf(?:inity)?)(?![\w.+-])',

@@ -143,7 +143,7 @@ def many(item: Any, most: int) -> Any:
     return Annotated[list[Annotated[item | None, otherwise(None)]], at_most(most)]
 
 
-Switch = StrictBool
+Flag = StrictBool
 Count = Annotated[int, Field(strict=True, ge=0, le=_LARGEST)]
 Number = (
     Annotated[int, Field(strict=True, ge=-_LARGEST, le=_LARGEST)]

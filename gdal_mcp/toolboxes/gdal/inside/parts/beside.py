@@ -178,7 +178,7 @@ def position_of(path, source):
     return (transform, dataset.GetSpatialRef()) if transform else None
 
 
-def two_parts(layer):
+def antimeridian_parts(layer):
     """West and east of features in degrees that lie about the antimeridian alone; None for all others."""
     crs = layer.GetSpatialRef()
     extent = layer.GetExtent(can_return_null=True) if crs is not None else None
@@ -187,7 +187,7 @@ def two_parts(layer):
     if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
         return None
     survey = part("survey")
-    return survey.around(survey.Survey(layer, survey.Clock(), kinds=()).spans)
+    return survey.antimeridian_bbox(survey.Survey(layer, survey.Clock(), kinds=()).spans)
 
 
 def checks(job):
@@ -233,7 +233,9 @@ def extent_checks(number, path, *, reads):
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
         parts = [
-            (index, found) for index, layer in enumerate(layers) if reads and (found := two_parts(layer))
+            (index, found)
+            for index, layer in enumerate(layers)
+            if reads and (found := antimeridian_parts(layer))
         ]
         own = [
             {**one, "input": number, "layer": index}

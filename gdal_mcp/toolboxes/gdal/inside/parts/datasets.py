@@ -8,7 +8,7 @@ from osgeo import gdal, ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
-from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey, around
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey, antimeridian_bbox
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MOST = 1000  # bands, layers and fields that are listed; the counts are whole
@@ -127,7 +127,7 @@ def layer_facts_and_names(layer, *, whole):
         box = wgs84_box(extent, crs)
         # it may lie about the antimeridian
         if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
-            spans = around(Survey(layer, Clock(), kinds=()).spans)
+            spans = antimeridian_bbox(Survey(layer, Clock(), kinds=()).spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
         facts["wgs84"] = box
     listed = fields(definition, MOST)
