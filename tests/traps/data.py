@@ -258,4 +258,6 @@ with zipfile.ZipFile(f"{folder}/rasters.zip", "w") as packed:
 import gzip
 with gzip.open(f"{folder}/low.tif.gz", "wb") as packed:
     packed.write(open(f"{folder}/low.tif", "rb").read())
+layer("bow", ["POLYGON ((500000 4997500,501000 4998500,501000 4997500,500000 4998500,500000 4997500))"], "EPSG:32632")
+layer("large_and_tiny", ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))", "POLYGON ((500010 4999510,500010 4999520,500020 4999520,500020 4999510,500010 4999510))"], "EPSG:32632")
 '''

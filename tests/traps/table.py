@@ -944,4 +944,17 @@ scale_ignored before
 characters_lost
     query inputs=["latin.csv"] sql=SELECT * FROM latin
     query inputs=["utf8.csv"] sql=SELECT * FROM utf8
+invalid_geometries
+    vector buffer input=bow.gpkg output=OUT.gpkg distance=10
+    vector buffer input=squares_utm.gpkg output=OUT.gpkg distance=10
+zones_without_pixels
+    raster zonal-stats input=low.tif zones=large_and_tiny.gpkg output=OUT.csv stat=["mean","count"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=zones_utm.gpkg output=OUT.csv stat=["mean","count"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=large_and_tiny.gpkg output=OUT.csv stat=["mean","count"] include-field=["id"] pixels=all-touched
+rotated_ignored before
+    raster tri input=rotated.tif output=OUT.tif
+    raster tri input=elevation.tif output=OUT.tif
+values_clamped before ignoring:data_type_changed
+    raster nodata-to-alpha input=elevation_holes.tif output=OUT.png
+    raster nodata-to-alpha input=few_holes.tif output=OUT.png
 """

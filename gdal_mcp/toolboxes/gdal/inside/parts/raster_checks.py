@@ -304,13 +304,16 @@ def overview_checks(dataset):
         yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
 
 
-def sampled_checks(dataset):
-    """Of layers that hold what was found in a raster: whether anything was."""
+def sampled_checks(dataset, *, zones):
+    """Of layers that hold what was found in a raster: whether anything was, and of `zones` whether something was in each."""
     for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
-        if values and all(map(math.isnan, values)):
+        missing = sum(map(math.isnan, values))
+        if values and missing == len(values):
             yield {"code": "all_nan", "layer": number, "count": len(values)}
+        elif missing and zones:
+            yield {"code": "zones_without_pixels", "layer": number, "count": missing, "of": len(values)}
 
 
 def measured(feature):

@@ -79,6 +79,19 @@ def layer_checks(dataset, rows, origin):
         yield from ({**check, "layer": number} for check in checks)
 
 
+def invalid_sources(origin):
+    """Polygons of the inputs that are not valid, of which a buffer keeps a part."""
+    if "buffer" not in origin.options:
+        return
+    with quiet() as aside:
+        paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
+        readable = [one for one in (opened(path, aside) for path in paths) if one is not None]
+        layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
+        found = [Survey(layer, origin.clock, kinds=(), valid=True) for layer in layers]
+    if invalid := sum(one.invalid for one in found):
+        yield {"code": "invalid_input", "count": invalid, "of": sum(one.checked for one in found)}
+
+
 def paired(layer, rows, readable):
     """The layer that this one was made of: the only one, or the one of its name; None where that is not certain."""
     if len(readable) != 1:

@@ -27,7 +27,9 @@ _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "ra
     ).split()
 )
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
-_NORTH_UP: Final = frozenset({"raster slope", "raster hillshade", "raster aspect", "raster viewshed"})
+_NORTH_UP: Final = frozenset(
+    f"raster {name}" for name in "slope hillshade aspect roughness tri tpi viewshed".split()
+)
 # that take what has no geotransform for columns and lines, or refuse it
 _ON_A_GRID: Final = frozenset(
     f"raster {name}"

@@ -37,7 +37,7 @@ _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 _KEEPS: Final = frozenset(
     f"raster {name}"
     for name in (
-        *"read write convert set-type clip reproject resize select edit mosaic stack".split(),
+        *"read write convert set-type clip reproject resize select edit mosaic stack nodata-to-alpha".split(),
         "overview add",
     )
 )
