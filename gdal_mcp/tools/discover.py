@@ -138,7 +138,7 @@ FORMATS = Tool(
 FIND_CRS = Tool(
     name="find_crs",
     title="Find a CRS",
-    description='CRSs by purpose, place, name or former name, the usual one first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
+    description='CRSs by purpose, place, name or former name, most common first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
     **taking(FindCrsArguments, _find_crs),
     own_keys={"matches": {"type": "array"}},
     writes=False,

@@ -14,7 +14,7 @@ from gdal_mcp.remote.places import label
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import DraftScope, Permits, Tool
 from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
-from gdal_mcp.toolboxes.gdal.answers.lifted import lifted, suggested
+from gdal_mcp.toolboxes.gdal.answers.messages import suggestion_for, summarize_messages
 from gdal_mcp.toolboxes.gdal.answers.next_steps import next_steps
 from gdal_mcp.toolboxes.gdal.answers.report import read_json
 from gdal_mcp.toolboxes.gdal.catalogue import store
@@ -122,8 +122,8 @@ def of_data(
             explain=partial(_explain, catalogue),
             describe=described,
             shorten=shortened,
-            summarize=lifted,
-            suggest=suggested,
+            summarize=summarize_messages,
+            suggest=suggestion_for,
             read_json=read_json,
             belongs=belongs,
             next_calls=partial(_next_calls, catalogue),

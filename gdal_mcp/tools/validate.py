@@ -120,7 +120,7 @@ def _input(located: Located, context: DraftContext) -> dict[str, Any]:
 
 VALIDATE_CALL = Tool(
     name="validate_call",
-    title="Tell what a call would do",
+    title="Dry run of a call",
     description="Checks a call without making it: command, inputs, outputs, what it would replace, checks, cost, approval.",
     **taking(ValidateArguments, _draft),
     writes=False,

@@ -214,4 +214,51 @@ roads = feature = None; points.Close()
 with zipfile.ZipFile(f"{folder}/deep.zip", "w") as packed:
     for ending in ("shp", "shx", "dbf", "prj"):
         packed.write(f"/tmp/roads.{ending}", f"data/sub/roads.{ending}")
+
+raster("nan_declared", numpy.where(holes == -9999, numpy.nan, ramp).astype("float32"), utm, nodata=float("nan"))
+raster("fractions", numpy.linspace(0.1, 0.9, 1200, dtype="float32").reshape(30, 40), utm)
+raster("classes_with_holes", numpy.where((holes == -9999), 0, few).astype("uint8"), utm, nodata=0)
+raster("few_holes", numpy.where((holes == -9999), 0, numpy.random.default_rng(2).integers(1, 255, (30, 40))).astype("uint8"), utm, nodata=0)
+raster("south_up", ramp[::-1], utm, then=lambda made: made.SetGeoTransform((500000, 100, 0, 4997000, 0, 100)))
+raster("mirrored", ramp[:, ::-1], utm, then=lambda made: made.SetGeoTransform((504000, -100, 0, 5000000, 0, -100)))
+made = gdal.GetDriverByName("GTiff").Create(f"{folder}/control_points.tif", 40, 30, 1, gdal.GDT_Float32)
+made.SetGCPs([gdal.GCP(500000 + x * 100, 5000000 - y * 100, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632"))
+made.GetRasterBand(1).WriteArray(ramp); made.Close()
+raster("stored_statistics", ramp, utm)
+open(f"{folder}/stored_statistics.tif.aux.xml", "w").write("".join(['<PAMDataset><PAMRasterBand band="1"><Metadata>', *(f'<MDI key="STATISTICS_{name}">{value}</MDI>' for name, value in (("MINIMUM", 0), ("MAXIMUM", 9), ("MEAN", 5), ("STDDEV", 1))), "</Metadata></PAMRasterBand></PAMDataset>"]))
+raster("true_statistics", ramp, utm, then=statistics)
+smooth = numpy.linspace(0, 1000, 512 * 512, dtype="float32").reshape(512, 512)
+for name in ("old_overviews", "true_overviews"):
+    raster(name, smooth, utm)
+    opened = gdal.Open(f"{folder}/{name}.tif"); opened.BuildOverviews("AVERAGE", [2, 4]); opened = None
+opened = gdal.Open(f"{folder}/old_overviews.tif", gdal.GA_Update); opened.GetRasterBand(1).WriteArray(smooth + 5000); opened = None
+def shapefile(name, places, *options):
+    made = gdal.GetDriverByName("ESRI Shapefile").Create(f"{folder}/{name}.shp", 0, 0, 0, gdal.GDT_Unknown)
+    into = made.CreateLayer(name, crs("EPSG:4326"), ogr.wkbPoint, list(options))
+    into.CreateField(ogr.FieldDefn("name", ogr.OFTString))
+    for x, y in places:
+        feature = ogr.Feature(into.GetLayerDefn())
+        feature.SetField("name", "Zürich"); feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POINT ({x} {y})")); into.CreateFeature(feature)
+    made.Close()
+shapefile("true_index", [(i, i) for i in range(10)], "SPATIAL_INDEX=YES")
+shapefile("old_index", [(50 + i, 20 + i) for i in range(10)])
+shutil.copy(f"{folder}/true_index.qix", f"{folder}/old_index.qix")
+shapefile("false_encoding", [(1, 1)], "ENCODING=UTF-8")
+open(f"{folder}/false_encoding.cpg", "w").write("ISO-8859-1")
+shapefile("more_records", [(i, i) for i in range(5)])
+shutil.copy(f"{folder}/true_index.dbf", f"{folder}/more_records.dbf")
+layer("far_coordinates", ["POINT (500000 5000000)"])
+layer("points_350", ["POINT (350 50)", "POINT (2 46)"])
+layer("measures", ["LINESTRING ZM (0 0 1 2,1 1 3 4)"])
+raster("part_360", degrees[:20, :30], (340, 60, 1), "EPSG:4326")
+raster("part_180", degrees[:20, :30], (-10, 60, 1), "EPSG:4326")
+raster("part_next", degrees[:20, :30], (20, 60, 1), "EPSG:4326")
+raster("deep_photo", numpy.random.default_rng(3).integers(0, 10000, (3, 100, 100)).astype("uint16"), utm)
+with zipfile.ZipFile(f"{folder}/rasters.zip", "w") as packed:
+    packed.write(f"{folder}/low.tif", "a/low.tif")
+import gzip
+with gzip.open(f"{folder}/low.tif.gz", "wb") as packed:
+    packed.write(open(f"{folder}/low.tif", "rb").read())
+layer("bow", ["POLYGON ((500000 4997500,501000 4998500,501000 4997500,500000 4998500,500000 4997500))"], "EPSG:32632")
+layer("large_and_tiny", ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))", "POLYGON ((500010 4999510,500010 4999520,500020 4999520,500020 4999510,500010 4999510))"], "EPSG:32632")
 '''

@@ -855,4 +855,132 @@ crosses_antimeridian refused mends ignoring:identical_to_input
 antimeridian_parts
     vector info input=points_about_180.gpkg
     vector info input=ten.gpkg
+
+# neighbours of these: what is stored beside an input, positions, longitudes, formats that lose, types that round
+values_rounded before ignoring:identical_to_input
+    raster sieve input=fractions.tif output=OUT.tif size-threshold=2
+    raster sieve input=spots.tif output=OUT.tif size-threshold=2
+imaginary_lost before
+    raster sieve input=complex.tif output=OUT.tif size-threshold=2
+imaginary_lost before
+    raster fill-nodata input=complex.tif output=OUT.tif
+    raster calc input=["complex.tif"] output=OUT.tif calc=["mod"] dialect=builtin
+classes_mixed before
+    raster fill-nodata input=classes_with_holes.tif output=OUT.tif
+    raster fill-nodata input=classes_with_holes.tif output=OUT.tif strategy=nearest
+    raster fill-nodata input=few_holes.tif output=OUT.tif
+classes_mixed before ignoring:mask_lost
+    raster neighbors input=two_classes.tif output=OUT.tif method=["mean"] kernel=["equal"]
+    raster neighbors input=two_classes.tif output=OUT.tif method=["mode"] kernel=["equal"]
+    raster neighbors input=elevation.tif output=OUT.tif method=["mean"] kernel=["equal"]
+classes_mixed before
+    convert input=two_classes.tif output=OUT.tif creation_options=["COMPRESS=LERC","MAX_Z_ERROR=1"]
+    convert input=two_classes.tif output=OUT.tif creation_options=["COMPRESS=LERC"]
+classes_mixed before ignoring:identical_to_input
+    convert input=two_classes.tif output=OUT.tif output_format=COG creation_options=["OVERVIEW_RESAMPLING=AVERAGE"]
+    convert input=two_classes.tif output=OUT.tif output_format=COG creation_options=["OVERVIEWS=NONE"]
+    convert input=two_classes.tif output=OUT.tif output_format=COG creation_options=["RESAMPLING=NEAREST"]
+classes_mixed before
+    convert input=two_classes.tif output=OUT.tif output_format=COG creation_options=["TILING_SCHEME=GoogleMapsCompatible","OVERVIEW_RESAMPLING=MODE"]
+    convert input=two_classes.tif output=OUT.tif output_format=COG creation_options=["TILING_SCHEME=GoogleMapsCompatible","RESAMPLING=NEAREST"]
+classes_mixed before
+    convert input=two_classes.tif output=OUT.mbtiles
+    convert input=two_classes.tif output=OUT.mbtiles creation_options=["RESAMPLING=NEAREST"]
+lossy_compression
+    convert input=elevation.tif output=OUT.tif creation_options=["DISCARD_LSB=8"]
+    convert input=elevation.tif output=OUT.tif creation_options=["COMPRESS=ZSTD"]
+lossy_compression
+    convert input=elevation.tif output=OUT.tif creation_options=["NBITS=16"]
+lossy_compression
+    convert input=deep_photo.tif output=OUT.jp2
+    convert input=deep_photo.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES","QUALITY=100"]
+    convert input=photo.tif output=OUT.jp2
+values_clamped
+    convert input=two_classes.tif output=OUT.tif creation_options=["NBITS=1"]
+    convert input=two_classes.tif output=OUT.tif creation_options=["NBITS=4"]
+nodata_out_of_range before ignoring:identical_to_input
+    raster set-type input=nan_declared.tif output=OUT.tif output-data-type=Int16
+    convert input=nan_declared.tif output=OUT.tif
+    raster clip input=nan_declared.tif output=OUT.tif bbox=[500000,4997500,502000,5000000]
+rotated_ignored refused
+    gdal_merge src_datasets=["rotated.tif","next.tif"] dst_dataset=OUT.tif
+    gdal_merge src_datasets=["low.tif","next.tif"] dst_dataset=OUT.tif
+rotated_ignored refused
+    raster zonal-stats input=mirrored.tif zones=zones_utm.gpkg output=OUT.csv stat=["count"]
+    raster zonal-stats input=south_up.tif zones=zones_utm.gpkg output=OUT.csv stat=["count"]
+rotated_ignored before
+    raster proximity input=rotated.tif output=OUT.tif distance-units=geo target-values=[100]
+rotation_lost
+    convert input=rotated.tif output=OUT.asc
+    convert input=elevation.tif output=OUT.asc
+control_points_ignored refused
+    raster slope input=control_points.tif output=OUT.tif
+    raster reproject input=control_points.tif output=OUT.tif output-crs=EPSG:32632 resampling=bilinear output-nodata=-9999
+control_points_ignored refused
+    raster contour input=control_points.tif output=OUT.gpkg interval=100 elevation-name=e
+statistics_stale
+    info path=stored_statistics.tif
+    info path=true_statistics.tif
+statistics_stale
+    gdal_read algorithm=raster info arguments={"input":"stored_statistics.tif","stats":true}
+overviews_stale
+    raster resize input=old_overviews.tif output=OUT.tif size=["100","100"] resampling=average
+    raster resize input=true_overviews.tif output=OUT.tif size=["100","100"] resampling=average
+spatial_index_stale ignoring:identical_to_input
+    vector filter input=old_index.shp output=OUT.gpkg bbox=[45,15,65,35]
+    vector filter input=true_index.shp output=OUT.gpkg bbox=[-1,-1,3.5,20]
+encoding_misread
+    vector info input=false_encoding.shp features=true
+    vector info input=true_index.shp features=true
+encoding_misread
+    vector convert input=false_encoding.shp output=OUT.gpkg
+    vector convert input=false_encoding.shp output=OUT.gpkg open-option=["ENCODING=UTF-8"]
+records_inconsistent
+    vector convert input=more_records.shp output=OUT.gpkg
+    vector convert input=true_index.shp output=OUT.gpkg
+extent_outside_crs
+    info path=far_coordinates.gpkg
+    info path=points.gpkg
+extent_outside_crs refused
+    vector reproject input=far_coordinates.gpkg output=OUT.gpkg output-crs=EPSG:32632
+    vector reproject input=far_coordinates.gpkg output=OUT.gpkg input-crs=EPSG:32632 output-crs=EPSG:4326
+longitudes_differ refused
+    raster clip input=globe_degrees_360.tif output=OUT.tif geometry=POLYGON ((-15 45,-5 45,-5 50,-15 50,-15 45))
+    raster clip input=globe_degrees_360.tif output=OUT.tif geometry=POLYGON ((15 45,25 45,25 50,15 50,15 45))
+longitudes_differ ignoring:no_overlap ignoring:zero_features
+    vector clip input=points_350.gpkg output=OUT.gpkg bbox=[-15,45,5,50]
+    vector clip input=points_350.gpkg output=OUT.gpkg bbox=[345,45,355,55]
+longitudes_differ before
+    raster pixel-info input=globe_degrees_360.tif position=[-10.5,50.5] position-crs=EPSG:4326
+    raster pixel-info input=globe_degrees_360.tif position=[10.5,50.5] position-crs=EPSG:4326
+position_outside before
+    raster pixel-info input=elevation.tif position=[600000,4998500] position-crs=dataset
+    raster pixel-info input=elevation.tif position=[502000,4998500] position-crs=dataset
+longitudes_differ before
+    raster mosaic input=["part_360.tif","part_180.tif"] output=OUT.tif
+    raster mosaic input=["part_180.tif","part_next.tif"] output=OUT.tif
+units_not_metres before
+    vector buffer input=feet_square.gpkg output=OUT.gpkg distance=100
+    vector buffer input=squares_utm.gpkg output=OUT.gpkg distance=100
+scale_ignored before
+    raster neighbors input=scaled.tif output=OUT.tif method=["mean"] kernel=["equal"]
+    raster neighbors input=elevation.tif output=OUT.tif method=["mean"] kernel=["equal"]
+scale_ignored before
+    raster polygonize input=scaled.tif output=OUT.gpkg
+characters_lost
+    query inputs=["latin.csv"] sql=SELECT * FROM latin
+    query inputs=["utf8.csv"] sql=SELECT * FROM utf8
+invalid_geometries
+    vector buffer input=bow.gpkg output=OUT.gpkg distance=10
+    vector buffer input=squares_utm.gpkg output=OUT.gpkg distance=10
+zones_without_pixels
+    raster zonal-stats input=low.tif zones=large_and_tiny.gpkg output=OUT.csv stat=["mean","count"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=zones_utm.gpkg output=OUT.csv stat=["mean","count"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=large_and_tiny.gpkg output=OUT.csv stat=["mean","count"] include-field=["id"] pixels=all-touched
+rotated_ignored before
+    raster tri input=rotated.tif output=OUT.tif
+    raster tri input=elevation.tif output=OUT.tif
+values_clamped before ignoring:data_type_changed
+    raster nodata-to-alpha input=elevation_holes.tif output=OUT.png
+    raster nodata-to-alpha input=few_holes.tif output=OUT.png
 """

@@ -159,10 +159,55 @@ def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None
     assert "/tmp/" not in json.dumps(told["untrusted"])
 
 
-def test_an_archive_is_listed(talk: Talk) -> None:
-    asked = {"filename": "/vsizip/deep.zip", "recursive": True}
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("/vsizip/deep.zip", "data/sub/roads.shp"),
+        ("deep.zip", "data/sub/roads.shp"),
+        ("rasters.zip", "a/low.tif"),  # whose only file it is
+        ("/vsizip/rasters.zip", "a/low.tif"),
+    ],
+)
+def test_an_archive_is_listed(talk: Talk, name: str, member: str) -> None:
+    asked = {"filename": name, "recursive": True}
     told = talk.done("gdal_read", algorithm="vsi list", arguments=asked)
-    assert "data/sub/roads.shp" in json.dumps(told["untrusted"])
+    assert member in json.dumps(told["untrusted"])
+
+
+def test_a_compressed_file_is_read_by_the_path_that_its_refusal_names(talk: Talk, place: Place) -> None:
+    error = talk.failed("info", path="low.tif.gz")
+    path = f"/vsigzip/{place.path('low.tif.gz')}"
+    assert path in json.dumps(error["untrusted"])
+    assert talk.done("info", path=path)["size"] == [40, 30]
+
+
+def test_whole_numbers_of_64_bits_keep_their_digits_in_a_description(talk: Talk) -> None:
+    done = talk.done("convert", input="int64_ids.tif", output="of_ids.tif", creation_options=["COMPRESS=LZW"])
+    [band] = done["outputs"][0]["description"]["bands"]
+    assert (band["min"], band["max"]) == (1152921504606846993, 1152921504606846995)
+    assert "constant" not in codes(done)
+
+
+@pytest.mark.parametrize("compression", ["WEBP", "JPEG"])
+def test_blocks_that_a_compression_cannot_write_are_a_failure(
+    talk: Talk, place: Place, compression: str
+) -> None:
+    source = {"WEBP": "two_classes.tif", "JPEG": "deep_photo.tif"}[compression]
+    talk.failed("convert", input=source, output="zeros.tif", creation_options=[f"COMPRESS={compression}"])
+    assert not place.path("zeros.tif").exists()
+
+
+def test_other_fractions_are_not_the_same_pixels(talk: Talk) -> None:
+    arguments = {"input": "fractions.tif", "output": "sieved.tif", "size-threshold": 2}
+    done = talk.done("gdal_write", algorithm="raster sieve", arguments=arguments)
+    assert codes(done) == {"values_rounded"}
+
+
+def test_the_types_of_a_parquet_file_are_those_of_arrow(talk: Talk) -> None:
+    talk.done("vector_convert", input="times.geojson", output="times.parquet")
+    [layer] = talk.done("info", path="times.parquet")["layers"]
+    assert len(layer["arrowTypes"]) == len(layer["fields"])
+    assert any(one.startswith("timestamp[ms") for one in layer["arrowTypes"])
 
 
 def found(talk: Talk, **asked: Any) -> list[dict[str, Any]]:

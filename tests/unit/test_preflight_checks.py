@@ -58,7 +58,20 @@ NEAREST = "SELECT a.id, (SELECT b.id FROM b ORDER BY ST_Distance(a.g, b.g) LIMIT
 LEAST = "SELECT a.id, min(ST_Distance(a.g, b.g)) FROM a, b GROUP BY a.id"
 MANY = replace(ZONES_M, features=10_000)
 
+SHIFTED = replace(PLACES, extent=(340.0, 40.0, 359.0, 60.0))
+PART_360 = replace(DEM, crs="EPSG:4326", degrees=True, extent=(340.0, 40.0, 370.0, 60.0))
+PART_180 = replace(PART_360, extent=(-20.0, 40.0, 10.0, 60.0))
+POINTS_OF_CONTROL = replace(DEM, control_points=True, extent=None)
+FEET = replace(ZONES_M, crs="EPSG:2229", unit_metres=0.3048)
+
 DUE = [
+    ("longitudes_differ", ask("vector clip", SHIFTED, bbox=(-15, 45, -5, 50), driver="GPKG")),
+    ("longitudes_differ", replace(ask("raster mosaic", PART_360), inputs=(PART_360, PART_180))),
+    ("longitudes_differ", ask("raster pixel-info", PART_360, position=(-10, 50), position_crs="dataset")),
+    ("position_outside", ask("raster pixel-info", DEM, position=(1, 1), position_crs="dataset")),
+    ("extent_outside_crs", ask("vector reproject", FAR, output_crs="EPSG:3857", driver="GPKG")),
+    ("control_points_ignored", ask("raster slope", POINTS_OF_CONTROL)),
+    ("units_not_metres", ask("vector buffer", FEET, distance="100")),
     ("xy_exchanged", ask("vector make-point", TABLE, x="LAT", y="Lon")),
     ("xy_exchanged", ask("vector sql", TABLE, sql='SELECT ST_Point(t.lat, "lon") FROM t')),
     ("xy_exchanged", ask("vector convert", TABLE, open_option=("X_POSSIBLE_NAMES=northing", "Y_POSSIBLE_NAMES=easting"))),
@@ -185,6 +198,13 @@ NOT_DUE = [
     ("units_in_degrees", ask("vector sql", PLACES, sql="SELECT ST_Area(geom, 1), ST_X(ST_Transform(geom, 4326)) FROM t")),
     ("number_as_text", ask("vector sql", TABLE, sql="WITH w AS (SELECT CAST(pop AS REAL) AS pop FROM t) SELECT 1 FROM w WHERE pop > 5 ORDER BY pop")),
     ("number_as_text", ask("vector sql", TABLE, sql="SELECT CAST(pop AS REAL) AS pop FROM t ORDER BY pop")),
+    ("longitudes_differ", ask("vector clip", SHIFTED, bbox=(345, 45, 355, 50), driver="GPKG")),
+    ("longitudes_differ", replace(ask("raster mosaic", PART_180), inputs=(PART_180, PART_180))),
+    ("longitudes_differ", ask("raster pixel-info", PART_360, position=(350, 50), position_crs="dataset")),
+    ("position_outside", ask("raster pixel-info", DEGREES, position=(10.5, 50.5), position_crs="dataset")),
+    ("extent_outside_crs", ask("vector reproject", FAR, input_crs="EPSG:3857", output_crs="EPSG:4326", driver="GPKG")),
+    ("control_points_ignored", ask("raster reproject", POINTS_OF_CONTROL, output_crs="EPSG:4326")),
+    ("units_not_metres", ask("vector buffer", ZONES_M, distance="100")),
     ("length_without_heights", ask("vector sql", PATHS, sql="SELECT ST_3DLength(geom), ST_Length(geom) FROM t")),
     ("length_without_heights", ask("vector sql", replace(PATHS, geometry="Line String"), sql="SELECT ST_Length(geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(ST_Transform(MakePoint(lon, lat, 4326), 3035), geom) FROM t")),

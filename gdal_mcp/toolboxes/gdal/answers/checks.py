@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from gdal_mcp.toolboxes.gdal.answers import read
-from gdal_mcp.toolboxes.gdal.answers.words import Count, Number, Real, Switch, at_most, kept, shape
+from gdal_mcp.toolboxes.gdal.answers.words import Count, Flag, Number, Real, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
 # by its code, or by a name where one code has several words: what is wrong and why, and what to do; `verdict` is "unknown" where something
@@ -34,7 +34,7 @@ _NUMBERS: Final = shape(
     fields=Annotated[list[Count], at_most(100)],
     minimum=Real,
     maximum=Real,
-    sampled=Switch,
+    sampled=Flag,
     geometry=Annotated[
         str, Field(pattern="^(MULTI)?(POINT|LINESTRING|POLYGON)Z?M?$|^GEOMETRYCOLLECTIONZ?M?$")
     ],

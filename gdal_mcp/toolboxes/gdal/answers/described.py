@@ -22,12 +22,12 @@ from gdal_mcp.toolboxes.gdal.answers.words import (
     DimensionKind,
     Driver,
     FieldType,
+    Flag,
     Geometry,
     Number,
     Pair,
     Real,
     Shape,
-    Switch,
     field_type,
     kept,
     many,
@@ -128,13 +128,21 @@ _TEXTS: Final = many(_TEXT, 1000)
 _CRS: Final = shape(
     code=CrsCode,
     kind=Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"],
-    degrees=Switch,
-    metres=Switch,
+    degrees=Flag,
+    metres=Flag,
     unit_metres=Number,
     unit_degrees=Number,
 )
 _BAND: Final = shape(
-    type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch
+    type=DataType,
+    bits=Count,
+    nodata=Real,
+    color=Color,
+    scale=Real,
+    offset=Real,
+    min=Real,
+    max=Real,
+    exact=Flag,
 )
 _PLACE: Final = {"crs": _CRS, "extent": Box, "wgs84": Box}
 _LAYER: Final = shape(
@@ -156,7 +164,7 @@ _FACTS: Final = shape(
     compression=Annotated[Compression | None, otherwise("other")],  # a text option of the file
     **_PLACE,
     pixel_size=Annotated[list[Number], Field(min_length=2, max_length=2)],
-    rotated=Switch,
+    rotated=Flag,
     gcps=Count,
     subdatasets=Count,
     layer_count=Count,
@@ -187,9 +195,9 @@ SHOWN: Final = shape(
     size=Pair,
     source_size=Pair,
     stretch=many(Annotated[list[Real], Field(min_length=2, max_length=2)], 4),
-    coarse=Switch,
-    empty=Switch,
-    complete=Switch,
+    coarse=Flag,
+    empty=Flag,
+    complete=Flag,
     bytes=Count,
     layers=many(Count, 200),
     **_PLACE,
@@ -202,12 +210,12 @@ CRS_MATCH: Final = shape(
     property=Literal["equal-area", "conformal", "equidistant", "web"],
     bbox=Box,
     accuracy_m=Number,
-    deprecated=Switch,
+    deprecated=Flag,
     replaced_by=many(CrsCode, 10),
 )
 LOOK: Final = shape(
     **dict.fromkeys(
-        ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Switch
+        ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Flag
     ),
     **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
     **dict.fromkeys(("minimum", "maximum"), Number),

@@ -47,7 +47,7 @@ def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Itera
     codes = {check.get("code") for check in row.get("checks", ())}
     # an output without a feature or a valid pixel is explained by the input, of which there must be one
     if len(inputs) == 1 and "zero_features" in codes and made_by in _CHANGES_FEATURES:
-        reason = "No feature passed. Compare the condition with the extent, the CRS and the field names of the input."
+        reason = "No feature matched the filter. Compare the condition with the extent, the CRS and the field names of the input."
         yield Step("vector info", reason, {"input": inputs[0]})
     if len(inputs) == 1 and "all_nodata" in codes and made_by == "raster clip":
         reason = "Every pixel is nodata. Compare the window with the extent of the input."

@@ -29,7 +29,7 @@ _TEXTS: Final = 800  # bytes of JSON that metadata and other texts of a summary 
 _SOME: Final = (8, 200)  # items of metadata and the like, characters of each text
 _SMALL: Final = 200  # bytes of JSON of a geometry that is shown whole
 _KEYS: Final = frozenset(
-    """approximate arrays band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateSystem
+    """approximate arrays arrowTypes band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateSystem
     coordinates count datatype dimension_size dimensions direction driver driverShortName extent featureCount fields flags gcpList
     gcps geoTransform geometryFields groups histogram buckets layers line mask max maximum mean min minimum noDataValue nodata_value
     offset overviews palette pixel scale size srs stdDev type validPercent wgs84Extent x y z""".split()
@@ -53,7 +53,7 @@ _AXES: Final = re.compile(r"\bCS\[(?:Cartesian|ellipsoidal),")
 _UNIT: Final = re.compile(r'\b(LENGTHUNIT|ANGLEUNIT)\["[^"]{0,60}",([0-9.eE+-]{1,24})')
 _SAME_UNIT: Final = 1e-9
 _DROP: Final = object()
-_Leaf = words.Switch | words.Real | None
+_Leaf = words.Flag | words.Real | None
 # a text as a whole, closed or not, so that no word in it is taken for a number and each character is looked at once
 _TEXT_OR_NUMBER = re.compile(
     r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?<![\w.+-])([+-]?)(nan|inf(?:inity)?)(?![\w.+-])',
@@ -227,7 +227,7 @@ def _points(value: Any) -> Iterator[Any]:
 def _known_words() -> frozenset[str]:
     ours = {"group", "array", "MultiPolygon", "RGB", "CMYK", "HLS"}
     fixed = words.DATA_TYPES | words.COLORS | words.GEOMETRIES | words.FIELD_TYPES | words.MULTIDIMENSIONAL
-    return words.drivers() | fixed | words.MASKS | ours
+    return words.drivers() | fixed | words.MASKS | words.ARROW_TYPES | ours
 
 
 def _facts(given: Mapping[str, Any], depth: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 
-from gdal_mcp.toolboxes.gdal.answers.words import Box, CrsCode, Number, Switch, kept, many, shape
+from gdal_mcp.toolboxes.gdal.answers.words import Box, CrsCode, Flag, Number, kept, many, shape
 from gdal_mcp.untrusted import clean_text
 
 _NAME_CHARACTERS: Final = 300
@@ -19,17 +19,17 @@ _OPERATION: Final = shape(
     codes=_CODES,
     through=_CODES,
     accuracy=Number,
-    ballpark=Switch,
-    grid_missing=Switch,
+    ballpark=Flag,
+    grid_missing=Flag,
     share=Number,
     area=Box,
 )
 _SAID: Final = shape(
     **{"from": CrsCode, "to": CrsCode},
     operations=many(_OPERATION, 3),
-    ballpark=Switch,
-    alike=Switch,
-    in_use=Switch,
+    ballpark=Flag,
+    alike=Flag,
+    in_use=Flag,
     better=_OPERATION,
 )
 

@@ -43,6 +43,11 @@ FIELD_TYPES: Final = frozenset(
     "Integer IntegerList Integer64 Integer64List Real RealList String StringList Binary Date Time DateTime "
     "WideString WideStringList Boolean Int16 Float32 JSON UUID".split()
 )
+# as PyArrow has them, without what is text of the file, such as the name of a time zone
+ARROW_TYPES: Final = frozenset(
+    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 string large_string string_view binary "
+    "large_binary binary_view date32 date64 time32[s] time32[ms] time64[us] time64[ns] decimal list large_list struct map other".split()
+) | {f"timestamp[{unit}{zone}]" for unit in ("s", "ms", "us", "ns") for zone in ("", ", with time zone")}
 MULTIDIMENSIONAL: Final = frozenset(
     "HORIZONTAL_X HORIZONTAL_Y VERTICAL TEMPORAL PARAMETRIC EAST WEST SOUTH NORTH UP DOWN FUTURE PAST".split()
 )
@@ -138,7 +143,7 @@ def many(item: Any, most: int) -> Any:
     return Annotated[list[Annotated[item | None, otherwise(None)]], at_most(most)]
 
 
-Switch = StrictBool
+Flag = StrictBool
 Count = Annotated[int, Field(strict=True, ge=0, le=_LARGEST)]
 Number = (
     Annotated[int, Field(strict=True, ge=-_LARGEST, le=_LARGEST)]

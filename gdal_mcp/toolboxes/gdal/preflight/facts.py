@@ -70,6 +70,7 @@ class DatasetFacts:
     nodata: float | None = None
     values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
     rotated: bool = False  # whether lines of pixels do not run from west to east
+    control_points: bool = False  # whether it has GCPs
     scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has none
@@ -159,6 +160,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             nodata=None if nodata is None else float(nodata),
             values=(values[0], values[1]) if values else None,
             rotated=facts.get("rotated") is True,
+            control_points=bool(facts.get("gcps")),
             scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),

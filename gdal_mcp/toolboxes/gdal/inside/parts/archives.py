@@ -1,5 +1,6 @@
 """Says what is in an archive that GDAL took for no dataset."""
 
+import json
 import os
 
 from osgeo import gdal
@@ -33,7 +34,10 @@ def tell_members(job, errors):
     """Adds a message with the paths of files in each archive that the call names."""
     for path in job.get("sources", ()):
         ending = os.path.splitext(path)[1].lower()
-        if ending not in KINDS or (ending == ".gz" and not path.lower().endswith(".tar.gz")):
+        if ending not in KINDS:
+            continue
+        if ending == ".gz" and not path.lower().endswith(".tar.gz"):
+            errors.fail(f"the file is compressed and is read as /vsigzip/{path}")
             continue
         names = members(f"/{KINDS[ending]}/{{{path}}}")
         if names:
@@ -42,8 +46,38 @@ def tell_members(job, errors):
             errors.fail(f"the archive holds {shown}{more}")
 
 
+def as_folders(words):
+    """Words of `vsi list`, with each archive as the folder that it is to GDAL."""
+    return [as_folder(one) for one in words]
+
+
+def as_folder(word):
+    option, _, path = word.rpartition("=") if word.startswith("--") else ("", "", word)
+    kind = KINDS.get(os.path.splitext(path)[1].lower())
+    if kind is None or not os.path.isfile(path):
+        return word
+    return f"{option}{'=' if option else ''}/{kind}/{path}"
+
+
+def only_member(words):
+    """A listing of an archive of one file, which GDAL takes for that file itself; "" for any other."""
+    for word in words:
+        path = word.rpartition("=")[2] if word.startswith("--") else word
+        archive = path.replace("{", "").replace("}", "").rstrip("/")
+        ending = os.path.splitext(archive)[1].lower()
+        if archive.startswith(("/vsizip/", "/vsitar/")) and ending in KINDS:
+            found = files_in(path)
+            return json.dumps([f"{archive}/{found[0]}"]) if len(found) == 1 else ""
+    return ""
+
+
 def members(archive):
     """The files in it that could be datasets, those of most use first."""
+    files = files_in(archive)
+    return [name for name in files if not name.lower().endswith(BESIDE)] or files
+
+
+def files_in(archive):
     files = []
     with quiet():
         folder = gdal.OpenDir(archive, -1, [])
@@ -53,4 +87,4 @@ def members(archive):
             files += [] if entry.mode & FOLDER else [entry.name]
         if folder is not None:
             gdal.CloseDir(folder)
-    return [name for name in files if not name.lower().endswith(BESIDE)] or files
+    return files

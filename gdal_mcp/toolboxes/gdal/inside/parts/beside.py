@@ -23,6 +23,17 @@ IMMUTABLE = (
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_TEXT = 2 << 20  # of a file that is read whole for it
 MAX_FEATURES = 20_000
+RASTERS = (
+    ".tif",
+    ".tiff",
+    ".img",
+    ".jp2",
+    ".png",
+    ".jpg",
+    ".asc",
+    ".bil",
+    ".dem",
+)  # that may hold stale facts
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
 PIXEL = 0.01  # what two positions of one raster may differ by
 HALF = 180.0  # degrees
@@ -167,7 +178,7 @@ def position_of(path, source):
     return (transform, dataset.GetSpatialRef()) if transform else None
 
 
-def two_parts(layer):
+def antimeridian_parts(layer):
     """West and east of features in degrees that lie about the antimeridian alone; None for all others."""
     crs = layer.GetSpatialRef()
     extent = layer.GetExtent(can_return_null=True) if crs is not None else None
@@ -176,12 +187,13 @@ def two_parts(layer):
     if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
         return None
     survey = part("survey")
-    return survey.around(survey.Survey(layer, survey.Clock(), kinds=()).spans)
+    return survey.antimeridian_bbox(survey.Survey(layer, survey.Clock(), kinds=()).spans)
 
 
 def checks(job):
     """Of each input that is a file: what is stored beside the data, or in it, and is not true of it."""
     yield from ({"code": "index_restored", "input": number} for number in job.get("restored", ()))
+    named = "ENCODING=" in " ".join(job.get("options", ()))  # what it is read in is chosen
     for number, path in enumerate(job.get("sources", job["inputs"])):
         if not os.path.isfile(path):
             continue
@@ -194,12 +206,26 @@ def checks(job):
                 "of": stored,
             }
         yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job.get("options", ())))
-        yield from extent_checks(number, path, reads=not job["outputs"])
+        yield from (
+            one
+            for one in extent_checks(number, path, reads=not job["outputs"])
+            if not (named and one["code"] == "encoding_misread")
+        )
+        yield from raster_checks(number, path, reads=not job["outputs"])
+
+
+def raster_checks(number, path, *, reads):
+    if os.path.splitext(path)[1].lower() not in RASTERS:
+        return
+    with quiet():
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+        found = list(part("stored").raster_checks(dataset, reads=reads)) if dataset is not None else []
+    yield from ({**one, "input": number} for one in found)
 
 
 def extent_checks(number, path, *, reads):
     if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith(
-        (".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json")
+        (".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json", ".csv", ".tab", ".mif", ".dbf")
     ):
         return
     with quiet():
@@ -207,8 +233,16 @@ def extent_checks(number, path, *, reads):
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
         parts = [
-            (index, found) for index, layer in enumerate(layers) if reads and (found := two_parts(layer))
+            (index, found)
+            for index, layer in enumerate(layers)
+            if reads and (found := antimeridian_parts(layer))
         ]
+        own = [
+            {**one, "input": number, "layer": index}
+            for index, layer in enumerate(layers)
+            for one in part("stored").layer_checks(layer, reads=reads)
+        ]
+    yield from own
     for index, (west, east) in parts:
         yield {
             "code": "antimeridian_parts",

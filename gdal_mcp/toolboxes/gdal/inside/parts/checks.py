@@ -14,14 +14,17 @@ from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
     kept_checks,
     overview_checks,
     raster_checks,
+    rotation_checks,
     sampled_checks,
+    unwritten_blocks,
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FEATURES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
-from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import layer_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import invalid_sources, layer_checks
 
 MAX_LAYERS = 10  # that are compared
+PARTS_OF_COMPLEX = tuple(f"--calc={one}" for one in ("mod", "phase", "real", "imag", "intensity", "conj"))
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
@@ -31,12 +34,14 @@ def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if has_pixels(dataset):
         yield from of_pixels(path, dataset, facts, rows, origin)
-    if any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts})):
+    lost = any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts}))
+    if lost and not takes_part(origin.options):
         yield {"code": "imaginary_lost"}
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
+        yield from invalid_sources(origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
-            yield from sampled_checks(dataset)
+            yield from sampled_checks(dataset, zones="zonal-stats" in origin.options)
     # against what the command read: nothing changed, or the output lies elsewhere
     boxes = []
     for number, (name, source) in enumerate(origin.sources):
@@ -58,11 +63,21 @@ def of_pixels(path, dataset, facts, rows, origin):
     if "pixels" in origin.expected:
         others = [one for one in origin.sources if one[0] != path]
         yield from kept_checks(facts, others)
+        yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
     if "holes" in origin.expected and not origin.updates:
         yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
     if origin.updates:
         yield from overview_checks(dataset)
+
+
+def unwritten(dataset, origin):
+    return (0, 0) if origin.updates or not has_pixels(dataset) else unwritten_blocks(dataset, origin.options)
+
+
+def takes_part(options):
+    """Whether a formula names the part of complex numbers that it takes."""
+    return "--dialect=builtin" in options and any(one in PARTS_OF_COMPLEX for one in options)
 
 
 def is_complex(source):
@@ -132,4 +147,4 @@ def same_band(one, other):
         colors = [table.GetColorEntry(i) for i in range(table.GetCount())] if table else None
         return band.GetDescription(), band.GetMaskFlags(), band.GetScale(), band.GetOffset(), colors
 
-    return about(one) == about(other) and one.Checksum() == other.Checksum()
+    return about(one) == about(other) and one.ReadRaster() == other.ReadRaster()

@@ -22,7 +22,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import SOFT, Question, commo
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import facts_and_names, opened
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves, reference
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
-from gdal_mcp.toolboxes.gdal.inside.parts.survey import around
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import antimeridian_bbox
 
 BY_CODE = (
     "select rowid from crs where code like ? and auth_name like ? order by auth_name <> 'EPSG', auth_name"
@@ -90,7 +90,7 @@ def of_dataset(path, database):
         raise RuntimeError(f"where {path} lies on the earth is not known: it has no CRS or no extent")
     boxes = [half for one in placed for half in halves(one["wgs84"])]
     west, south, east, north = zip(*boxes, strict=True)
-    across = around(list(zip(west, east, strict=True))) or (min(west), max(east))
+    across = antimeridian_bbox(list(zip(west, east, strict=True))) or (min(west), max(east))
     codes = [one["crs"]["code"] for one in placed if one["crs"]["code"]]
     ids = by_code(database, codes[0])[:1] if codes else []
     datums = [datum_of(crs) for crs, _ in database.chosen(ids).values()]

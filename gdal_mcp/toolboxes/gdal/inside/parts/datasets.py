@@ -8,7 +8,7 @@ from osgeo import gdal, ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
-from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey, around
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey, antimeridian_bbox
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MOST = 1000  # bands, layers and fields that are listed; the counts are whole
@@ -82,7 +82,8 @@ def raster(dataset, *, whole):
         "extent": extent,
         **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
         "pixel_size": pixel_size(transform) if transform else None,
-        "rotated": bool(transform and (transform[2] or transform[4])),
+        # also where they run from east to west
+        "rotated": bool(transform and (transform[2] or transform[4] or transform[1] < 0)),
         "gcps": dataset.GetGCPCount(),
     }
     for band in bands:
@@ -95,6 +96,8 @@ def raster(dataset, *, whole):
         for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
             if one is not None and one != usual:
                 row[key] = plain(one)
+        if bits := band.GetMetadataItem("NBITS", "IMAGE_STRUCTURE"):
+            row["bits"] = int(bits) if bits.isdecimal() else None
         facts["bands"].append(row)
     return facts, {"crs": crs and crs.GetName(), "bands": [band.GetDescription() for band in bands]}
 
@@ -124,7 +127,7 @@ def layer_facts_and_names(layer, *, whole):
         box = wgs84_box(extent, crs)
         # it may lie about the antimeridian
         if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
-            spans = around(Survey(layer, Clock(), kinds=()).spans)
+            spans = antimeridian_bbox(Survey(layer, Clock(), kinds=()).spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
         facts["wgs84"] = box
     listed = fields(definition, MOST)

@@ -214,6 +214,7 @@ def describe_outputs(job, inputs, errors):
     """
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
+    origin = origin._replace(options=tuple(map(str, job.get("options", ()))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
         origin = origin._replace(again=lambda: part("statements").made_again(job.get("options", ()), "MEM"))
     if shape := given(job.get("options", ()), "--geometry="):
@@ -271,9 +272,12 @@ def described_output(path, kind, origin, errors):
     with quiet():  # what fails only while describing is no fault of the command
         facts, names = facts_and_names(path, dataset)
         rows = ranged(dataset, facts)
+        missing, of = checks.unwritten(dataset, origin)
         if facts["driver"] in OWN_LAYERS:
             for one in [*facts["layers"], *names["layers"]]:
                 one["fields"] = []  # the format's own
         found = list(checks.of_output(path, dataset, facts, rows, origin))
         dataset.Close()
+    if missing:
+        errors.fail(f"{missing} of {of} blocks were not written, since their compression failed")
     return facts, names, found

@@ -10,6 +10,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks tell
 WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
 LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
+DOUBLE = 2**53  # to where floating point has every whole number
 MAX_BANDS = 16  # of which each is read for holes
 SIDE = 256  # of the sample that tells whether there is anything but NaN
 
@@ -28,7 +29,7 @@ def value_ranges(dataset):
             continue
         left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
         with quiet() as heard:  # GDAL leaves out what nodata, a mask or alpha hides
-            found = band.ComputeRasterMinMax(not exact, can_return_none=True)
+            found = range_of(band, exact=exact)
         if found is not None and not heard.failures:
             low, high = found if is_float(band) else map(int, found)
             row = {"min": plain(low), "max": plain(high)}
@@ -36,6 +37,17 @@ def value_ranges(dataset):
             row = {"empty" if nothing_valid(band, exact=exact) else "unreadable": True}
         rows.append({**row, "exact": exact})
     return rows
+
+
+def range_of(band, *, exact):
+    """Lowest and highest value. GDAL computes them in floating point, which changes the last digits of large whole numbers."""
+    found = band.ComputeRasterMinMax(not exact, can_return_none=True)
+    wide = band.DataType in (gdal.GDT_Int64, gdal.GDT_UInt64)
+    if found is None or not wide or not exact or max(map(abs, found)) < DOUBLE:
+        return found
+    values, mask = band.ReadAsArray(), band.GetMaskBand().ReadAsArray()
+    values = values[mask != 0]
+    return (int(values.min()), int(values.max())) if values.size else found
 
 
 def nothing_valid(band, *, exact):

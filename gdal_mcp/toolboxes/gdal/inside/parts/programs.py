@@ -98,6 +98,11 @@ def instantiated(words):
 def run_algorithm(job, report):
     """`gdal <path> --name=value ...`"""
     algorithm, path, words = instantiated(job["options"])
+    if path == ["vsi", "list"]:
+        words = part("archives").as_folders(words)
+        if names := part("archives").only_member(words):
+            print_text(names)
+            return Ended(True)
     if not algorithm.ParseCommandLineArguments([*read_options(algorithm, job), *words]):
         return False
     done = algorithm.Run(progress(report))
@@ -106,6 +111,7 @@ def run_algorithm(job, report):
         text = decoded(actual.GetArg("output-string").GetAsString()) or ""
         if path[-1] == "info" and done:
             text = part("precision").with_full_numbers(text, job)
+            text = part("arrow").with_arrow_types(text, job) if '"layers"' in text else text
     if path in VALIDATING:
         # a validation that finds faults says False, as one that failed does; only the first has a report
         code = 0 if done else 1 if text else None

@@ -13,6 +13,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
+MAX_BLOCKS = 10_000  # of a raster that are looked for
 MAX_SHAPES = 1000  # that cut a raster
 FEW = 3  # of them: what a slanted edge leaves
 MAX_FEATURES = 10_000
@@ -61,6 +62,22 @@ def raster_checks(dataset, facts, rows, origin):
         yield {"code": "holes_left"}
 
 
+def unwritten_blocks(dataset, options):
+    """How many blocks of a new GeoTIFF were not written, and how many there are: GDAL's threads that compress them fail without it."""
+    sparse = any(
+        one.upper().endswith("SPARSE_OK=TRUE") or one.upper().endswith("SPARSE_OK=YES") for one in options
+    )
+    copies = options[:1] == ("dataset",)  # which keeps what is sparse
+    if dataset.GetDriver().ShortName != "GTiff" or sparse or copies:
+        return 0, 0
+    band = dataset.GetRasterBand(1)
+    width, height = band.GetBlockSize()
+    columns, rows = -(-band.XSize // width), -(-band.YSize // height)
+    places = list(itertools.islice(itertools.product(range(columns), range(rows)), MAX_BLOCKS))
+    found = sum(band.GetMetadataItem(f"BLOCK_OFFSET_{x}_{y}", "TIFF") is None for x, y in places)
+    return found, len(places)
+
+
 def nodata_checks(dataset, facts, rows, sources):
     for number, band in enumerate(facts["bands"]):
         low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
@@ -69,7 +86,8 @@ def nodata_checks(dataset, facts, rows, sources):
             yield {"code": "nodata_undeclared", "band": number, "minimum": lowest}
             return
         nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
-        if nodata is not None and not low <= nodata <= high and any(map(with_holes, sources)):
+        held = nodata is None or low <= nodata <= high or (math.isnan(nodata) and low == -math.inf)
+        if not held and any(map(with_holes, sources)):
             yield {"code": "nodata_out_of_range", "band": number}
             return
 
@@ -83,12 +101,12 @@ def with_holes(source):
 def kept_checks(facts, sources):
     """Pixels that were copied into a type that does not hold them, or next to others of another scale."""
     own = {scale_of(band) for band in facts["bands"]}
-    limits = LIMITS.get(facts["bands"][0]["type"])
+    limits = limits_of(facts["bands"][0])
     for path, source in sources:
         bands = source["facts"].get("bands", ()) if source else ()
         if any(scale_of(band) not in own for band in bands):
             yield {"code": "scale_ignored"}
-        types = {LIMITS.get(band["type"], (-math.inf, math.inf)) for band in bands}
+        types = {limits_of(band) or (-math.inf, math.inf) for band in bands}
         if not limits or all(low >= limits[0] and high <= limits[1] for low, high in types):
             continue
         rows = [row for row in value_ranges(gdal.OpenEx(path, gdal.OF_RASTER)) if row and "min" in row]
@@ -96,6 +114,21 @@ def kept_checks(facts, sources):
         most = max((row["max"] for row in rows), default=limits[1])
         if least < limits[0] or most > limits[1]:
             yield {"code": "values_clamped", "minimum": least, "maximum": most}
+
+
+def limits_of(band):
+    """The lowest and highest value that a band holds, in fewer bits than its type has where it says so."""
+    bits = band.get("bits")
+    return (0, 2**bits - 1) if bits else LIMITS.get(band["type"])
+
+
+def rotation_checks(facts, sources):
+    """A rotated raster in a format that holds no rotation: the same pixels at another place."""
+    for _, source in sources:
+        before = source["facts"] if source else {}
+        turned = before.get("rotated") and not facts["rotated"]
+        if turned and before["size"] == facts["size"] and before["extent"] != facts["extent"]:
+            yield {"code": "rotation_lost"}
 
 
 def sum_checks(facts, rows):
@@ -241,8 +274,10 @@ def statistics_checks(dataset, rows):
 def overview_checks(dataset):
     """Overviews, of pixels that have changed since: each value lies between those that it was made of, and their neighbours."""
     band = dataset.GetRasterBand(1)
-    is_complex = gdal.DataTypeIsComplex(band.DataType)
-    if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS or is_complex:
+    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)  # whose values mean nothing
+    if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
+        return
+    if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS:
         return
     import numpy
 
@@ -269,13 +304,16 @@ def overview_checks(dataset):
         yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
 
 
-def sampled_checks(dataset):
-    """Of layers that hold what was found in a raster: whether anything was."""
+def sampled_checks(dataset, *, zones):
+    """Of layers that hold what was found in a raster: whether anything was, and of `zones` whether something was in each."""
     for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
-        if values and all(map(math.isnan, values)):
+        missing = sum(map(math.isnan, values))
+        if values and missing == len(values):
             yield {"code": "all_nan", "layer": number, "count": len(values)}
+        elif missing and zones:
+            yield {"code": "zones_without_pixels", "layer": number, "count": missing, "of": len(values)}
 
 
 def measured(feature):

@@ -151,7 +151,7 @@ def number_text(feature, index, own):
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
 
 
-def around(spans):
+def antimeridian_bbox(spans):
     """West and east of the smallest box around spans of longitude, west above east, if they lie on both sides of the
     antimeridian and nowhere else; None where they do not.
     """

@@ -5,14 +5,20 @@ import itertools
 import numpy
 from osgeo import gdal, gdal_array, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.pixels import MAX_BANDS, WHOLE, any_holes, is_float, value_ranges
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import (
+    DOUBLE,
+    MAX_BANDS,
+    WHOLE,
+    any_holes,
+    is_float,
+    value_ranges,
+)
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import FILLS
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
 SIDE = 1024  # of the sample
 NO_OVERVIEWS = 512  # pixels on a side
-DOUBLE = 2**53  # to where floating point has every whole number
 FIRST_FEATURES = 1000  # of a layer that may hold curves
 FEW_FLOATS = 17  # different values
 MANY = 33  # different values; classes are fewer
@@ -62,6 +68,7 @@ LOOKS = {
     "heights": heights,
     "overviews": overviews,
     "classes": lambda _dataset, bands: {"classes": all(map(are_classes, bands))},
+    "neighbours": lambda _dataset, bands: {"classes": are_classes(bands[0])},
     "shares": lambda _dataset, bands: {"mask": all(map(is_mask, bands))},
 }
 

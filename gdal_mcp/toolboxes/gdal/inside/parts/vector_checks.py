@@ -29,6 +29,7 @@ class Origin(NamedTuple):
     compared: tuple = ()  # numbers of the inputs that the output may be the same as
     updates: bool = False  # whether the output was there before, and holds more than the inputs
     cut: object = None  # a shape that the call gives to cut a raster, and the name of its CRS or ""
+    options: tuple = ()  # the words of the command
     again: object = None  # makes the output a second time, in memory; None where that takes too long
 
 
@@ -76,6 +77,19 @@ def layer_checks(dataset, rows, origin):
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
+
+
+def invalid_sources(origin):
+    """Polygons of the inputs that are not valid, of which a buffer keeps a part."""
+    if "buffer" not in origin.options:
+        return
+    with quiet() as aside:
+        paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
+        readable = [one for one in (opened(path, aside) for path in paths) if one is not None]
+        layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
+        found = [Survey(layer, origin.clock, kinds=(), valid=True) for layer in layers]
+    if invalid := sum(one.invalid for one in found):
+        yield {"code": "invalid_input", "count": invalid, "of": sum(one.checked for one in found)}
 
 
 def paired(layer, rows, readable):

@@ -1,6 +1,7 @@
 """Likely mistakes with coordinate systems and places. Pure."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -11,7 +12,9 @@ MERCATOR_SLACK: Final = 1.05  # smaller errors of lengths are not reported
 # WGS 84 with longitudes from 0 to 360; a GeoTIFF of it says EPSG:4326, and reaches beyond 180
 _WRAPPED: Final = "+proj=longlat +datum=WGS84 +lon_wrap=180"
 _CLIPS: Final = ("raster clip", "vector clip", "vector filter")
-_DATE_LINE: Final = 181.0  # degrees, with a tolerance of half a pixel of a coarse grid
+_DATE_LINE: Final = 181.0  # degrees, with room for half a pixel of a coarse grid
+_AROUND: Final = 361.0  # degrees around the earth, with the same
+_NUMBER: Final = r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
 _POLE: Final = 90.9  # degrees, with the same
 _RADIUS: Final = 6378137.0  # metres
 DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
@@ -39,8 +42,10 @@ def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
 
 
 def extent_outside(call: Call) -> Iterator[Finding]:
-    """For data that is only read. The container checks what it wrote."""
-    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
+    """Of what is only read; the container tells it of what was written."""
+    if call.written or call.text("input-crs"):
+        return
+    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent]
     for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
         exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
         yield make_finding("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
@@ -80,10 +85,69 @@ def other_longitudes(call: Call) -> Iterator[Finding]:
         box = call.box("bbox") if not call.text("bbox-crs") else None
         if box is None and other is not None and other.degrees:
             box = other.extent
+        if box is None and not call.text("geometry-crs"):
+            box = _box_of_wkt(call.text("geometry"))
         if box is not None and _elsewhere(box, facts.extent):
             change = _by_warping(call, box)
             instead = "raster reproject" if change else ""
             yield make_finding("longitudes_shifted", refuses=True, change=change, instead=instead)
+
+
+def features_elsewhere(call: Call) -> Iterator[Finding]:
+    """A box for features that counts longitudes otherwise than they do."""
+    facts, box = call.input, call.box("bbox") if not call.text("bbox-crs") else None
+    if call.path not in ("vector clip", "vector filter") or facts is None or facts.extent is None:
+        return
+    if facts.degrees and box is not None and _elsewhere(box, facts.extent):
+        yield make_finding("features_shifted")
+
+
+def position_outside(call: Call) -> Iterator[Finding]:
+    facts, numbers = call.input, call.numbers("position")
+    crs = call.text("position-crs")
+    if call.path != "raster pixel-info" or facts is None or facts.extent is None or len(numbers) < 2:
+        return
+    if crs != "dataset" and not same_crs(crs, facts.crs):
+        return
+    west, south, east, north = facts.extent
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=False))
+    outside = [(x, y) for x, y in pairs if not (west <= x <= east and south <= y <= north)]
+    turned = [
+        x for x, y in outside if south <= y <= north and any(west <= x + turn <= east for turn in (360, -360))
+    ]
+    if outside:
+        yield make_finding("position_shifted" if facts.degrees and turned else "position_outside")
+
+
+def inputs_elsewhere(call: Call) -> Iterator[Finding]:
+    """Rasters that are joined, some with longitudes from 0 to 360 and others from -180 to 180."""
+    known = [one.extent for one in call.inputs if one and one.degrees and one.extent]
+    if call.path not in ("raster mosaic", "gdal_merge") or len(known) < 2:
+        return
+    apart = max(box[2] for box in known) - min(box[0] for box in known)
+    if apart > _AROUND or any(_elsewhere(one, other) for one in known for other in known if one is not other):
+        yield make_finding("longitudes_joined")
+
+
+def cannot_reproject(call: Call) -> Iterator[Finding]:
+    """Coordinates beyond what degrees can be have no place in another CRS."""
+    facts = call.input
+    if call.path not in ("raster reproject", "vector reproject") or facts is None or facts.extent is None:
+        return
+    _, south, _, north = facts.extent
+    if facts.degrees and not call.text("input-crs") and max(-south, north) > _POLE:
+        yield make_finding("coordinates_beyond", {"south": south, "north": north}, refuses=True)
+
+
+def _box_of_wkt(text: str) -> Box | None:
+    """Around the coordinates of a WKT in two dimensions; None for other text."""
+    if not text or not re.fullmatch(r"[A-Za-z\s(),0-9.eE+-]+", text):
+        return None
+    pairs = re.findall(rf"({_NUMBER})\s+({_NUMBER})(?=\s*[,)])", text)
+    if not pairs:
+        return None
+    xs, ys = ([float(one[i]) for one in pairs] for i in (0, 1))
+    return min(xs), min(ys), max(xs), max(ys)
 
 
 def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
@@ -174,6 +238,10 @@ def no_input_crs(call: Call) -> Iterator[Finding]:
 CHECKS: Final = (
     antimeridian,
     other_longitudes,
+    features_elsewhere,
+    inputs_elsewhere,
+    position_outside,
+    cannot_reproject,
     longitudes_beyond_180,
     extent_outside,
     resolution_unit,

@@ -13,7 +13,7 @@ _ALL_BITS: Final = 100  # percent
 _SLACK: Final = 0.01  # of a pixel
 COMPUTES: Final = frozenset(
     f"raster {name}"
-    for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
+    for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features neighbors".split()
 ) | {"gdal2xyz"}
 _NO_SCALE: Final = frozenset(
     {"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"}
@@ -29,7 +29,14 @@ _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "ra
     ).split()
 )
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
-_NORTH_UP: Final = frozenset({"raster slope", "raster hillshade", "raster aspect", "raster viewshed"})
+_NORTH_UP: Final = frozenset(
+    f"raster {name}" for name in "slope hillshade aspect roughness tri tpi viewshed".split()
+)
+# that take what has no geotransform for columns and lines, or refuse it
+_ON_A_GRID: Final = frozenset(
+    f"raster {name}"
+    for name in "slope hillshade aspect roughness tri tpi contour polygonize as-features viewshed zonal-stats clip mosaic".split()
+) | {"gdal_merge", "gdal_polygonize", "gdal2xyz"}
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
@@ -55,7 +62,8 @@ def keeps_all(quality: str) -> bool:
 
 def lossy(call: Call) -> Iterator[Finding]:
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
-    if not call.driver or not _continuous(made):
+    deep = made is not None and made.data_type not in ("", "Byte", "UInt8", "Int8")  # more than pictures have
+    if not call.driver or not (_continuous(made) or (deep and call.driver == "JP2OpenJPEG")):
         return
     packing = call.option("COMPRESS") or call.driver
     loses = {
@@ -65,7 +73,8 @@ def lossy(call: Call) -> Iterator[Finding]:
         "JP2OpenJPEG": not (call.switched_on("REVERSIBLE") and keeps_all(call.option("QUALITY"))),
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
-    if loses.get(packing) or lossy_lerc:
+    fewer_bits = bool(call.option("DISCARD_LSB")) or (is_float(made) and bool(call.option("NBITS")))
+    if loses.get(packing) or lossy_lerc or fewer_bits:
         yield make_finding("lossy_compression")
 
 
@@ -85,13 +94,30 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
 
 
 def rotated(call: Call) -> Iterator[Finding]:
-    """A rotated raster in an algorithm that ignores the rotation."""
+    """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    if call.path == "gdal_merge" and any(one and one.rotated for one in call.inputs):
+        yield make_finding("neither_north_up", refuses=True)
+        return
     if call.input is None or not call.input.rotated:
         return
     if call.path == "raster zonal-stats":
         yield make_finding("rotated_zones", refuses=True)
-    elif call.path in _NORTH_UP:
+    elif call.path in _NORTH_UP or (call.path == "raster proximity" and call.text("distance-units") == "geo"):
         yield make_finding("rotated_ignored")
+
+
+def control_points(call: Call) -> Iterator[Finding]:
+    """A raster without a grid, for an algorithm that works in coordinates."""
+    facts = call.input
+    if facts is None or not facts.control_points or facts.extent is not None:
+        return
+    in_crs = call.path == "raster pixel-info" and call.text("position-crs") not in ("", "pixel")
+    if (
+        call.path in _ON_A_GRID
+        or in_crs
+        or (call.path == "raster proximity" and call.text("distance-units") == "geo")
+    ):
+        yield make_finding("control_points_ignored", refuses=True)
 
 
 def wide_numbers(call: Call) -> Iterator[Finding]:
@@ -110,7 +136,9 @@ def imaginary_lost(call: Call) -> Iterator[Finding]:
     if facts is None or not facts.data_type.startswith("C"):
         return
     kind = call.text("output-data-type")
-    if call.path == "gdal2xyz" or (kind and not kind.startswith("C") and call.path in _KEEPS_NODATA):
+    if call.path in ("gdal2xyz", "raster sieve", "raster fill-nodata") or (
+        kind and not kind.startswith("C") and call.path in _KEEPS_NODATA
+    ):
         yield make_finding("imaginary_lost")
 
 
@@ -172,7 +200,7 @@ def terrain_in_mercator(call: Call) -> Iterator[Finding]:
 def scale_ignored(call: Call) -> Iterator[Finding]:
     """Computing with raw (unscaled) values."""
     scaled = call.input is not None and call.input.scaled
-    if scaled and (call.path in COMPUTES or call.driver in _NO_SCALE):
+    if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 
 
@@ -229,6 +257,10 @@ def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
     return True
 
 
+def is_float(facts: DatasetFacts | None) -> bool:
+    return facts is not None and facts.data_type.startswith("Float")
+
+
 def _continuous(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.bands == 1 and facts.data_type in _CONTINUOUS
 
@@ -245,6 +277,7 @@ CHECKS: Final = (
     nodata_out_of_range,
     distances,
     rotated,
+    control_points,
     wide_numbers,
     imaginary_lost,
     heights_left_out,

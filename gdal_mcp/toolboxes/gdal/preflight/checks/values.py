@@ -26,6 +26,7 @@ _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that are lossy by default
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
 _ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
+_KEEPS_CLASSES: Final = frozenset({"NEAREST", "MODE"})  # resampling that makes no value between two classes
 _LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS")
 # lossless formats of tiles
 _EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
@@ -36,7 +37,7 @@ _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 _KEEPS: Final = frozenset(
     f"raster {name}"
     for name in (
-        *"read write convert set-type clip reproject resize select edit mosaic stack".split(),
+        *"read write convert set-type clip reproject resize select edit mosaic stack nodata-to-alpha".split(),
         "overview add",
     )
 )
@@ -61,6 +62,7 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "heights": ("assumed", "heights_assumed", None),
     "classes": ("classes", "classes_mixed", None),
     "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
+    "neighbours": ("classes", "neighbours_mixed", None),
     "shares": ("mask", "mask_rounded", None),
     "curves": ("curves", "curves_skipped", None),
     "masked": ("masked", "mask_ignored", None),
@@ -95,17 +97,48 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     ) in _PHOTOS
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
-    if mixing or (lossy and not _lossless(options)):
+    if mixing or (lossy and not _lossless(options)) or _rounds(options) or _warps(driver, options):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
     if "average" in mixing and not kinds:
         found.append("shares")
-    if driver == "COG" and not any("RESAMPLING" in name for name in options):
+    if driver == "COG" and _mixes_overviews(options):
         found.append("overviews")
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
         narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
         found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
     return tuple(found)
+
+
+def _rounds(options: Mapping[str, str]) -> bool:
+    """Whether a compression may change values by as much as it is told, or leaves bits of them out."""
+    lerc = (
+        options.get("COMPRESS", "").startswith("LERC") and number_of(options.get("MAX_Z_ERROR", ""))
+    ) or 0.0
+    return bool(lerc) or "DISCARD_LSB" in options
+
+
+def _warps(driver: str, options: Mapping[str, str]) -> bool:
+    """Whether writing a format reprojects, which mixes pixels unless an option says otherwise."""
+    tiled = options.get("TILING_SCHEME", "CUSTOM") != "CUSTOM"
+    if driver == "COG" and (tiled or "TARGET_SRS" in options):
+        return options.get("WARP_RESAMPLING", options.get("RESAMPLING", "CUBIC")) not in _KEEPS_CLASSES
+    warps = driver == "MBTiles" or (driver == "GPKG" and tiled)
+    return warps and options.get("RESAMPLING", "BILINEAR") not in _KEEPS_CLASSES
+
+
+def _mixes_overviews(options: Mapping[str, str]) -> bool:
+    if options.get("OVERVIEWS") == "NONE":
+        return False
+    return options.get("OVERVIEW_RESAMPLING", options.get("RESAMPLING", "CUBIC")) not in _KEEPS_CLASSES
+
+
+def _mixes_neighbours(step: Step) -> bool:
+    """Whether an algorithm makes a pixel of several of its neighbours, as their mean."""
+    path, given = step
+    if path == "raster fill-nodata":
+        return given.get("strategy", ("invdist",))[0] != "nearest"
+    return path == "raster neighbors" and "mean" in given.get("method", ())
 
 
 def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
@@ -114,6 +147,10 @@ def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
         yield "curves"
     if any(path in _SEES_NO_MASK for path, _ in steps):
         yield "masked"
+    if any(map(_mixes_neighbours, steps)):
+        yield "neighbours"
+    if any(path == "raster sieve" for path, _ in steps):  # which works on whole numbers
+        yield "Int64"
 
 
 def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:

@@ -43,6 +43,17 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
                 return
 
 
+def length_in_feet(call: Call) -> Iterator[Finding]:
+    """A distance in units of a CRS that are no metres, of an algorithm whose result depends on it."""
+    unit = call.vector.unit_metres if call.vector else None
+    if not unit or call.path not in ("vector buffer", "vector segmentize"):
+        return
+    for name in ("distance", "max-length"):
+        for value in call.numbers(name)[:1]:
+            words = {"name": name, "value": value, "unit": unit, "metres": value * unit}
+            yield make_finding("length_in_feet", words)
+
+
 def geojson(call: Call) -> Iterator[Finding]:
     """In another CRS than readers take it to be in, or with fewer decimals than the data has."""
     if call.driver != "GeoJSON":
@@ -166,6 +177,7 @@ def crs_mismatch(call: Call) -> Iterator[Finding]:
 
 CHECKS: Final = (
     length_in_degrees,
+    length_in_feet,
     geojson,
     coarse_tiles,
     geometry_left_out,

@@ -48,10 +48,10 @@ def _errors() -> Sequence[tuple[re.Pattern[str], str]]:
     return [(_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"]]
 
 
-def lifted(
-    messages: Sequence[LibraryMessage], outputs: Sequence[Described] = (), odd: object = None
+def summarize_messages(
+    messages: Sequence[LibraryMessage], outputs: Sequence[Described] = (), call_checks: object = None
 ) -> MessageSummary:
-    """The warnings that a job ended well with, and what the container found `odd` about the call itself.
+    """The warnings that a job ended well with, and `call_checks`, what the container found about the call itself.
 
     `outputs` are what it wrote, which GDAL's text may contradict.
     """
@@ -74,16 +74,16 @@ def lifted(
             rows[code]["count"] = counts[code]
     if count := counts[UNCLASSIFIED]:
         rows[UNCLASSIFIED] = {**CHECKS[UNCLASSIFIED], "count": count}
-    return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))
+    return MessageSummary((*checks(call_checks), *rows.values()), tuple(fold(messages)))
 
 
-def suggested(errors: Sequence[LibraryMessage]) -> str:
+def suggestion_for(errors: Sequence[LibraryMessage]) -> str:
     """What to do about the errors that a job failed with; "" where nothing certain is known."""
     known = (suggestion for one in errors for pattern, suggestion in _errors() if pattern.fullmatch(one.text))
     return next(known, "") or sql_advice(one.text for one in errors)
 
 
-def folded(messages: Iterable[LibraryMessage]) -> list[str]:
+def fold(messages: Iterable[LibraryMessage]) -> list[str]:
     """Each text once, the first of those that differ in their numbers only, with how many there were."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()

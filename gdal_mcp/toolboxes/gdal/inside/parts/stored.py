@@ -1,0 +1,99 @@
+"""Facts that are stored with the data of an input and can be stale: statistics, overviews, a spatial index, the name of an encoding."""
+
+import itertools
+
+from osgeo import ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import overview_checks, statistics_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import GARBLED
+
+MAX_FEATURES = 20_000  # of a layer whose index is tried
+MAX_TEXTS = 200  # features whose texts are looked at
+SINGLE_BYTES = ("latin-1", "cp1252")
+
+
+def raster_checks(dataset, *, reads):
+    """Of an input. `reads`: the call writes nothing, so that no output is examined."""
+    bands = [dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount)]
+    if any(band.GetMetadataItem("STATISTICS_MINIMUM") is not None for band in bands):
+        yield from statistics_checks(dataset, value_ranges(dataset))
+    yield from overview_checks(dataset)
+    corner = dataset.GetGeoTransform(can_return_null=True) if reads else None
+    if corner is not None and not (corner[2] or corner[4]):
+        x, y = (
+            sorted([corner[0], corner[0] + corner[1] * dataset.RasterXSize]),
+            sorted([corner[3], corner[3] + corner[5] * dataset.RasterYSize]),
+        )
+        if outside([x[0], y[0], x[1], y[1]], dataset.GetSpatialRef()):
+            yield {"code": "extent_outside_crs"}
+
+
+def layer_checks(layer, *, reads):
+    """As `raster_checks`, of a layer."""
+    extent = layer.GetExtent(can_return_null=True) if reads and layer.GetGeomType() != ogr.wkbNone else None
+    if extent is not None and outside([extent[i] for i in (0, 2, 1, 3)], layer.GetSpatialRef()):
+        yield {"code": "extent_outside_crs"}
+    if index_misses(layer):
+        yield {"code": "spatial_index_stale"}
+    accented = accented_texts(layer)
+    if reads and (lost := sum(GARBLED.search(one) is not None for one in accented)):
+        yield {"code": "characters_lost", "count": lost}
+    misread = sum(map(is_misread, accented))
+    if 2 * misread > len(accented):
+        yield {"code": "encoding_misread", "count": misread}
+
+
+def index_misses(layer):
+    """Whether the spatial index does not find features that are there, in the western or the eastern half of the layer."""
+    if not layer.TestCapability(ogr.OLCFastSpatialFilter) or not layer.GetLayerDefn().GetGeomFieldCount():
+        return False
+    if not 1 < layer.GetFeatureCount() <= MAX_FEATURES:
+        return False
+    layer.ResetReading()
+    shapes = (feature.GetGeometryRef() for feature in layer)
+    boxes = [one.GetEnvelope() for one in shapes if one is not None and not one.IsEmpty()]
+    if not boxes:
+        return False
+    west, east, south, north = (
+        pick(edge) for pick, edge in zip((min, max, min, max), zip(*boxes, strict=True), strict=True)
+    )
+    middle = (west + east) / 2
+    for left, right in ((west, middle), (middle, east)):
+        inside = sum(left <= one[0] and one[1] <= right for one in boxes)
+        layer.SetSpatialFilterRect(left, south, right, north)
+        found = sum(1 for _ in layer)
+        layer.SetSpatialFilter(None)
+        if found < inside:
+            return True
+    layer.ResetReading()
+    return False
+
+
+def accented_texts(layer):
+    """Texts of the first features that have other characters than those of ASCII."""
+    definition = layer.GetLayerDefn()
+    kinds = range(min(definition.GetFieldCount(), 100))
+    texts = [i for i in kinds if definition.GetFieldDefn(i).GetType() == ogr.OFTString]
+    layer.ResetReading()
+    values = (one.GetFieldAsString(i) for one in itertools.islice(layer, MAX_TEXTS) for i in texts)
+    found = [text for one in values if not (text := textual(one)).isascii()]
+    layer.ResetReading()
+    return found
+
+
+def textual(value):
+    """GDAL's binding gives bytes for what is not UTF-8."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
+def is_misread(text):
+    """Whether it is UTF-8 that was read as an encoding of one byte a character."""
+    for encoding in SINGLE_BYTES:
+        try:
+            if text.encode(encoding).decode("utf-8") != text:
+                return True
+        except UnicodeError:
+            continue
+    return False
