@@ -86,6 +86,4 @@ class Session:
 def _server(root: Path) -> StdioServerParameters:
     command, *words = shlex.split(os.environ.get(PROGRAM, "gdal-mcp"))
     words += ["serve", "--workspace", str(root / "workspace"), "--state-dir", str(root / "state")]
-    return StdioServerParameters(
-        command=command, args=[*words, "--approval", "never"], env=dict(os.environ)
-    )
+    return StdioServerParameters(command=command, args=[*words, "--approval", "never"], env=dict(os.environ))
