@@ -1,6 +1,7 @@
 """Runs inside a GDAL container and prints, as one JSON document, what that GDAL can be told.
 
-Standard library, osgeo and the `gdal` program only; takes no arguments and reads no file, writes nothing but stdout.
+Standard library, osgeo and the `gdal` program only; reads no file but libraries, writes nothing but stdout. Its argument is a list
+of texts, as JSON, that are searched for in the libraries.
 The algorithms are those that GDAL lists itself. The bindings cannot make a step of a pipeline: what its arguments are comes
 from GDAL's JSON, how they are written from the help text of the step, and what neither shows from the algorithm of its name.
 """
@@ -80,6 +81,8 @@ ENDLESS = {
     "vector pipeline": ('{"type":"FeatureCollection","features":[]}', "swap-xy"),
 }
 
+LIBRARY = re.compile(r"/\S*/lib(?:gdal|geos|geos_c|proj|spatialite|sqlite3|tiff)\.so\S*")
+
 Entry = dict[str, Any]
 
 
@@ -89,6 +92,8 @@ def main() -> None:
     algorithms = [algorithm(path) for path in (*listed(usage), *SHORTCUTS)]
     document = {
         "gdal": gdal.VersionInfo("RELEASE_NAME"),
+        "messages": sorted(found(json.loads(sys.argv[1]))),
+        "file_systems": sorted({prefix.rstrip("/?") for prefix in gdal.GetFileSystemsPrefixes()}),
         "skipped": sorted(filter(None, (gdal.GetConfigOption("GDAL_SKIP") or "").split(","))),
         "algorithms": algorithms,
         "steps": steps({entry["path"]: entry for entry in algorithms}),
@@ -97,6 +102,17 @@ def main() -> None:
         "transform": option_list(gdal.GetTranformerOptionList()),
     }
     sys.stdout.write(json.dumps(document, ensure_ascii=False))
+
+
+def found(texts: list[str]) -> set[str]:
+    """Those that stand in the libraries that speak to people: GDAL's, and those whose messages GDAL passes on."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123
+        paths = {match[0] for match in map(LIBRARY.search, maps) if match}
+    contents = []
+    for path in sorted(paths):
+        with open(path, "rb") as library:  # noqa: PTH123
+            contents.append(library.read())
+    return {text for text in texts if any(text.encode() in content for content in contents)}
 
 
 def listed(node: dict[str, Any]) -> Iterator[str]:

@@ -20,7 +20,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.catalogue.changes import unchanged
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.messages import unrecognised
 from gdal_mcp.toolboxes.gdal.catalogue.model import (
     Algorithm,
     Argument,
@@ -65,6 +67,24 @@ def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
         return build(right, roles, options, formats)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
+
+
+def servable(text: str) -> str:
+    """What may be served of the data of another image: all of it, or what is unchanged since the packaged data.
+
+    All of it, where its GDAL is of the packaged release and the rules cover everything. Raises CatalogueBroken for data that is damaged.
+    """
+    try:
+        if catalogue_of(text).release == RELEASE:
+            return text
+    except CatalogueBroken:
+        pass
+    try:
+        made = json.dumps(unchanged(json.loads(packaged_text()), json.loads(text)), ensure_ascii=False)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
+    catalogue_of(made)
+    return made
 
 
 def packaged_text() -> str:
@@ -114,6 +134,8 @@ def build(
         option_rules=MappingProxyType(_option_rules(options)),
         unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
         some_builds=_read_as(tuple[SomeBuilds, ...], formats["some_builds"]),
+        left_out=MappingProxyType(facts.get("left_out", {})),
+        unrecognised=MappingProxyType(unrecognised(facts.get("messages"))),
     )
 
 
