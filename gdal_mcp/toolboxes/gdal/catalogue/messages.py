@@ -15,9 +15,13 @@ _LEAST_LETTERS: Final = 8  # a shorter text stands in any library
 _BUILT: Final = re.compile(r"[:.] ")  # where libraries put messages together
 _ESCAPED: Final = re.compile(r"\\([^\w\s])")  # a sign that stands for itself
 _GROUP: Final = re.compile(r"\([^()]*\)")
-_PRIVATE: Final = 0xE000  # of Unicode's private use: where escaped signs stay until the pattern is taken apart
+_PRIVATE: Final = (
+    0xE000  # of Unicode's private use: where escaped signs stay until the pattern is taken apart
+)
 _REPEAT: Final = r"(?:[*+?]|\{[^}]*\})?"
-_OPEN: Final = re.compile(rf"\{{number\}}|(?:\[[^]]*\]|\\\w|\.|\0){_REPEAT}|\w[*?]")  # what stands for other text
+_OPEN: Final = re.compile(
+    rf"\{{number\}}|(?:\[[^]]*\]|\\\w|\.|\0){_REPEAT}|\w[*?]"
+)  # what stands for other text
 
 
 @cache

@@ -1,11 +1,12 @@
 """What `gdal-mcp catalogue refresh` prints: what another GDAL has that is new, gone or changed, and what a person decides. Pure."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal import data_of
 from gdal_mcp.toolboxes.gdal.catalogue.changes import Change, Changes, Entry
+from gdal_mcp.toolboxes.gdal.catalogue.load import shared_rules
 from gdal_mcp.toolboxes.gdal.catalogue.messages import unrecognised
 
 _PACKAGE: Final = "gdal_mcp.toolboxes.gdal.catalogue"
@@ -40,7 +41,9 @@ def _names(changes: Changes, part: str) -> Iterator[tuple[str, list[str]]]:
 def _changed(change: Change) -> str:
     if change.was is None or change.now is None:
         return f"{change.owner} {change.name}: {'new' if change.was is None else 'gone'}"
-    pairs = (f"{key} {_short(change.was.get(key))} -> {_short(change.now.get(key))}" for key in change.differing())
+    pairs = (
+        f"{key} {_short(change.was.get(key))} -> {_short(change.now.get(key))}" for key in change.differing()
+    )
     return f"{change.owner} {change.name}: {'; '.join(pairs)}"
 
 
@@ -52,6 +55,7 @@ def _short(value: Any) -> str:
 def _roles(changes: Changes) -> list[str]:
     """A line of TOML for each argument that no rule covers."""
     roles = data_of(_PACKAGE, "roles.toml")
+    shared, own = shared_rules(roles), roles.get("algorithm", {})
     new = {*changes.new("algorithms"), *changes.new("steps")}
     described = [
         (entry["path"], argument)
@@ -62,15 +66,13 @@ def _roles(changes: Changes) -> list[str]:
         if not isinstance(argument, str)
     ]
     described += [(one.owner, one.now) for one in changes.arguments if one.now is not None]
-    rows = (_proposed(path, argument) for path, argument in described if not _has_role(roles, path, argument))
+    rows = (
+        _proposed(path, argument)
+        for path, argument in described
+        if argument["name"] not in own.get(path, {})
+        and argument["type"] not in shared.get(argument["name"], {}).get("types", ())
+    )
     return list(dict.fromkeys(rows))
-
-
-def _has_role(roles: Mapping[str, Any], path: str, argument: Entry) -> bool:
-    own = roles.get("algorithm", {}).get(path, {}).get(argument["name"])
-    shared = roles["shared"].get(argument["name"], {})
-    types = (own or shared).get("types")
-    return argument["type"] in types if types else own is not None
 
 
 def _proposed(path: str, argument: Entry) -> str:
