@@ -73,7 +73,7 @@ def _within(name: str, result: Mapping[str, Any]) -> bool:
 
 
 def _table(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The rows that stand in docs/testing.md."""
+    """The rows for docs/performance.md."""
     rows = [f"Argleton {VERSION}, gdal-mcp {version('gdal-sandbox-mcp')}, {_dates(results)}", ""]
     rows += ["| adapter | silent errors | completed | traps | clean |", "| --- | --- | --- | --- | --- |"]
     return rows + [

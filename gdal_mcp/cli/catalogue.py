@@ -10,7 +10,7 @@ from gdal_mcp.runtime import wheels
 from gdal_mcp.runtime.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue import load, store
-from gdal_mcp.toolboxes.gdal.catalogue.capture import captured
+from gdal_mcp.toolboxes.gdal.catalogue.capture import capture_image
 from gdal_mcp.toolboxes.gdal.catalogue.changes import Changes
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
@@ -91,7 +91,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 def refresh(settings: Settings, output: Path | None) -> Exit:
     """Asks the image, reports what differs from the packaged catalogue, and stores what may be served of it.
 
-    Into `output`, everything is written as it was captured, for a person who reviews a release. Raises SandboxError.
+    Into `output`, everything is written as it was capture_image, for a person who reviews a release. Raises SandboxError.
     """
     image, text = _asked(settings)
     out("\n".join(report(Changes(json.loads(load.packaged_text()), json.loads(text)))))
@@ -121,4 +121,4 @@ def _store(settings: Settings, image: Image, text: str) -> None:
 def _asked(settings: Settings) -> tuple[Image, str]:
     with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
         image = resolve(engine.images, GDAL_IMAGE, settings.image)
-        return image, captured(engine, image.id)
+        return image, capture_image(engine, image.id)

@@ -13,7 +13,7 @@ import pytest
 from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.toolboxes.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text, patched
+from gdal_mcp.toolboxes.gdal.catalogue.load import apply_patches, build, catalogue_of, packaged, packaged_text
 from gdal_mcp.toolboxes.gdal.catalogue.model import Argument, Role, Scope
 from gdal_mcp.toolboxes.gdal.environment import SKIPPED_DRIVERS
 
@@ -301,7 +301,7 @@ def test_a_catalogue_fits_its_release_and_no_other() -> None:
 
 def test_a_fault_is_put_right_and_the_data_keeps_gdals_word(facts: dict[str, Any]) -> None:
     for path, patch in PATCHED:
-        right = entry(patched(facts, PATCHES), path, patch["argument"])
+        right = entry(apply_patches(facts, PATCHES), path, patch["argument"])
         assert right.get(patch["key"]) == patch.get("now")
         assert entry(facts, path, patch["argument"])[patch["key"]] == patch["was"]
 
@@ -318,14 +318,14 @@ def test_a_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) ->
     unexplained["patch"][0]["reason"] = ""
     for data, patches in ((right, PATCHES), (gone, PATCHES), (true, one), (facts, unexplained)):
         with pytest.raises(CatalogueBroken):
-            patched(data, patches, strict=True)
+            apply_patches(data, patches, strict=True)
 
 
 def test_another_image_may_be_without_the_faults_of_this_one(facts: dict[str, Any]) -> None:
     path, patch = PATCHED[0]
     fault = entry(facts, path, patch["argument"])
     fault[patch["key"]] = patch["now"]
-    right = patched(facts, PATCHES)
+    right = apply_patches(facts, PATCHES)
     assert entry(right, path, patch["argument"])[patch["key"]] == patch["now"]
     second, other = PATCHED[1]
     assert entry(right, second, other["argument"])[other["key"]] == other["now"]
@@ -351,7 +351,7 @@ def test_a_step_that_describes_a_faulty_argument_again_is_put_right_too(facts: d
     step = next(one for one in facts["steps"] if one["path"] == path)
     step["arguments"].remove("bit-depth")
     step["arguments"].append(dict(entry(facts, path, "bit-depth")))
-    right = next(one for one in patched(facts, PATCHES)["steps"] if one["path"] == path)
+    right = next(one for one in apply_patches(facts, PATCHES)["steps"] if one["path"] == path)
     assert right["arguments"][-1]["choices"] == patch["now"]
     assert step["arguments"][-1]["choices"] == patch["was"]
 

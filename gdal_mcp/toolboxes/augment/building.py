@@ -45,7 +45,7 @@ def said_of(quantity: Quantity) -> str:
 
 
 class Building:
-    """The steps of one clause, and what is to be said besides."""
+    """Builds the steps of one clause, and notes errors and ambiguities."""
 
     def __init__(self, clause: Clause, concept: Concept, text: str) -> None:
         self.clause, self.concept, self.text = clause, concept, text

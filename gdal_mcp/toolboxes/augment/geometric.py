@@ -94,7 +94,7 @@ class Geometric(Building):
             elif one.unit in ("", "px") and one.form != "box":
                 said = dict.fromkeys(("width", "height"), self._one(one))
             else:
-                self._wrong(f"{said_of(one)} is no size in pixels")
+                self._wrong(f"{said_of(one)} is not a size in pixels")
                 continue
             if found.keys() & said.keys():
                 self._wrong(f"{said_of(one)} is one size too many")

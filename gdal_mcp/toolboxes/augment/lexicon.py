@@ -31,7 +31,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Concept:
-    """One thing to ask for, and how degrees and numbers become arguments; the fields are told in lexicon.toml."""
+    """One thing to ask for, and how degrees and numbers become arguments; lexicon.toml describes the fields."""
 
     key: str
     transform: str

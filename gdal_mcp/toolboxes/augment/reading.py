@@ -122,7 +122,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _json(one) for key, one in value.items()}
     if not isinstance(value, bool | int | str | float | None) or value in (inf, -inf) or value != value:  # noqa: PLR0124
-        raise ValueError(f"{value!r} is no JSON")
+        raise ValueError(f"{value!r} is not JSON")
     return value
 
 
@@ -135,7 +135,7 @@ def items(prompt: str) -> list[Item]:
         start = words[place].start
         meaning, length = LEXICON.match(words, place) or (Meaning("unknown", words[place].text), 1)
         number = None
-        if length == 1 or meaning.kind in ("argument", "link"):  # "half of the time" is no half
+        if length == 1 or meaning.kind in ("argument", "link"):  # "half of the time" is not a half
             number = _quantity(words, place)
         if number is not None:
             quantity, place = number
@@ -196,7 +196,7 @@ def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None
 def _unit(words: Sequence[Token], place: int) -> tuple[str, int]:
     found = LEXICON.beside("unit", words, place)
     if found is None or (found[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
-        return "", place  # in "512x512" it is no unit
+        return "", place  # in "512x512" it is not a unit
     return found[0], place + found[1]
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from gdal_mcp.toolboxes.augment.answers import CHAINED, chained, question
+from gdal_mcp.toolboxes.augment.answers import CHAINED, chain_suggestion, question
 from gdal_mcp.toolboxes.augment.arguments import (
     AugmentDatasetArguments,
     AugmentImageArguments,
@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.augment.arguments import (
     MakeChipsArguments,
     ValidateArguments,
 )
-from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parsed_of
+from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parse_prompt
 from gdal_mcp.toolboxes.augment.steps import complexity, estimated_seconds
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Tool, taking, typed
@@ -108,13 +108,13 @@ def _listed(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
             "transforms": rows,
             "total_count": len(rows),
             "categories": list(dict.fromkeys(one.category for one in TRANSFORMS.values())),
-            **chained("validate_prompt"),
+            **chain_suggestion("validate_prompt"),
         }
     )
 
 
 def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateResult:
-    parsed = parsed_of(arguments.prompt)
+    parsed = parse_prompt(arguments.prompt)
     problems = [asdict(one) for one in parsed.errors]
     if arguments.strict_mode:
         problems += [
@@ -127,7 +127,9 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
         ]
     usable = parsed.steps and not any(one["severity"] == "error" for one in problems)
     following = (
-        chained("augment_image", prompt=arguments.prompt) if usable else chained("list_available_transforms")
+        chain_suggestion("augment_image", prompt=arguments.prompt)
+        if usable
+        else chain_suggestion("list_available_transforms")
     )
     return ImmediateResult(
         {

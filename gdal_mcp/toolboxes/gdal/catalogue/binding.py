@@ -47,7 +47,7 @@ class Bound:
     resolved: bool = False  # until then the values of path roles are as the client wrote them
 
     def has_mode(self, mode: Literal["replace", "update"]) -> bool:
-        """Whether an existing output may be replaced, or is changed, on a copy, and not made anew."""
+        """True if an existing output may be replaced, or if a copy of it is changed, instead of making a new one."""
         return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def _given(
 
 
 def _known_name(name: str, known: Container[str]) -> str:
-    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
+    """The argument that other commands call by this name, if the algorithm has exactly one of its names."""
     plain = name.replace("-", "_")
     others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
     found = [other for one in others if (other := one.replace("_", "-")) in known]
@@ -194,7 +194,7 @@ def _refuse_owned(argument: Argument) -> None:
 
 
 def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
-    for one in given:  # before any is looked at in the light of another
+    for one in given:  # before values are compared with each other
         refuse_excess(one)
     names = {one.name for one in given} | context.taken
     for argument in (one for one in algorithm.arguments if one.name in names):

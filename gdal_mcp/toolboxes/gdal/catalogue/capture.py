@@ -1,4 +1,4 @@
-"""Asks a GDAL image what it can be told, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
+"""Asks a GDAL image which algorithms, arguments, drivers and options it has, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
 
 The image is asked with the drivers switched off that are off in every call, inside a container like a call's without any
 folder. The server never imports this.
@@ -43,21 +43,21 @@ class CaptureFailed(SandboxError):
     """The image did not describe its GDAL."""
 
 
-def captured(engine: Engine, image: str) -> str:
+def capture_image(engine: Engine, image: str) -> str:
     """The catalogue data of this image, as text. Raises CaptureFailed."""
     program = (
         files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("capture_program.py").read_text(encoding="utf-8")
     )
     try:
         texts = _compact([text for group in literals().values() for text in group])
-        return rendered(json.loads(output_of(engine, image, program, texts)))
+        return render(json.loads(run_program(engine, image, program, texts)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CaptureFailed(
             f"{image} printed no description of its GDAL: {error!r}. Use an image with GDAL 3.11 or later and its Python module."
         ) from error
 
 
-def output_of(engine: Engine, image: str, program: str, argument: str) -> bytes:
+def run_program(engine: Engine, image: str, program: str, argument: str) -> bytes:
     """What a Python program prints in a container of the image, with the environment of every call.
 
     Raises CaptureFailed when the program fails or the engine does.
@@ -76,7 +76,7 @@ def output_of(engine: Engine, image: str, program: str, argument: str) -> bytes:
     return result.stdout
 
 
-def rendered(facts: dict[str, Any]) -> str:
+def render(facts: dict[str, Any]) -> str:
     """One line for each algorithm, argument, step, driver and shared option, so that a change is a small difference."""
     head = {"generator": GENERATOR, **{name: facts[name] for name in _HEAD}}
     lines = [f'"{key}":{_compact(value)}' for key, value in head.items()]

@@ -163,9 +163,9 @@ def _in_both(was: Entry, now: Entry) -> dict[str, Any]:
     return {**now, **lists}
 
 
-def _same(was: Entry, now: Entry, *besides: str) -> bool:
+def _same(was: Entry, now: Entry, *ignored: str) -> bool:
     """Whether an entry of both has the same meaning; a list that one of them lacks is another meaning."""
-    keys = {*was, *now} - _FREE - {*_LISTS, *besides}
+    keys = {*was, *now} - _FREE - {*_LISTS, *ignored}
     return all(was.get(key) == now.get(key) for key in keys) and all(
         (key in was) == (key in now) for key in _LISTS
     )

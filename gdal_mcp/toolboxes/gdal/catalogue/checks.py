@@ -1,4 +1,4 @@
-"""The values of one argument as they may be passed on, in the light of the whole call, by the checks that `roles.toml` names. Pure."""
+"""The values of one argument as they may be passed on, checked by the rules that `roles.toml` names and with the other arguments of the call. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """One argument in the light of the whole call, of which `given` has every argument's values by name."""
+    """One argument and the whole call: `given` has the values of every argument by name."""
 
     context: Context
     algorithm: Algorithm
@@ -114,7 +114,7 @@ Check = Callable[[Situation, str], str]
 
 
 def extra_formats(argument: Argument) -> tuple[str, ...]:
-    """The formats of a report that an argument takes besides those of drivers."""
+    """The formats of reports that an argument takes in addition to those of drivers."""
     metadata = argument.usage.get("metadata")
     extra = metadata.get("extra_formats", ()) if isinstance(metadata, dict) else ()
     return tuple(str(one) for one in extra)

@@ -187,12 +187,14 @@ class FormatAbsent(ArgumentRefused):
 
 def advice(catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> str:
     if reads:
-        first = "Convert the file elsewhere to a format that `formats` lists"
+        first = "Convert the file with another program to a format that `formats` lists"
     else:
         first = f"Write {', '.join(instead(catalogue, lacks.kind))} in its place"
     if lacks.full:
-        return f"{first}, or ask whoever runs the server to change the image: `gdal-mcp setup --image full`."
-    return f"{first}; an image with {lacks.name} has to be built by whoever runs the server, as its library is not free."
+        return (
+            f"{first}, or ask the operator of the server to change the image: `gdal-mcp setup --image full`."
+        )
+    return f"{first}; an image with {lacks.name} must be built by the operator of the server, as its library is not free."
 
 
 def instead(catalogue: Catalogue, kind: Kind) -> list[str]:

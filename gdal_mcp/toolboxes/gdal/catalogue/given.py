@@ -124,7 +124,7 @@ def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         keyed = argument.rule.check in KEYED or argument.rule.form == "named"
         if not keyed or not argument.is_list:
-            raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
+            raise ArgumentRefused(f"--{argument.name} is not an object.", "See its schema.")
         return tuple(_pair(argument, key, one) for key, one in value.items())
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if argument.rule.check == "kernel":

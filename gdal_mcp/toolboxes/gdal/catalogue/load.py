@@ -65,7 +65,7 @@ def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
         data_of(_PACKAGE, f"{name}.toml") for name in ("roles", "options", "formats", "patches")
     )
     try:
-        right = patched(facts, patches, absent, strict=text == packaged_text())
+        right = apply_patches(facts, patches, absent, strict=text == packaged_text())
         return build(right, roles, options, formats)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
@@ -266,7 +266,7 @@ def _option_keys(row: str) -> Iterator[tuple[str, Scope, str]]:
         yield driver, Scope(scope), name
 
 
-def patched(
+def apply_patches(
     facts: dict[str, Any], patches: Mapping[str, Any], absent: Collection[str] = (), *, strict: bool = False
 ) -> dict[str, Any]:
     """The facts with every patch applied, but for those of faults that are absent; those given stay as they are.
@@ -295,7 +295,7 @@ def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
     described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
     found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
     was = found.get(patch["key"])
-    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is no text, no list and not true
+    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is neither text, a list nor true
         return False
     if "now" in patch:
         found[patch["key"]] = patch["now"]

@@ -1,7 +1,6 @@
-"""The words by which GDAL's messages are recognised (answers/data/warnings.toml), as far as they stand in its libraries. Pure.
+"""The words by which GDAL's messages are recognised (answers/data/warnings.toml), compared with the texts in its libraries. Pure.
 
-GDAL tells some losses only in a message. A pattern of ours is off, without a sign of it, in a release that words the message
-otherwise; so a capture searches the image's libraries for the longest literal text of each pattern.
+GDAL reports some losses only in a message. A release that words a message differently would silently switch our pattern off, so a capture searches the image's libraries for the longest literal text of each pattern.
 """
 
 import re
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal import data_of
 
-_LEAST_LETTERS: Final = 8  # a shorter text stands in any library
+_LEAST_LETTERS: Final = 8  # any library has a shorter text
 _BUILT: Final = re.compile(r"[:.] ")  # where libraries put messages together
 _ESCAPED: Final = re.compile(r"\\([^\w\s])")  # a sign that stands for itself
 _GROUP: Final = re.compile(r"\([^()]*\)")

@@ -16,7 +16,7 @@ DATASET_KINDS: Mapping[str, Kind] = MappingProxyType(  # by GDAL's words for the
     {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
 )
 
-# The main process takes these tokens wherever they stand in a command line, in any case, before the algorithm sees them.
+# The main process takes these tokens anywhere in a command line, in any case, before the algorithm sees them.
 RESERVED_TOKENS = frozenset(
     f"--{word}"
     for word in (
@@ -268,7 +268,7 @@ _LEFT_OUT: Final = ("algorithms", "steps", "drivers")
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """What one GDAL can be told and what of it a client may say. Drivers are in GDAL's own order.
+    """What one GDAL takes, and which part of it a client may use. Drivers are in GDAL's own order.
 
     Made once, in the composition root, and handed on. Compared and hashed by identity, so it can be the key of a cache.
     """
