@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints,
 
 from gdal_mcp import __version__
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.augment import telling
+from gdal_mcp.toolboxes.augment import sentences
 from gdal_mcp.toolboxes.augment.arguments import Options
 from gdal_mcp.toolboxes.augment.steps import Parsed
 from gdal_mcp.toolboxes.base import Answer, ModelQuestion
@@ -259,9 +259,9 @@ def _steps(parsed: Parsed, report: _ImageReport) -> dict[str, Any]:
 def _vision(parsed: Parsed, report: _ImageReport) -> dict[str, Any]:
     rows = [row.model_dump() for row in report.measured]
     return {
-        "confidence_score": telling.score(rows),
-        "explanation": telling.summary(rows),
-        "visual_changes": [telling.line(parsed.steps[row["step"]].name, row) for row in rows],
+        "confidence_score": sentences.score_steps(rows),
+        "explanation": sentences.summarize_steps(rows),
+        "visual_changes": [sentences.describe_step(parsed.steps[row["step"]].name, row) for row in rows],
         "model_used": "measured",
         "processing_time": report.verified_in,
         "success": bool(rows) and not any(row["agrees"] is False for row in rows),

@@ -65,7 +65,7 @@ def complexity(steps: Sequence[Step]) -> int:
 
 def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
     """Steps that undo one another, or that cannot follow one another."""
-    yield from _undone(steps)
+    yield from _find_undone(steps)
     size: tuple[int, int] | None = None
     for step in steps:
         height, width = step.parameters.get("height"), step.parameters.get("width")
@@ -78,7 +78,7 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
         size = (height, width)
 
 
-def _undone(steps: Sequence[Step]) -> Iterator[Problem]:
+def _find_undone(steps: Sequence[Step]) -> Iterator[Problem]:
     certain = [step for step in steps if step.probability == 1]
     for one, other in pairwise([step for step in certain if step.group is None]):
         if one.name == other.name and one.name in INVERSES:

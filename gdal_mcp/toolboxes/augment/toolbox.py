@@ -62,7 +62,7 @@ def augment(_settings: Settings) -> Toolbox:
 @cache
 def augment_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     own = dict.fromkeys(set(modules_of(_INSIDE)) - {_HANDLER}, _INSIDE)
-    modules = {**dict(sorted(own.items())), "telling": "gdal_mcp.toolboxes.augment"}
+    modules = {**dict(sorted(own.items())), "sentences": "gdal_mcp.toolboxes.augment"}
     return command_around(_INSIDE, _HANDLER, modules, idle_seconds)
 
 
