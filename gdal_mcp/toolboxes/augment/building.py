@@ -1,4 +1,4 @@
-"""From a clause to steps: which transform it is, and what numbers, degrees and directions mean for its arguments. Pure."""
+"""Builds steps from a clause: the transform, and its arguments from numbers, degrees and directions. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ def range_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = Fals
 
 
 def _rounded(value: Any) -> Any:
-    """Without the dust of floating point: 0.15, not 0.15000000000000002."""
+    """Rounds floating-point noise away: 0.15, not 0.15000000000000002."""
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     if isinstance(value, list):

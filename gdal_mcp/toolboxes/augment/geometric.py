@@ -176,7 +176,7 @@ class Geometric(StepBuilder):
         return self._wrong("padding needs a size", "pad by 16 pixels")
 
     def _resize(self) -> list[BuiltStep]:
-        """To a size in pixels, or by a factor, whichever is said."""
+        """To a size in pixels, or by a factor."""
         shares = [one for one in self.numbers if one.unit in ("%", "x") and one.form != "size"]
         plain = [one for one in self.numbers if one.unit == "" and one.form != "size" and not one.argument]
         small = [one for one in plain if one.high <= 20]  # a factor, not a size
@@ -228,7 +228,7 @@ class Geometric(StepBuilder):
         return [(self.name, {"translate_px": {axis: [round(end) for end in moves[axis]] for axis in "xy"}})]
 
     def _moves(self) -> dict[str, list[float]]:
-        """Pairs of a number and a side, as they are said."""
+        """Pairs of a number and a side, in the order of the prompt."""
         if not self.numbers:
             if not self.random:
                 self._unclear("shift the image 20 pixels to the right", "randomly shift by up to 10 %")

@@ -1,4 +1,4 @@
-"""From a prompt to clauses: what is asked for, with the numbers and modifiers that belong to it. Pure.
+"""Splits a prompt into clauses, each with its numbers and modifiers. Pure.
 
 Everything is read once from left to right. A clause has at most one concept (a thing to do); it ends at "and", a comma, "then" and
 the like, or where the next concept begins. Modifiers before a concept belong to it, numbers after it as well; a clause without a
@@ -22,7 +22,7 @@ _NAMES: Final = {name.lower(): name for name in TRANSFORMS}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number or two, as it was said: "up to 10 degrees" is (10, 10, most, deg)."""
+    """One or two numbers, as in the prompt: "up to 10 degrees" is (10, 10, most, deg)."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass
 class Clause:
-    """What belongs together; `items` in the order in which they were said."""
+    """Words that belong together; `items` are in the order of the prompt."""
 
     join: str  # and, then, or, after, before: what stands before it
     items: list[Item] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Clause:
         return [item.value for item in self.items if item.kind == kind]
 
     def value(self, kind: str) -> Any:
-        """The last one said, None where nothing was."""
+        """The last one in the prompt, or None."""
         return next(reversed(self.values(kind)), None)
 
     @property
@@ -336,7 +336,7 @@ def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
 
 
 def _negations(made: list[Clause]) -> list[Clause]:
-    """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
+    """Items that are negated by "no" or "not", with the list after it: "without blur or noise"."""
     before, plain = Clause("then"), {"concept", "link", "typo"}
     for clause in made:
         # "do not blur or add noise", but not "no blur and add noise"

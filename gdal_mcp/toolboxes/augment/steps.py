@@ -1,4 +1,4 @@
-"""A pipeline of transforms: its steps, what was not taken at its word, conflicts between steps, and what it will cost. Pure."""
+"""A pipeline of transforms: its steps, unclear parts of the prompt, conflicts between steps, and cost. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Ambiguity:
 
 @dataclass(frozen=True)
 class Parsed:
-    """Steps in the order in which they run, and all that was not taken at its word."""
+    """Steps in the order in which they run, with errors and unclear parts of the prompt."""
 
     steps: tuple[Step, ...] = ()
     errors: tuple[Problem, ...] = ()

@@ -75,7 +75,7 @@ def run(job, report):
 
 
 def source(job):
-    """The image, its bytes where it is one file that is kept beside the result, and the kind of it."""
+    """The image, its kind, and its bytes if it is a single file that is stored beside the result."""
     if job["image"] is not None:
         data = base64.b64decode(job["image"])
     elif job["whole"]:
