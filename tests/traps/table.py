@@ -829,4 +829,7 @@ crosses_antimeridian refused mends ignoring:identical_to_input
 antimeridian_parts
     vector info input=points_about_180.gpkg
     vector info input=ten.gpkg
+antimeridian_parts
+    vector info input=zone_about_180.gpkg
+    vector info input=ten.gpkg
 """

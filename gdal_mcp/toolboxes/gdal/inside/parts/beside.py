@@ -176,7 +176,7 @@ def two_parts(layer):
     if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
         return None
     survey = part("survey")
-    return survey.around(survey.Survey(layer, survey.Clock(), kinds=()).spans)
+    return survey.around(survey.Survey(layer, survey.Clock(), kinds=()).part_spans)
 
 
 def checks(job):
