@@ -32,7 +32,7 @@ def main() -> int:
         print(f"Argleton {VERSION} did not run: {error}", file=sys.stderr)
         return 1
     print("\n".join(_table(results)))
-    return 0 if all(_within(name, result) for name, result in results.items()) else 1
+    return 0 if all(within_limits(name, result) for name, result in results.items()) else 1
 
 
 def _options() -> argparse.Namespace:
@@ -67,7 +67,7 @@ def _run(python: Path, name: str, folder: Path) -> dict[str, Any]:
     return result
 
 
-def _within(name: str, result: Mapping[str, Any]) -> bool:
+def within_limits(name: str, result: Mapping[str, Any]) -> bool:
     answered = result["completion_rate"] == 1 and not result["unsupported"]
     return bool(result["silent_error_rate"] <= LIMITS[name] and answered)
 
