@@ -17,7 +17,7 @@ workers ?= 3
 spread := -n $(workers) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci kubernetes fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci kubernetes fuzz conformance demo bench argleton faults soak docs pictures site bundle snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +27,7 @@ setup: image ## virtual environment, container engine and GDAL image; quick when
 venv:
 	@scripts/venv.sh
 
-test test-all oci kubernetes fuzz conformance faults soak bench: engine_kind := docker
+test test-all oci kubernetes fuzz conformance faults soak bench argleton: engine_kind := docker
 engine: venv
 	@scripts/engine.sh $(engine_kind)
 
@@ -87,6 +87,9 @@ demo: setup ## the main job, visibly, in a new temporary folder
 
 bench: setup ## measure calls against plain processes
 	$(python) -m bench
+
+argleton: setup ## ask the questions of Argleton, whose wrong answers look right; two minutes
+	$(python) -m bench.argleton
 
 faults: setup ## every fault, and a server killed before every statement of a call's life; about a quarter of an hour
 	FAULTS=all $(python) -m pytest $(spread) $(pytest_options) tests/faults

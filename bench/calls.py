@@ -114,8 +114,8 @@ class Server:
             call["the rest"] = waited - sum(call.values())
         return {name: statistics.median(call[name] for call in calls) for name in (*names, "the rest")}
 
-    def told(self) -> str:
-        """The parts that matter, the longest first."""
+    def longest_parts(self) -> str:
+        """The parts that took half a millisecond or more, the longest first."""
         parts = sorted(self.parts().items(), key=lambda pair: -pair[1])
         return "of it " + ", ".join(f"{name} {milliseconds(took)} ms" for name, took in parts if took >= 5e-4)
 
@@ -133,7 +133,7 @@ def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
     with ExitStack() as stack, server(rivals.place, warm=True) as ours:
         peer, missing = _peer(stack, rivals.place)
         info, found = _compared(rivals, ours, INFO, effort, peer)
-        mine, reason, columns = found[_name(ours)], ours.told(), {"info": ours.parts()}
+        mine, reason, columns = found[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
         slowest = max(zip(ours.waited, ours.receipts, strict=True), key=lambda pair: pair[0])
         longest = max(
             slowest[1]["seconds"].items(), key=lambda pair: pair[1] * (pair[0] not in NOT_WAITED_FOR)
@@ -151,7 +151,7 @@ def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
         ]
         ours.receipts, ours.waited = [], []
         convert, found = _compared(rivals, ours, CONVERT, effort, {})
-        findings.append(Finding("convert-plain", found[_name(ours)].over(found[PLAIN]), ours.told()))
+        findings.append(Finding("convert-plain", found[_name(ours)].over(found[PLAIN]), ours.longest_parts()))
         columns["convert"] = ours.parts()
     return [info, convert, _parts("Where the time of a warm call goes", columns, findings)]
 
@@ -159,14 +159,16 @@ def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
 def cold_calls(rivals: Rivals, effort: Effort) -> list[Section]:
     with server(rivals.place, warm=False) as ours:
         info, found = _compared(rivals, ours, INFO, effort, {})
-        mine, reason, columns = found[_name(ours)], ours.told(), {"info": ours.parts()}
+        mine, reason, columns = found[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
         findings = [
             Finding("cold-docker", mine.over(found[HARDENED]), reason),
             Finding("cold-plain", mine.over(found[PLAIN]), reason),
         ]
         ours.receipts, ours.waited = [], []
         convert, found = _compared(rivals, ours, CONVERT, effort, {})
-        findings.append(Finding("cold-convert", found[_name(ours)].over(found[HARDENED]), ours.told()))
+        findings.append(
+            Finding("cold-convert", found[_name(ours)].over(found[HARDENED]), ours.longest_parts())
+        )
         columns["convert"] = ours.parts()
         begun, calls = processor_seconds(), effort.rounds
         for _ in range(calls):
@@ -267,7 +269,7 @@ def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) 
     mine, parts = found[_name(ours)], ours.parts()
     rows = [(name, f"{one.p50:.2f}", f"{one.p95:.2f}", *_ratio(mine, one)) for name, one in found.items()]
     rows += [(f"of it: {name}", f"{took:.2f}", "", "") for name, took in parts.items() if took >= 0.005]
-    finding = Finding(goal, mine.over(found[PLAIN]), ours.told())
+    finding = Finding(goal, mine.over(found[PLAIN]), ours.longest_parts())
     note = f"{len(mine.seconds)} rounds. The plain processes have the same processors as a call."
     return Section(case.title, note, ("contender", "p50 s", "p95 s", "ours / it"), rows, (finding,))
 

@@ -103,7 +103,7 @@ def main() -> int:
                 begun = time.monotonic()
                 reply = anyio.run(partial(app.pipeline.call, request))
                 ours = reply.result["chips"] / (time.monotonic() - begun)
-                if not number:  # a server's first call attests the host besides, once
+                if not number:  # a server's first call also attests the host, once
                     continue
                 limits = {"nano_cpus": int(loaded.cpus * 1e9), "tmpfs": {"/tmp": "size=2g"}}
                 count, seconds = in_image(LOOP.format(steps=steps, chip=CHIP), root, **limits)

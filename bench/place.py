@@ -105,7 +105,7 @@ class Place:
 
 
 def _used(pid: int | None) -> int | None:
-    """Jiffies that a process has used; None when there is none, 0 for an engine whose processes are elsewhere."""
+    """Jiffies that a process has used; None when there is none, 0 for an engine whose processes run on another host."""
     if pid is None:
         return None
     with suppress(OSError):

@@ -232,10 +232,10 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
         made.start()
         wire.send(sent.program, PATIENCE)
         frames = FrameReader()
-        heard(wire, frames, Ready)
+        receive(wire, frames, Ready)
         begun = time.perf_counter()
         wire.send(encode_job(job(words, f"/vsicurl/{where.address}", remote=False), PATIENCE), PATIENCE)
-        final = heard(wire, frames, Answered)
+        final = receive(wire, frames, Answered)
         taken = time.perf_counter() - begun
         wire.close()
     finally:
@@ -248,7 +248,7 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
     return taken
 
 
-def heard(wire: DockerStreams, frames: FrameReader, kind: type[Any]) -> Any:
+def receive(wire: DockerStreams, frames: FrameReader, kind: type[Any]) -> Any:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         readable([wire], 1.0)

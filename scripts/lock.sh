@@ -19,6 +19,6 @@ compile --constraints requirements/dev.txt --output-file requirements/site.txt -
 for toolbox in python augment; do
     .venv/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --only-binary :all: \
         --no-config --no-emit-index-url --custom-compile-command 'make lock' \
-        --output-file gdal_mcp/$toolbox/data/requirements.txt "$@" requirements/$toolbox.in
+        --output-file gdal_mcp/toolboxes/$toolbox/data/requirements.txt "$@" requirements/$toolbox.in
 done
 echo "the files of requirements/ are written; run 'make setup' to install them"

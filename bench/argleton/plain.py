@@ -8,7 +8,7 @@ import atexit
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from argleton.model import Outcome, Probe
 
@@ -26,6 +26,9 @@ def named(argument: str) -> str:
 
 class Adapter:
     name = "gdal-mcp (plain)"
+    handled: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # codes of checks that the calls already take into account
 
     @cached_property
     def session(self) -> Session:
@@ -44,10 +47,11 @@ class Adapter:
             return Outcome(refusal=str(refusal))
 
     def call(self, tool: str, /, **arguments: Any) -> Reply:
-        """A call whose answer has nothing to say but its result. Raises Refused."""
+        """Raises Refused where the server refuses the call or warns of its result."""
         reply = self.session.call(tool, **arguments)
-        if reply.checks:
-            raise Refused(" ".join(reply.checks.values()))
+        warnings = [text for code, text in reply.checks.items() if code not in self.handled]
+        if warnings:
+            raise Refused(" ".join(warnings))
         return reply
 
     def query(self, folder: str, sql: str, *files: str) -> Any:
@@ -108,7 +112,7 @@ class Adapter:
 
     wells_in_districts = points_in_polygon_count
 
-    def feature_count(self, folder: str, file: str, layer: str) -> Any:
+    def feature_count(self, folder: str, file: str, _layer: str) -> Any:
         return self.query(folder, f"SELECT count(*) FROM {stem(file)}", file)
 
     def count_within_distance(self, folder: str, file: str, target: str, distance: str) -> Any:
@@ -195,15 +199,18 @@ class Adapter:
         return self.mean(index)
 
     def class_area_m2(self, folder: str, file: str, resolution: str, class_: str) -> float:
-        size = float(named(resolution))
+        return self.resampled_area(folder, file, float(named(resolution)), named(class_), "bilinear")
+
+    def resampled_area(self, folder: str, file: str, size: float, value: str, resampling: str) -> float:
+        """The area of the cells of one value on a grid of that cell size."""
         grid = self.write(
             "raster reproject",
             input=f"{folder}/{file}",
             output=f"{folder}/grid.tif",
             resolution=[size, size],
-            resampling="bilinear",
+            resampling=resampling,
         )
-        return self.cells(folder, grid, f"WHERE band_1 = {named(class_)}", "count(*)") * size * size
+        return float(self.cells(folder, grid, f"WHERE band_1 = {value}", "count(*)") * size * size)
 
     def lowest_cell_easting(self, folder: str, file: str) -> Any:
         return self.cells(folder, f"{folder}/{file}", "ORDER BY band_1 LIMIT 1", "ST_X(geom)")

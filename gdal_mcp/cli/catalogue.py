@@ -1,5 +1,6 @@
 """`gdal-mcp catalogue` and `gdal-mcp setup`: get an image, and the catalogue of its GDAL."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from gdal_mcp.runtime import wheels
 from gdal_mcp.runtime.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue import load, store
-from gdal_mcp.toolboxes.gdal.catalogue.capture import captured
+from gdal_mcp.toolboxes.gdal.catalogue.capture import capture_image
+from gdal_mcp.toolboxes.gdal.catalogue.changes import Changes
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
+from gdal_mcp.toolboxes.gdal.catalogue.report import report
 from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.wheels import WheelImage
@@ -65,9 +68,9 @@ def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
 
 
 def after_setup(settings: Settings, image: Image) -> Exit:
-    """Stores the image's own catalogue, unless the packaged one was captured from such an image. Raises SandboxError.
+    """Stores what may be served of what the image itself says, unless the packaged data was captured from its like.
 
-    Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
+    Images of one release differ in their drivers. Raises SandboxError.
     """
     same = tuple(image.version.split(".")[:2]) == tuple(map(str, load.RELEASE))
     if same and image.standin:
@@ -78,21 +81,44 @@ def after_setup(settings: Settings, image: Image) -> Exit:
     say(f"asking {image.reference} for its algorithms and formats")
     image, text = _asked(settings)
     try:
-        if text == load.packaged_text():
-            store.forget(settings.state_dir, settings.image)
-            return Exit.DONE
-        made = load.catalogue_of(text)
-        say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {made.summary}")
+        _store(settings, image, text)
     except CatalogueBroken as error:
-        if not same:
-            say(f"GDAL {image.version} of {image.reference} cannot be used: {error}")
-            return Exit.FAILED
-        store.forget(settings.state_dir, settings.image)
-        say(f"the packaged catalogue is used, because that of {image.reference} cannot be: {error}")
+        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
+        return Exit.FAILED
     return Exit.DONE
+
+
+def refresh(settings: Settings, output: Path | None) -> Exit:
+    """Asks the image, reports what differs from the packaged catalogue, and stores what may be served of it.
+
+    Into `output`, everything is written as it was capture_image, for a person who reviews a release. Raises SandboxError.
+    """
+    image, text = _asked(settings)
+    out("\n".join(report(Changes(json.loads(load.packaged_text()), json.loads(text)))))
+    try:
+        if output is not None:
+            output.write_text(text, encoding="utf-8")
+        _store(settings, image, text)
+    except CatalogueBroken as error:
+        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
+        return Exit.FAILED
+    except OSError as error:
+        say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def _store(settings: Settings, image: Image, text: str) -> None:
+    """Raises CatalogueBroken where nothing of it can be served."""
+    if text == load.packaged_text():
+        store.forget(settings.state_dir, settings.image)
+        return
+    served = load.servable(text)
+    place = store.save(settings.state_dir, settings.image, image.digest, served)
+    say(f"{place}: {load.catalogue_of(served).summary}")
 
 
 def _asked(settings: Settings) -> tuple[Image, str]:
     with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
         image = resolve(engine.images, GDAL_IMAGE, settings.image)
-        return image, captured(engine, image.id)
+        return image, capture_image(engine, image.id)

@@ -29,8 +29,9 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "doctor": ("gdal-mcp doctor --workspace ~/maps", "gdal-mcp doctor --all", "gdal-mcp doctor --escape"),
     "setup": ("gdal-mcp setup", "gdal-mcp setup --image small", "gdal-mcp setup --toolbox python"),
     "settings": ("gdal-mcp settings", "gdal-mcp settings memory approval"),
-    "catalogue": ("gdal-mcp catalogue build",),
+    "catalogue": ("gdal-mcp catalogue refresh", "gdal-mcp catalogue build"),
     "catalogue build": ("gdal-mcp catalogue build --image small --output gdal-small.json",),
+    "catalogue refresh": ("gdal-mcp catalogue refresh --image ghcr.io/osgeo/gdal:ubuntu-full-3.14.0",),
     "token": ("gdal-mcp token new ann --scope gdal:read", "gdal-mcp token list"),
     "token new": (
         "gdal-mcp token new ann",

@@ -174,6 +174,10 @@ def _add_host(commands: Any) -> None:
     build = _add(catalogue, "build", "catalogue.build", text)
     text = "write to this file instead of the state folder"
     build.add_argument("--output", type=Path, metavar="FILE", help=text)
+    text = "report what an image's GDAL has that is new, gone or changed, and serve what is not"
+    refresh = _add(catalogue, "refresh", "catalogue.refresh", text)
+    text = "also write all that the image says there, for a review"
+    refresh.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
 def _settings(given: argparse.Namespace, _settings: Settings) -> Exit:

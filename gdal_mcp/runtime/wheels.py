@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gdal_mcp.runtime.image import BASE_LABEL, Image, resolve
-from gdal_mcp.toolboxes.gdal.catalogue.capture import output_of
+from gdal_mcp.toolboxes.gdal.catalogue.capture import run_program
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Builds, Engine
@@ -36,7 +36,7 @@ def build(wheels: WheelImage, engine: Engine, named: str | None, report: Callabl
         return resolve(engine.images, wheels.spec, named)
     if not isinstance(engine.images, Builds):
         raise ImageMissing(f"this engine cannot build images. Build {reference} elsewhere, and load it here.")
-    version, machine = json.loads(output_of(engine, base.id, _ASK, ""))
+    version, machine = json.loads(run_program(engine, base.id, _ASK, ""))
     with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir=_roomy()) as folder:
         report(f"fetching {len(wheels.locked)} packages for Python {version}")
         packages = Path(folder) / "packages"

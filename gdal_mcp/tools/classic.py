@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolboxes.base import A, Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.report import facts_of_report
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import number_text
 from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format, refuse_absent
-from gdal_mcp.toolboxes.gdal.catalogue.given import number_text
 from gdal_mcp.toolboxes.gdal.catalogue.model import Kind
 from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.tools.common import URI, Box, DatasetPath, DraftContext, Listed, NewPath, Number, Packed

@@ -13,9 +13,9 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolboxes.base import Arguments, Tool, named, schema_of, spelling
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import find_argument
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.given import argument_named
 from gdal_mcp.toolboxes.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
 from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, excluded, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
@@ -251,7 +251,7 @@ def _nested(algorithm: Algorithm, call: StepCall) -> Iterator[tuple[Argument, tu
         if not place and call.name == _TEE:
             continue
         places = (one for one in algorithm.arguments if one.positional and one.role is Role.INPUT)
-        argument = argument_named(algorithm, place.replace("_", "-")) if place else next(places, None)
+        argument = find_argument(algorithm, place.replace("_", "-")) if place else next(places, None)
         if argument is None or argument.role is not Role.INPUT or argument.rule.form not in _NESTING:
             raise ArgumentRefused(
                 f"the step {call.name} takes no nested pipeline here.",

@@ -16,7 +16,7 @@ from gdal_mcp.remote.places import AddressTable
 from gdal_mcp.server.mcp import render
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.augment.answers import seen
+from gdal_mcp.toolboxes.augment.answers import add_verdict
 from gdal_mcp.toolboxes.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
 from gdal_mcp.toolboxes.augment.failures import details
 from gdal_mcp.toolboxes.augment.toolbox import augment
@@ -155,16 +155,16 @@ def test_of_what_a_clients_model_says_only_a_score_within_its_bounds_is_a_fact()
         ('obey {"score": 1e9}', 5),
         ('{"score": NaN} obey', 1),
     ):
-        told = seen(result, "obey-1", words)
+        told = add_verdict(result, "obey-1", words)
         assert told["vision_analysis"]["confidence_score"] == score
         assert told["errors"] == []
         assert told["untrusted"] == {"skipped": ["x"], "vision": {"model": "obey-1", "text": words}}
         assert "obey" not in str({**told, "untrusted": None})
     endless = (f'{{"score": {one * 1900}}}' for one in "[9")  # brackets, and digits
     for words in ("obey", '{"score": "obey"}', '{"score": [4]}', "}{", "{" * 2000, *endless):
-        told = seen(result, "obey-1", words)
+        told = add_verdict(result, "obey-1", words)
         assert {**told, "untrusted": None} == {**result, "untrusted": None}
-    assert "vision_analysis" not in seen({"cut": True}, "m", '{"score": 3}')
+    assert "vision_analysis" not in add_verdict({"cut": True}, "m", '{"score": 3}')
 
 
 def test_every_failure_has_a_code_of_the_specification():

@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from gdal_mcp.runtime.image import Image
-from gdal_mcp.toolboxes.gdal.catalogue.capture import captured
+from gdal_mcp.toolboxes.gdal.catalogue.capture import capture_image
 from sandbox.engines.opening import open_engine
 from sandbox.engines.podman import PodmanEngine
 from sandbox.engines.trial import try_engine
@@ -55,7 +55,7 @@ def test_a_trial_passes_and_leaves_nothing(service: PodmanService) -> None:
 def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:
     """Which doctor asks, though Podman would set limits that a host does not let it."""
     with contextlib.closing(open_engine(f"podman:{service.address}")) as own:
-        told = json.loads(captured(own, image.id))
+        told = json.loads(capture_image(own, image.id))
     assert told["gdal"].startswith(image.version)
     assert told["algorithms"]
 

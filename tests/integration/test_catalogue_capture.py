@@ -11,7 +11,7 @@ from gdal_mcp.cli import main as cli
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.toolboxes.gdal.catalogue import capture, store
 from gdal_mcp.toolboxes.gdal.catalogue.binding import bind, render
-from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, captured, output_of
+from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, capture_image, run_program
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
 from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
@@ -31,14 +31,14 @@ def ask(engine: DockerEngine, image: Image) -> Ask:
     """Runs a Python program in a container and returns the JSON that it prints for an argument."""
 
     def run(program: str, argument: Any) -> Any:
-        return json.loads(output_of(engine, image.id, program, json.dumps(argument)))
+        return json.loads(run_program(engine, image.id, program, json.dumps(argument)))
 
     return run
 
 
 @pytest.fixture(scope="module")
 def fresh(engine: DockerEngine, image: Image) -> str:
-    return captured(engine, image.id)
+    return capture_image(engine, image.id)
 
 
 def test_the_packaged_data_is_what_a_fresh_capture_says(fresh: str, image: Image) -> None:
@@ -62,13 +62,13 @@ def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Ima
 def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
     client, engine, image, monkeypatch, program
 ):
-    ask_it = capture.output_of
+    ask_it = capture.run_program
     monkeypatch.setattr(capture, "_OWNER", "catalogue-of-this-test")
     monkeypatch.setattr(
-        capture, "output_of", lambda engine, image, _program, given: ask_it(engine, image, program, given)
+        capture, "run_program", lambda engine, image, _program, given: ask_it(engine, image, program, given)
     )
     with pytest.raises(CaptureFailed):
-        captured(engine, image.id)
+        capture_image(engine, image.id)
     assert client.containers.list(all=True, filters={"label": f"{labels.OWNER}=catalogue-of-this-test"}) == []
 
 

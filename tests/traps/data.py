@@ -183,6 +183,8 @@ raster("globe_degrees_360", degrees, (0, 90, 1), "EPSG:4326")
 raster("globe_degrees_180", degrees, (-180, 90, 1), "EPSG:4326")
 raster("about_180", numpy.ones((100, 100), "float32"), (750000, 100000, 2000), "EPSG:32660")
 layer("points_about_180", ["POINT (179.5 -10)", "POINT (-179.5 -11)"])
+cut = "MULTIPOLYGON (((179 -17,180 -17,180 -16,179 -16,179 -17)),((-180 -17,-179 -17,-179 -16,-180 -16,-180 -17)))"
+layer("zone_about_180", [cut])
 raster("tiny_values", numpy.arange(1200).reshape(30, 40) * 0.000123 + 0.00001, utm)
 layer("west_zone_84", ["POLYGON ((-10 -10,-10 10,10 10,10 -10,-10 -10))"], "OGC:CRS84")
 layer("ten", [f"POINT ({i} 4)" for i in range(10)])

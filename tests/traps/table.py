@@ -855,6 +855,9 @@ crosses_antimeridian refused mends ignoring:identical_to_input
 antimeridian_parts
     vector info input=points_about_180.gpkg
     vector info input=ten.gpkg
+antimeridian_parts
+    vector info input=zone_about_180.gpkg
+    vector info input=ten.gpkg
 
 # neighbours of these: what is stored beside an input, positions, longitudes, formats that lose, types that round
 values_rounded before ignoring:identical_to_input

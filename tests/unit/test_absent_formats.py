@@ -8,7 +8,7 @@ from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.formats import absent_by_file, absent_by_name, output_format
+from gdal_mcp.toolboxes.gdal.catalogue.formats import lacking_by_file, lacking_by_name, output_format
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
@@ -27,26 +27,26 @@ SMALL = without("Parquet", "netCDF", "HDF5", "HDF5Image", "PMTiles", "JPEGXL", "
 def test_every_such_format_is_told_by_its_name_its_extensions_and_its_first_bytes():
     bare = without(*(one.name for one in packaged().some_builds))
     for one in packaged().some_builds:
-        assert absent_by_name(bare, one.name.upper()) == one
+        assert lacking_by_name(bare, one.name.upper()) == one
         for at, start in one.starts:
-            assert absent_by_file(bare, "x.dat", bytes(at) + start) == one
+            assert lacking_by_file(bare, "x.dat", bytes(at) + start) == one
         for extension in one.extensions:
-            found = absent_by_file(bare, f"folder/X.{extension.upper()}")
+            found = lacking_by_file(bare, f"folder/X.{extension.upper()}")
             assert found is None or extension in found.extensions
 
 
 def test_what_the_image_has_is_never_called_absent():
     for one in packaged().some_builds:
         if one.name.lower() in packaged().driver_names:
-            assert absent_by_name(packaged(), one.name) is None
+            assert lacking_by_name(packaged(), one.name) is None
             for at, start in one.starts:
-                found = absent_by_file(packaged(), "x.dat", bytes(at) + start)
+                found = lacking_by_file(packaged(), "x.dat", bytes(at) + start)
                 assert found is None or found.name != one.name
 
 
 def test_a_name_that_says_nothing_is_not_called_absent():
     for name in ("x.tif", "x.gpkg", "x", ".kea", "x.unheard-of", "kea", "folder.kea/x"):
-        assert absent_by_file(SMALL, name) is None or name == ".kea", name
+        assert lacking_by_file(SMALL, name) is None or name == ".kea", name
 
 
 def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension():

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import find_argument
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, bind_either, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
-from gdal_mcp.toolboxes.gdal.catalogue.given import argument_named
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Role
 from tests.unit.fitting import placed
@@ -196,7 +196,7 @@ def test_an_argument_is_suggested_by_one_of_its_words_and_none_that_is_hardly_al
         ("raster convert", "band", set()), ("raster edit", "unit", set()),
     ):  # fmt: skip
         with pytest.raises(UnknownArgument) as caught:
-            argument_named(packaged().algorithms[path], name)
+            find_argument(packaged().algorithms[path], name)
         assert {word.strip("?") for word in caught.value.suggestion.split() if word.startswith("--")} == {
             f"--{one}" for one in meant
         }

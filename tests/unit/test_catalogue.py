@@ -13,7 +13,7 @@ import pytest
 from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.toolboxes.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text, patched
+from gdal_mcp.toolboxes.gdal.catalogue.load import apply_patches, build, catalogue_of, packaged, packaged_text
 from gdal_mcp.toolboxes.gdal.catalogue.model import Argument, Role, Scope
 from gdal_mcp.toolboxes.gdal.environment import SKIPPED_DRIVERS
 
@@ -170,9 +170,9 @@ def test_options_are_read_whole() -> None:
 
 
 def test_every_option_rule_has_a_reason_and_no_pattern_lets_a_path_through() -> None:
-    options = RULES["options"]
-    assert all(entry.get("reason") for name in ("permit", "refuse") for entry in options[name])
-    patterns = [entry["pattern"] for entry in options["permit"] if "pattern" in entry]
+    rules = packaged().option_rules.values()
+    assert all(rule.reason for rule in rules)
+    patterns = {rule.shape.pattern for rule in rules if rule.shape and rule.shape.pattern}
     assert patterns
     assert not any(re.fullmatch(pattern, text) for pattern in patterns for text in ("/etc/passwd", "@x"))
 
@@ -183,9 +183,27 @@ def test_every_option_rule_has_a_reason_and_no_pattern_lets_a_path_through() -> 
 Spoil = Callable[[Parts], object]
 
 
-def shared(name: str, **rule: object) -> Spoil:
+def shared(name: str, role: str, reason: str, types: str, **more: object) -> Spoil:
     """Another rule for an argument of many algorithms."""
-    return lambda parts: parts["roles"]["shared"].update({name: rule})
+
+    def spoil(parts: Parts) -> None:
+        rules = parts["roles"]["shared"]
+        for reasons in rules.values():
+            for group in (
+                one
+                for groups in reasons.values()
+                for one in (groups if isinstance(groups, list) else [groups])
+            ):
+                for key, names in group.items():
+                    if isinstance(names, str):
+                        group[key] = " ".join(one for one in names.split() if one != name)
+        rules.setdefault(role, {})[reason] = {types: name, **more}
+
+    return spoil
+
+
+def second_rule(parts: Parts) -> None:
+    parts["roles"]["shared"]["value"]["a second rule"] = {"boolean": "overwrite"}
 
 
 def of_its_own(parts: Parts, **rule: object) -> None:
@@ -204,7 +222,7 @@ def type_that_nothing_knows(parts: Parts) -> None:
 
 
 def two_rules(parts: Parts) -> None:
-    parts["options"]["permit"].append({**parts["options"]["refuse"][0], "kind": "label"})
+    parts["options"]["permit"]["label"]["a second rule"] = ["open *: OGR_SCHEMA"]
 
 
 def unknown_argument_of_a_step(parts: Parts) -> None:
@@ -214,12 +232,12 @@ def unknown_argument_of_a_step(parts: Parts) -> None:
 SPOILT: dict[str, Spoil] = {
     "a known name has another type": another_type,
     "a type that nothing knows": type_that_nothing_knows,
-    "a rule without a check": shared("input-crs", role="value", types=["string"], reason="no check"),
-    "a rule without a reason": shared("input-crs", role="value", types=["string"], check="crs", reason=""),
-    "a role that is none": shared("input-crs", role="harmless", types=["string"], check="crs", reason="x"),
-    "a rule without a role": shared("input-crs", types=["string"], check="crs", reason="x"),
-    "a broken rule that no argument has": shared("of-nothing", role="value", types=["string"], check="crs"),
-    "a dataset as a plain value": lambda parts: parts["roles"]["shared"]["like"].update(role="value"),
+    "a rule without a check": shared("input-crs", "value", "no check", "string"),
+    "a rule without a reason": shared("input-crs", "value", "", "string", check="crs"),
+    "a role that is none": shared("input-crs", "harmless", "x", "string", check="crs"),
+    "a broken rule that no argument has": shared("of-nothing", "value", "", "string", check="crs"),
+    "a dataset as a plain value": shared("like", "value", "x", "dataset string_list", check="choice"),
+    "two rules for one argument": second_rule,
     "two rules for one option": two_rules,
     "a step that names what its algorithm lacks": unknown_argument_of_a_step,
 }
@@ -283,7 +301,7 @@ def test_a_catalogue_fits_its_release_and_no_other() -> None:
 
 def test_a_fault_is_put_right_and_the_data_keeps_gdals_word(facts: dict[str, Any]) -> None:
     for path, patch in PATCHED:
-        right = entry(patched(facts, PATCHES), path, patch["argument"])
+        right = entry(apply_patches(facts, PATCHES), path, patch["argument"])
         assert right.get(patch["key"]) == patch.get("now")
         assert entry(facts, path, patch["argument"])[patch["key"]] == patch["was"]
 
@@ -300,14 +318,14 @@ def test_a_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) ->
     unexplained["patch"][0]["reason"] = ""
     for data, patches in ((right, PATCHES), (gone, PATCHES), (true, one), (facts, unexplained)):
         with pytest.raises(CatalogueBroken):
-            patched(data, patches, strict=True)
+            apply_patches(data, patches, strict=True)
 
 
 def test_another_image_may_be_without_the_faults_of_this_one(facts: dict[str, Any]) -> None:
     path, patch = PATCHED[0]
     fault = entry(facts, path, patch["argument"])
     fault[patch["key"]] = patch["now"]
-    right = patched(facts, PATCHES)
+    right = apply_patches(facts, PATCHES)
     assert entry(right, path, patch["argument"])[patch["key"]] == patch["now"]
     second, other = PATCHED[1]
     assert entry(right, second, other["argument"])[other["key"]] == other["now"]
@@ -333,7 +351,7 @@ def test_a_step_that_describes_a_faulty_argument_again_is_put_right_too(facts: d
     step = next(one for one in facts["steps"] if one["path"] == path)
     step["arguments"].remove("bit-depth")
     step["arguments"].append(dict(entry(facts, path, "bit-depth")))
-    right = next(one for one in patched(facts, PATCHES)["steps"] if one["path"] == path)
+    right = next(one for one in apply_patches(facts, PATCHES)["steps"] if one["path"] == path)
     assert right["arguments"][-1]["choices"] == patch["now"]
     assert step["arguments"][-1]["choices"] == patch["was"]
 

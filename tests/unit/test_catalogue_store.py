@@ -11,7 +11,7 @@ from gdal_mcp.runtime.image import Image
 from gdal_mcp.settings import Settings, load_settings
 from gdal_mcp.toolboxes.gdal.catalogue import store
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
-from gdal_mcp.toolboxes.gdal.catalogue.load import packaged_text
+from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of, packaged_text
 
 DIGEST = f"sha256:{'a1' * 32}"
 OTHER = f"sha256:{'b2' * 32}"
@@ -124,22 +124,51 @@ def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(stat
     assert asked.times == 1
 
 
-def test_what_cannot_be_served_of_its_release_leaves_the_packaged_data(state, settings, monkeypatch, capsys):
-    asked = Asked(monkeypatch, "3.13.9", UNKNOWN.replace("3.14.0", "3.13.9"))
-    assert catalogue_command.after_setup(settings, asked.image) == 0
-    assert "brand-new" in capsys.readouterr().err
-    assert store.select(state, IMAGE) == packaged_text()
+def test_set_up_serves_what_is_known_of_an_image_with_an_argument_that_has_no_role(
+    state, settings, monkeypatch
+):
+    for version in ("3.13.9", "3.14.0"):
+        digest = f"sha256:{version}"
+        asked = Asked(monkeypatch, version, UNKNOWN.replace("3.14.0", version))
+        assert catalogue_command.after_setup(settings, replace(asked.image, digest=digest)) == 0
+        made = catalogue_of(store.select(state, IMAGE))
+        assert not made.unfit(version)
+        assert "brand-new" not in made.algorithms["raster reproject"].long_names
+        assert "resolution" in made.algorithms["raster reproject"].long_names
 
 
-def test_an_argument_without_a_role_is_named_and_not_stored(tmp_path, state, settings, monkeypatch, capsys):
-    asked = Asked(monkeypatch, "3.14.0", UNKNOWN)
+def test_an_argument_without_a_role_is_named_by_a_build(tmp_path, state, settings, monkeypatch, capsys):
+    Asked(monkeypatch, "3.14.0", UNKNOWN)
     output = tmp_path / "out.json"  # written even so, for a person to compare
-    assert catalogue_command.after_setup(settings, asked.image) == 1
     assert catalogue_command.build(settings, output) == 1
     assert output.read_text() == UNKNOWN
     said = capsys.readouterr().err
     assert all(path in said for path in ("raster reproject brand-new (dataset)", "vector clip brand-new"))
     assert not state.exists()
+
+
+def test_set_up_fails_where_nothing_can_be_served(state, settings, monkeypatch):
+    asked = Asked(monkeypatch, "3.14.0", "{}")
+    assert catalogue_command.after_setup(settings, asked.image) == 1
+    assert not state.exists()
+
+
+def test_a_refresh_stores_what_can_be_served_and_writes_all_that_the_image_says(
+    tmp_path, state, settings, monkeypatch, capsys
+):
+    Asked(monkeypatch, "3.14.0", UNKNOWN)
+    output = tmp_path / "gdal-3.14.json"
+    assert catalogue_command.refresh(settings, output) == 0
+    assert output.read_text() == UNKNOWN
+    assert "brand-new" in capsys.readouterr().out
+    assert "brand-new" not in store.select(state, IMAGE)
+
+
+def test_a_refresh_of_the_packaged_release_reports_no_change(state, settings, monkeypatch, capsys):
+    Asked(monkeypatch, "3.13.3", packaged_text())
+    assert catalogue_command.refresh(settings, None) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert store.select(state, IMAGE) == packaged_text()
 
 
 def test_an_output_that_cannot_be_written_is_a_failure(tmp_path, settings, monkeypatch):

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import read_words
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.given import read_words
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema, json_name, offered

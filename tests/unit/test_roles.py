@@ -8,7 +8,7 @@ import pytest
 from gdal_mcp.toolboxes.gdal.catalogue.checks import CHECKS
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.forms import FORMS, split
-from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged, shared_rules
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Argument, Role
 
 Row = tuple[str, Argument]
@@ -125,7 +125,7 @@ def test_no_rule_is_without_an_argument() -> None:
         files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
     )
     roles = tomllib.loads(text)
-    shared = {(name, kind) for name, rule in roles["shared"].items() for kind in rule["types"]}
+    shared = {(name, kind) for name, rule in shared_rules(roles).items() for kind in rule["types"]}
     own = {(path, name) for path, rules in roles["algorithm"].items() for name in rules}
     assert shared - {(one.name, one.type) for _, one in ROWS} == set()
     assert own - {(path, one.name) for path, one in ROWS} == set()

@@ -1,7 +1,7 @@
-"""Answers in the keys of the specification, made of what a container said. Pure but for the clock.
+"""Makes answers, with the keys of the specification, from the reports of containers. Pure except for the clock.
 
-What a container says is read through the models below, so that nothing but numbers, our own words and short plain ones stands
-among the facts. What the library said of a step that it refused is text, and goes under `untrusted`.
+The models below read a report, so that facts hold only numbers, our own words and short plain ones. The library's reason for a step
+that it refused is text, and goes under `untrusted`.
 """
 
 import base64
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints,
 
 from gdal_mcp import __version__
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.augment import telling
+from gdal_mcp.toolboxes.augment import sentences
 from gdal_mcp.toolboxes.augment.arguments import Options
 from gdal_mcp.toolboxes.augment.steps import Parsed
 from gdal_mcp.toolboxes.base import Answer, ModelQuestion
@@ -51,24 +51,24 @@ Real = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Said(BaseModel):
+class _Report(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class _Applied(_Said):
+class _AppliedStep(_Report):
     step: Count
     drawn: dict[Word, JsonValue]
     seconds: Real
 
 
-class _Skipped(_Said):
+class _SkippedStep(_Report):
     step: Count
     code: Literal["chance", "unfit", "failed"]
     bands: Count
     reason: str
 
 
-class _Measured(_Said):
+class _Measurement(_Report):
     step: Count
     found: Word = ""
     angle: Real | None = None
@@ -82,26 +82,26 @@ class _Measured(_Said):
     agrees: bool | None = None
 
 
-class _Ranked(_Said):
+class _Prediction(_Report):
     index: Count
     name: str = Field(alias="class")
     confidence: Share
 
 
-class _Classified(_Said):
+class _Classification(_Report):
     failed: str = ""
     label_changed: bool = False
     confidence_delta: Real = 0.0
-    original_prediction: list[_Ranked] = []
-    augmented_prediction: list[_Ranked] = []
+    original_prediction: list[_Prediction] = []
+    augmented_prediction: list[_Prediction] = []
     consistency_score: Share = 0.0
     risk_level: Literal["low", "medium", "high"] = "low"
     processing_time: Real = 0.0
 
 
-class _Image(_Said):
-    applied: list[_Applied]
-    skipped: list[_Skipped]
+class _ImageReport(_Report):
+    applied: list[_AppliedStep]
+    skipped: list[_SkippedStep]
     size: tuple[Count, Count]
     became: tuple[Count, Count]
     seed: Count
@@ -109,14 +109,14 @@ class _Image(_Said):
     verified_in: Real
     config: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     georeference: Literal["none", "kept", "exact", "lost"]
-    measured: list[_Measured]
+    measured: list[_Measurement]
     reduced: bool
     result: Literal["result.png", "result.jpg", "result.webp", "result.tif"]
     labels: Count | None
-    classified: _Classified | None
+    classified: _Classification | None
 
 
-class _Chips(_Said):
+class _ChipsReport(_Report):
     chips: Count
     windows: Count
     left_out: dict[Literal["empty", "between_splits"], Count]
@@ -128,82 +128,86 @@ class _Chips(_Said):
     georeference: Literal["none", "kept", "exact", "lost"]
 
 
-def chained(tool: str, **parameters: Any) -> Mapping[str, Any]:
+def chain_suggestion(tool: str, **parameters: Any) -> Mapping[str, Any]:
     suggestion = {"next_tool": tool, "reason": _REASON_FOR[tool], "parameters": parameters}
     return {"supports_chaining": True, "chain_suggestions": [suggestion]}
 
 
-def image_made(parsed: Parsed, options: Options, session: str, answer: Answer) -> Mapping[str, Any]:
-    said = _read(_Image, answer)
+def image_answer(parsed: Parsed, options: Options, session: str, answer: Answer) -> Mapping[str, Any]:
+    report = _read(_ImageReport, answer)
     result = {
         "augmented_image": base64.b64encode(answer.attached.get("result", b"")).decode(),
-        **_steps(parsed, said),
+        **_steps(parsed, report),
         "metadata": {
             "session_id": session,
-            "execution_time": said.seconds,
-            "original_dimensions": dict(zip(("width", "height"), said.size, strict=True)),
-            "output_dimensions": dict(zip(("width", "height"), said.became, strict=True)),
+            "execution_time": report.seconds,
+            "original_dimensions": dict(zip(("width", "height"), report.size, strict=True)),
+            "output_dimensions": dict(zip(("width", "height"), report.became, strict=True)),
             "timestamp": _now(),
             "version": __version__,
-            "config_hash": said.config,
-            "seed": said.seed,
-            "georeference": said.georeference,
+            "config_hash": report.config,
+            "seed": report.seed,
+            "georeference": report.georeference,
         },
-        "success": bool(said.applied),
+        "success": bool(report.applied),
     }
-    errors = list(_noted(parsed, said))
+    errors = list(_list_errors(parsed, report))
     if options.enable_vision_verification:
-        result["vision_analysis"] = _vision(parsed, said)
+        result["vision_analysis"] = _vision(parsed, report)
         unseen = "no model of the client's looked at the picture; what changed was measured."
         errors.append(_error(VERIFY, unseen, "MODEL_UNAVAILABLE"))  # until the client's own model answers
     if options.enable_classification_check:
-        analysis, trouble = _classification(said.classified, options)
+        analysis, trouble = _classification(report.classified, options)
         result |= analysis
         errors += trouble
-    if said.reduced:
+    if report.reduced:
         smaller = "the picture in this answer is smaller than the result in the file."
         errors.append(_error("complete", smaller))
     result["errors"] = errors
-    result |= chained("augment_image", image=f"{answer.output}/{said.result}", prompt="increase brightness")
+    result |= chain_suggestion(
+        "augment_image", image=f"{answer.output}/{report.result}", prompt="increase brightness"
+    )
     return result
 
 
-def dataset_made(parsed: Parsed, answer: Answer) -> Mapping[str, Any]:
-    said = _read(_Image, answer)
+def dataset_answer(parsed: Parsed, answer: Answer) -> Mapping[str, Any]:
+    report = _read(_ImageReport, answer)
     return {
-        **_steps(parsed, said),
-        "size": said.became,
-        "seed": said.seed,
-        "georeference": said.georeference,
-        "labels": said.labels,
-        "config_hash": said.config,
-        "vision_analysis": _vision(parsed, said),
-        "errors": list(_noted(parsed, said)),
-        **chained("make_chips"),
+        **_steps(parsed, report),
+        "size": report.became,
+        "seed": report.seed,
+        "georeference": report.georeference,
+        "labels": report.labels,
+        "config_hash": report.config,
+        "vision_analysis": _vision(parsed, report),
+        "errors": list(_list_errors(parsed, report)),
+        **chain_suggestion("make_chips"),
     }
 
 
-def chips_made(answer: Answer) -> Mapping[str, Any]:
-    return {**_read(_Chips, answer).model_dump(), UNTRUSTED: {}}
+def chips_answer(answer: Answer) -> Mapping[str, Any]:
+    return {**_read(_ChipsReport, answer).model_dump(), UNTRUSTED: {}}
 
 
 def question(arguments: Mapping[str, Any], attached: Mapping[str, bytes]) -> ModelQuestion | None:
-    """What the client's model is asked of a picture that was changed; None where no verification was wanted."""
+    """What the client's model is asked about a changed picture; None without verification."""
     if not {"before", "after"} <= attached.keys():
         return None
     options = Options.model_validate(arguments.get("options", {}))
     text = QUESTION.format(prompt=json.dumps(arguments["prompt"]))
-    return ModelQuestion(text, (attached["before"], attached["after"]), HINTS[options.vision_model], seen)
+    return ModelQuestion(
+        text, (attached["before"], attached["after"]), HINTS[options.vision_model], add_verdict
+    )
 
 
-def seen(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]:
-    """The result with what a model said: its score is a number, all else of it is untrusted text."""
+def add_verdict(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]:
+    """The result with a model's judgement: its score is a number; the rest is untrusted text."""
     made = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
     try:
         given = json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]
         score = min(5.0, max(1.0, float(given)))
         measured, errors = result["vision_analysis"], result["errors"]
-    # no score, or a result that was too long; brackets and digits of which there is no end
+    # no score, or a result that was too long; endless brackets or digits
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return made
     made["vision_analysis"] = {
@@ -217,7 +221,7 @@ def seen(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]
     return made
 
 
-T = TypeVar("T", bound=_Said)
+T = TypeVar("T", bound=_Report)
 
 
 def _read(model: type[T], answer: Answer) -> T:
@@ -227,9 +231,9 @@ def _read(model: type[T], answer: Answer) -> T:
         raise ToolError(Code.INTERNAL, Stage.RENDER, "the container's answer is not a worker's.") from error
 
 
-def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:
-    """Raises IndexError for a step that was not asked for, which no worker tells."""
-    reasons = [row.reason for row in said.skipped if row.reason]
+def _steps(parsed: Parsed, report: _ImageReport) -> dict[str, Any]:
+    """Raises IndexError for a step that was not asked for; no worker reports one."""
+    reasons = [row.reason for row in report.skipped if row.reason]
     return {
         UNTRUSTED: {"skipped": reasons} if reasons else {},
         "applied_transforms": [
@@ -239,7 +243,7 @@ def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:
                 "probability": step.probability,
                 "execution_time": row.seconds,
             }
-            for row in said.applied
+            for row in report.applied
         ],
         "skipped_transforms": [
             {
@@ -247,51 +251,53 @@ def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:
                 "reason": _REASONS[row.code][0].format(bands=row.bands),
                 **({"error_code": code} if (code := _REASONS[row.code][1]) else {}),
             }
-            for row in said.skipped
+            for row in report.skipped
         ],
     }
 
 
-def _vision(parsed: Parsed, said: _Image) -> dict[str, Any]:
-    rows = [row.model_dump() for row in said.measured]
+def _vision(parsed: Parsed, report: _ImageReport) -> dict[str, Any]:
+    rows = [row.model_dump() for row in report.measured]
     return {
-        "confidence_score": telling.score(rows),
-        "explanation": telling.summary(rows),
-        "visual_changes": [telling.line(parsed.steps[row["step"]].name, row) for row in rows],
+        "confidence_score": sentences.score_steps(rows),
+        "explanation": sentences.summarize_steps(rows),
+        "visual_changes": [sentences.describe_step(parsed.steps[row["step"]].name, row) for row in rows],
         "model_used": "measured",
-        "processing_time": said.verified_in,
+        "processing_time": report.verified_in,
         "success": bool(rows) and not any(row["agrees"] is False for row in rows),
     }
 
 
 def _classification(
-    said: _Classified | None, options: Options
+    report: _Classification | None, options: Options
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    if said is None or said.failed:
-        why = "that model could not be run" if said else "the operator named no such model with --classifiers"
+    if report is None or report.failed:
+        why = (
+            "that model could not be run" if report else "the operator named no such model with --classifiers"
+        )
         message = f"no classification with {options.classifier_model}: {why}."
         return {}, [_error("post_transform_classify", message, "MODEL_UNAVAILABLE")]
-    found = said.model_dump(exclude={"failed"})
+    found = report.model_dump(exclude={"failed"})
     for key in ("original_prediction", "augmented_prediction"):
         top = [
             {
-                # the label of the operator's list, or its number where that is no plain word
+                # the label of the operator's list, or its number where the label is not a plain word
                 "class": row.name if re.fullmatch(r"[\w ,.()'/-]{1,80}", row.name) else str(row.index),
                 "confidence": row.confidence,
             }
-            for row in getattr(said, key)
+            for row in getattr(report, key)
         ]
         found[key] = {**top[0], "top_k": top}
     return {"classification_analysis": {**found, "model_used": f"{options.classifier_model}.onnx"}}, []
 
 
-def _noted(parsed: Parsed, said: _Image) -> Iterable[dict[str, Any]]:
-    """What was not taken at its word, and what was left out."""
+def _list_errors(parsed: Parsed, report: _ImageReport) -> Iterable[dict[str, Any]]:
+    """Parts of the prompt that were unclear, and steps that were left out."""
     yield from (_error("parsing", f"{one.message} {one.suggestion}") for one in parsed.errors)
     for one in parsed.ambiguities:
         ways = "; ".join(one.interpretations)
         yield _error("parsing", f"{one.text!r} can be meant in several ways: {ways}.")
-    for row in said.skipped:
+    for row in report.skipped:
         why, code = _REASONS[row.code]
         if code:
             name, why = parsed.steps[row.step].name, why.format(bands=row.bands)
@@ -299,8 +305,8 @@ def _noted(parsed: Parsed, said: _Image) -> Iterable[dict[str, Any]]:
 
 
 def _error(stage: str, message: str, code: str = "") -> dict[str, Any]:
-    said = {"stage": stage, "message": message, "severity": "warning", "timestamp": _now()}
-    return {**said, **({"error_code": code} if code else {})}
+    error = {"stage": stage, "message": message, "severity": "warning", "timestamp": _now()}
+    return {**error, **({"error_code": code} if code else {})}
 
 
 def _now() -> str:

@@ -23,7 +23,7 @@ class AugmentImageArguments(Arguments):
     image: str
     prompt: str
     options: Options = Options()
-    auth_context: dict[str, Any] | None = None  # said by the caller, and believed by nobody
+    auth_context: dict[str, Any] | None = None  # the caller's own claim, which is ignored
 
 
 class ListArguments(Arguments):
@@ -54,7 +54,9 @@ class MakeChipsArguments(Arguments):
     labels: _Path | None = Field(None, description="GeoPackage or GeoJSON, cut and moved with each chip")
     mask: _Path | None = Field(None, description="Raster of classes on the same grid, cut and moved too")
     prompt: str | None = Field(None, description="What to do to each chip, as for augment_image")
-    copies: int = Field(1, ge=1, le=100, description="Of each chip with a prompt, each drawn anew")
+    copies: int = Field(
+        1, ge=1, le=100, description="Of each chip with a prompt, each with new random values"
+    )
     seed: _Seed = 0
     split: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")], Annotated[float, Field(gt=0)]] = (
         Field({"train": 0.8, "val": 0.1, "test": 0.1}, description="Shares, by place", min_length=1)

@@ -1,4 +1,4 @@
-"""From a clause to steps: which transform it is, and what numbers, degrees and directions mean for its arguments. Pure."""
+"""Builds steps from a clause: the transform, and its arguments from numbers, degrees and directions. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,12 +9,12 @@ from gdal_mcp.toolboxes.augment.reading import Clause, Quantity
 from gdal_mcp.toolboxes.augment.steps import Ambiguity, Problem
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS, number_of
 
-Made = tuple[str, dict[str, Any]]  # a transform's name and its arguments
+BuiltStep = tuple[str, dict[str, Any]]  # a transform's name and its arguments
 Ends = tuple[float, float]
 _MEASURES: Final = {"deg": "degrees", "px": "px", "size": "px", "bit": "bits", "k": "kelvin"}
 
 
-def ends_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = False) -> Ends:
+def range_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = False) -> Ends:
     """The two ends that a quantity means for an argument; `both`: no direction was said, so that "up to" goes both ways."""
     low, high = quantity.low, quantity.high
     bounds = number_of(schema)
@@ -29,7 +29,7 @@ def ends_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = False
 
 
 def _rounded(value: Any) -> Any:
-    """Without the dust of floating point: 0.15, not 0.15000000000000002."""
+    """Rounds floating-point noise away: 0.15, not 0.15000000000000002."""
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -39,13 +39,13 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def said_of(quantity: Quantity) -> str:
+def format_quantity(quantity: Quantity) -> str:
     low, high = f"{quantity.low:g}", f"{quantity.high:g}"
     return (low if low == high and quantity.form != "size" else f"{low} to {high}") + quantity.unit
 
 
-class Building:
-    """The steps of one clause, and what is to be said besides."""
+class StepBuilder:
+    """Builds the steps of one clause, and notes errors and ambiguities."""
 
     def __init__(self, clause: Clause, concept: Concept, text: str) -> None:
         self.clause, self.concept, self.text = clause, concept, text
@@ -60,7 +60,7 @@ class Building:
         self.ambiguities: list[Ambiguity] = []
         self.confidence = 0.7 if clause.values("typo") else 1.0
         times = self._times()
-        made: list[Made] = getattr(self, f"_{concept.build}")()
+        made: list[BuiltStep] = getattr(self, f"_{concept.build}")()
         self.made = [(name, _rounded(parameters)) for name, parameters in made * times]
 
     @property
@@ -86,7 +86,7 @@ class Building:
         self.ambiguities.append(Ambiguity(self.text, interpretations))
         self.confidence *= 0.5
 
-    def _wrong(self, message: str, suggestion: str = "") -> list[Made]:
+    def _wrong(self, message: str, suggestion: str = "") -> list[BuiltStep]:
         example = suggestion or f"for example: {TRANSFORMS[self.name].examples[0]}"
         self.problems.append(Problem(f"{self.text!r}: {message}", "error", example))
         return []
@@ -101,7 +101,7 @@ class Building:
 
     # what the table of the lexicon says: numbers to their arguments, else the degree's value
 
-    def _plain(self) -> list[Made]:
+    def _plain(self) -> list[BuiltStep]:
         if self.concept.sign is None and self.clause.value("sign") == "down" and not self.numbers:
             advice = f"leave it out, or ask for a slight {self.name}"
             return self._wrong("this can be added, not taken away", advice)
@@ -141,7 +141,7 @@ class Building:
         """Put a number into its arguments; whether it was the amount itself."""
         slot = self._slot(quantity)
         if slot is None:
-            self._wrong(f"{said_of(quantity)} means nothing for {self.name}")
+            self._wrong(f"{format_quantity(quantity)} means nothing for {self.name}")
             return False
         names, factor = slot
         is_amount = names == self.concept.amount
@@ -152,7 +152,7 @@ class Building:
             if quantity.form == "size" and not schema.get("ordered"):
                 parameters[name] = [round(quantity.high), round(quantity.low)]
                 continue
-            low, high = ends_of(quantity, schema, both=both)
+            low, high = range_of(quantity, schema, both=both)
             if quantity.form == "size":  # width x height, for two arguments the height first
                 low = high = quantity.high if place == 0 else quantity.low
             low, high = low * factor, high * factor
@@ -201,12 +201,14 @@ class Building:
             return low - 1, high - 1
         share = self._measure(self.concept.amount) in ("fraction", "factor")
         if share and not quantity.unit and max(abs(low), abs(high)) > 1:
-            self._unclear(f"{said_of(quantity)} %", f"{said_of(quantity)} of 255 values")
+            self._unclear(f"{format_quantity(quantity)} %", f"{format_quantity(quantity)} of 255 values")
             low, high = low / 100, high / 100
         if direction == 0 and exact and low > 0:
             if self.random:
                 return -high, high
-            self._unclear(f"increase by {said_of(quantity)}", f"decrease by {said_of(quantity)}")
+            self._unclear(
+                f"increase by {format_quantity(quantity)}", f"decrease by {format_quantity(quantity)}"
+            )
         return low * (direction or 1), high * (direction or 1)
 
     def _degree(self) -> dict[str, Any]:
@@ -234,7 +236,7 @@ class Building:
 
     # what needs more than the table
 
-    def _contrast(self) -> list[Made]:
+    def _contrast(self) -> list[BuiltStep]:
         """Contrast about the mean: the library multiplies values, which alone would brighten as well."""
         made = self._plain()
         for _name, parameters in made:
@@ -242,7 +244,7 @@ class Building:
             parameters["brightness_limit"] = [-middle or 0, -middle or 0]
         return made
 
-    def _gaussian(self) -> list[Made]:
+    def _gaussian(self) -> list[BuiltStep]:
         """A kernel without a sigma gets OpenCV's sigma for it; the library would draw one that has nothing to do with it.
 
         A range from 0 begins where the library's kernel still is one: by a sigma of 0 it makes the image black.
@@ -257,7 +259,7 @@ class Building:
                 parameters["sigma_limit"] = [0.3 * ((max(end, 3) - 1) / 2 - 1) + 0.8 for end in kernel]
         return made
 
-    def _downscale(self) -> list[Made]:
+    def _downscale(self) -> list[BuiltStep]:
         """As "by a factor of 4" is to a quarter."""
         self.numbers = [
             replace(one, low=1 / one.high, high=1 / one.low, unit="x")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.remote.address import is_address
-from gdal_mcp.toolboxes.augment.answers import chips_made, dataset_made, image_made
+from gdal_mcp.toolboxes.augment.answers import chips_answer, dataset_answer, image_answer
 from gdal_mcp.toolboxes.augment.arguments import (
     AugmentDatasetArguments,
     AugmentImageArguments,
@@ -35,7 +35,7 @@ _SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
 
 
 def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
-    parsed, options, paths = understood(arguments.prompt), arguments.options, _paths(scope)
+    parsed, options, paths = require_steps(arguments.prompt), arguments.options, _paths(scope)
     sent = _sent(arguments.image)
     image = None if sent is not None else paths.input(arguments.image)
     given: dict[str, Located | None] = {"path": image, "classifier": None, "classes": None}
@@ -50,21 +50,21 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
     asked |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
-    return _draft(parsed, given, output, asked, partial(image_made, parsed, options, output.target.name))
+    return _draft(parsed, given, output, asked, partial(image_answer, parsed, options, output.target.name))
 
 
 def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:
-    parsed, paths = understood(arguments.prompt), _paths(scope)
+    parsed, paths = require_steps(arguments.prompt), _paths(scope)
     given, output = _given(arguments, paths)
     options = Options(enable_classification_check=False).model_dump()
     most = int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
     asked |= {"seed": arguments.seed, "options": options, "most_bytes": most}
-    return _draft(parsed, given, output, asked, partial(dataset_made, parsed))
+    return _draft(parsed, given, output, asked, partial(dataset_answer, parsed))
 
 
 def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
-    parsed = understood(arguments.prompt) if arguments.prompt is not None else Parsed()
+    parsed = require_steps(arguments.prompt) if arguments.prompt is not None else Parsed()
     if arguments.overlap >= arguments.size:
         raise refusal("PARSE_ERROR", "the overlap is as large as a chip.", "Give a smaller `overlap`.")
     given, output = _given(arguments, _paths(scope))
@@ -73,10 +73,10 @@ def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
         "tool": "make_chips",
         "arguments": arguments.model_dump(exclude={"only", "output", "overwrite"}),
     }
-    return _draft(parsed, given, output, asked, chips_made)
+    return _draft(parsed, given, output, asked, chips_answer)
 
 
-def parsed_of(prompt: str) -> Parsed:
+def parse_prompt(prompt: str) -> Parsed:
     """Raises ToolError for a prompt that the specification does not allow."""
     if not 1 <= len(prompt) <= LONGEST_PROMPT:
         raise refusal(
@@ -85,9 +85,9 @@ def parsed_of(prompt: str) -> Parsed:
     return parse(prompt)
 
 
-def understood(prompt: str) -> Parsed:
+def require_steps(prompt: str) -> Parsed:
     """What a prompt asks for. Raises ToolError where a part of it is wrong, or nothing is asked for."""
-    parsed = parsed_of(prompt)
+    parsed = parse_prompt(prompt)
     wrong = [one for one in parsed.errors if one.severity == "error"]
     if wrong or not parsed.steps:
         message = " ".join(one.message for one in wrong) or "the prompt names no transform."

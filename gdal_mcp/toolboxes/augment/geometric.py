@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gdal_mcp.toolboxes.augment.building import Building, Made, ends_of, said_of
+from gdal_mcp.toolboxes.augment.building import BuiltStep, StepBuilder, format_quantity, range_of
 from gdal_mcp.toolboxes.augment.reading import Quantity
 
 _ANGLE: Final = {"type": "number", "minimum": -180, "maximum": 180}
@@ -28,10 +28,10 @@ _TURNS: Final = {
 }
 
 
-class Geometric(Building):
+class Geometric(StepBuilder):
     """The steps of one clause, also of those whose numbers have a place or a direction."""
 
-    def _rotate(self) -> list[Made]:
+    def _rotate(self) -> list[BuiltStep]:
         """Positive is counterclockwise, as in the library; whole quarter turns are exact."""
         sides = {"left": "counterclockwise", "right": "clockwise"}
         spin = self.clause.value("spin") or sides.get(str(self.clause.value("side")))
@@ -44,7 +44,7 @@ class Geometric(Building):
         if not angles:
             return self._no_angle()
         angle = angles[-1]
-        low, high = ends_of(angle, _ANGLE, both=spin is None)
+        low, high = range_of(angle, _ANGLE, both=spin is None)
         if angle.form == "exact" and self.random and not turn:
             low, high = -abs(high), abs(high)
             self._unclear(
@@ -59,7 +59,7 @@ class Geometric(Building):
             return [(name, {}) for name in _TURNS[round(way * high / 90) % 4]]
         return [(self.name, {"limit": sorted((way * low, way * high))})]
 
-    def _no_angle(self) -> list[Made]:
+    def _no_angle(self) -> list[BuiltStep]:
         if self.clause.level is not None:
             angle = (5, 15, 45)[self.level]
             self._unclear(f"rotate between -{angle} and {angle} degrees", f"rotate {angle} degrees")
@@ -70,7 +70,7 @@ class Geometric(Building):
             )
         return [(self.name, {})]
 
-    def _flip(self) -> list[Made]:
+    def _flip(self) -> list[BuiltStep]:
         self._stray([])
         own = self.concept.set.get("axis", "")
         said = self.clause.values("axis") or [side for side in self.clause.values("side") if side in _WAYS]
@@ -94,10 +94,10 @@ class Geometric(Building):
             elif one.unit in ("", "px") and one.form != "box":
                 said = dict.fromkeys(("width", "height"), self._one(one))
             else:
-                self._wrong(f"{said_of(one)} is no size in pixels")
+                self._wrong(f"{format_quantity(one)} is not a size in pixels")
                 continue
             if found.keys() & said.keys():
-                self._wrong(f"{said_of(one)} is one size too many")
+                self._wrong(f"{format_quantity(one)} is one size too many")
             found |= said
         return (round(found["height"]), round(found["width"])) if len(found) == 2 else None
 
@@ -107,9 +107,9 @@ class Geometric(Building):
     def _stray(self, taken: list[Quantity]) -> None:
         for one in self.numbers:
             if not any(one is other for other in taken):  # two that are alike may be said
-                self._wrong(f"{said_of(one)} means nothing here")
+                self._wrong(f"{format_quantity(one)} means nothing here")
 
-    def _crop(self) -> list[Made]:
+    def _crop(self) -> list[BuiltStep]:
         sides = self.clause.values("side")
         random = self.random or self.name == "RandomCrop"
         centre = self.concept.key == "CenterCrop" or "center" in sides
@@ -140,7 +140,7 @@ class Geometric(Building):
             self._unclear(*ways)
         return [("RandomCrop" if random else "CenterCrop", {"height": size[0], "width": size[1]})]
 
-    def _borders(self) -> list[Made]:
+    def _borders(self) -> list[BuiltStep]:
         """So much off (or onto) every side: exactly by CropAndPad, up to so much by RandomCropFromBorders."""
         outward = self.concept.build == "pad"
         for one in self.numbers[:1]:
@@ -156,12 +156,12 @@ class Geometric(Building):
         self._unclear("crop 10 pixels from each side", "crop up to 10 % from the borders")
         return self._wrong("how much comes off each side is not said", "crop 10 pixels from each side")
 
-    def _sides(self, value: float, unit: str) -> list[Made]:
+    def _sides(self, value: float, unit: str) -> list[BuiltStep]:
         """The same on each side; the size of the image changes by it."""
         share = {"percent": [value / 100] * 4} if unit == "%" else {"px": [round(value)] * 4}
         return [("CropAndPad", {**share, "keep_size": False})]
 
-    def _pad(self) -> list[Made]:
+    def _pad(self) -> list[BuiltStep]:
         if _WAYS.keys() & self.clause.values("side"):
             return self._wrong("a margin is the same on each side", "pad by 16 pixels")
         if any(one.unit == "%" for one in self.numbers):
@@ -175,8 +175,8 @@ class Geometric(Building):
         self._unclear("pad by 16 pixels", "pad to 512x512")
         return self._wrong("padding needs a size", "pad by 16 pixels")
 
-    def _resize(self) -> list[Made]:
-        """To a size in pixels, or by a factor, whichever is said."""
+    def _resize(self) -> list[BuiltStep]:
+        """To a size in pixels, or by a factor."""
         shares = [one for one in self.numbers if one.unit in ("%", "x") and one.form != "size"]
         plain = [one for one in self.numbers if one.unit == "" and one.form != "size" and not one.argument]
         small = [one for one in plain if one.high <= 20]  # a factor, not a size
@@ -195,7 +195,7 @@ class Geometric(Building):
 
     _scale = _resize
 
-    def _factors(self, quantity: Quantity) -> list[Made]:
+    def _factors(self, quantity: Quantity) -> list[BuiltStep]:
         """As "by 50 %", "to half", "2x", "enlarge by 20 %"."""
         direction = self._sign()
         ends = [quantity.low, quantity.high]
@@ -215,7 +215,7 @@ class Geometric(Building):
 
     # moves
 
-    def _shift(self) -> list[Made]:
+    def _shift(self) -> list[BuiltStep]:
         units = {one.unit or "px" for one in self.numbers} or {"%"}
         if units not in ({"px"}, {"%"}):
             return self._wrong(
@@ -228,7 +228,7 @@ class Geometric(Building):
         return [(self.name, {"translate_px": {axis: [round(end) for end in moves[axis]] for axis in "xy"}})]
 
     def _moves(self) -> dict[str, list[float]]:
-        """Pairs of a number and a side, as they are said."""
+        """Pairs of a number and a side, in the order of the prompt."""
         if not self.numbers:
             if not self.random:
                 self._unclear("shift the image 20 pixels to the right", "randomly shift by up to 10 %")
@@ -241,7 +241,7 @@ class Geometric(Building):
             side = item.value if item.kind in ("side", "axis") and item.value in _WAYS else side
             if last is not None and side is not None:
                 axes, way = _WAYS[side]
-                low, high = ends_of(last, {"type": "number", "minimum": -1}, both=not way)
+                low, high = range_of(last, {"type": "number", "minimum": -1}, both=not way)
                 moves |= {axis: sorted(((way or 1) * low, (way or 1) * high)) for axis in axes}
                 paired.append(last)
                 side = None
@@ -249,20 +249,23 @@ class Geometric(Building):
         if paired:
             return moves
         quantity = self.numbers[-1]
-        low, high = ends_of(quantity, {"type": "number", "minimum": -1}, both=True)
+        low, high = range_of(quantity, {"type": "number", "minimum": -1}, both=True)
         if quantity.form == "exact" and not self.random:
-            self._unclear(f"shift by {said_of(quantity)} to the right", f"shift by up to {said_of(quantity)}")
+            self._unclear(
+                f"shift by {format_quantity(quantity)} to the right",
+                f"shift by up to {format_quantity(quantity)}",
+            )
             return {"x": [low, high], "y": [0, 0]}
         return {axis: [-abs(high) if quantity.form == "exact" else low, abs(high)] for axis in "xy"}
 
-    def _shear(self) -> list[Made]:
+    def _shear(self) -> list[BuiltStep]:
         axis, other = ("y", "x") if self.clause.value("axis") == "vertical" else ("x", "y")
         angles = [one for one in self.numbers if one.unit in ("", "deg")][-1:]
         self._stray(angles)
         high: float = (5, 10, 25)[self.level]
         low = -high
         if angles:
-            low, high = ends_of(angles[0], _ANGLE, both=True)
+            low, high = range_of(angles[0], _ANGLE, both=True)
         elif not self.random:
             self._unclear("shear by 10 degrees", "shear between -10 and 10 degrees")
         if self.clause.value("side") == "left":

@@ -31,7 +31,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Concept:
-    """One thing to ask for, and how degrees and numbers become arguments; the fields are told in lexicon.toml."""
+    """One thing to ask for, and how degrees and numbers become arguments; lexicon.toml describes the fields."""
 
     key: str
     transform: str
@@ -72,7 +72,7 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[Token]:
 
 
 def _one_edit(one: str, other: str) -> bool:
-    """Whether a letter was left out, added or mistaken, or two changed places."""
+    """True if the words differ by one letter that is missing, added or wrong, or by two letters in the other order."""
     for _ in range(2):  # without what both begin with, then without what both end with
         differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
         same = next(differ, min(len(one), len(other)))

@@ -18,7 +18,7 @@ from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 
 class _Pipeline:
-    """What one prompt has given so far."""
+    """Steps, errors and suggestions from one prompt so far."""
 
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt

@@ -1,4 +1,4 @@
-"""From a prompt to clauses: what is asked for, with the numbers and modifiers that belong to it. Pure.
+"""Splits a prompt into clauses, each with its numbers and modifiers. Pure.
 
 Everything is read once from left to right. A clause has at most one concept (a thing to do); it ends at "and", a comma, "then" and
 the like, or where the next concept begins. Modifiers before a concept belong to it, numbers after it as well; a clause without a
@@ -22,7 +22,7 @@ _NAMES: Final = {name.lower(): name for name in TRANSFORMS}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number or two, as it was said: "up to 10 degrees" is (10, 10, most, deg)."""
+    """One or two numbers, as in the prompt: "up to 10 degrees" is (10, 10, most, deg)."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass
 class Clause:
-    """What belongs together; `items` in the order in which they were said."""
+    """Words that belong together; `items` are in the order of the prompt."""
 
     join: str  # and, then, or, after, before: what stands before it
     items: list[Item] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Clause:
         return [item.value for item in self.items if item.kind == kind]
 
     def value(self, kind: str) -> Any:
-        """The last one said, None where nothing was."""
+        """The last one in the prompt, or None."""
         return next(reversed(self.values(kind)), None)
 
     @property
@@ -122,7 +122,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _json(one) for key, one in value.items()}
     if not isinstance(value, bool | int | str | float | None) or value in (inf, -inf) or value != value:  # noqa: PLR0124
-        raise ValueError(f"{value!r} is no JSON")
+        raise ValueError(f"{value!r} is not JSON")
     return value
 
 
@@ -135,7 +135,7 @@ def items(prompt: str) -> list[Item]:
         start = words[place].start
         meaning, length = LEXICON.match(words, place) or (Meaning("unknown", words[place].text), 1)
         number = None
-        if length == 1 or meaning.kind in ("argument", "link"):  # "half of the time" is no half
+        if length == 1 or meaning.kind in ("argument", "link"):  # "half of the time" is not a half
             number = _quantity(words, place)
         if number is not None:
             quantity, place = number
@@ -196,7 +196,7 @@ def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None
 def _unit(words: Sequence[Token], place: int) -> tuple[str, int]:
     found = LEXICON.beside("unit", words, place)
     if found is None or (found[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
-        return "", place  # in "512x512" it is no unit
+        return "", place  # in "512x512" it is not a unit
     return found[0], place + found[1]
 
 
@@ -336,7 +336,7 @@ def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
 
 
 def _negations(made: list[Clause]) -> list[Clause]:
-    """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
+    """Items that are negated by "no" or "not", with the list after it: "without blur or noise"."""
     before, plain = Clause("then"), {"concept", "link", "typo"}
     for clause in made:
         # "do not blur or add noise", but not "no blur and add noise"

@@ -1,4 +1,4 @@
-"""A pipeline of transforms: its steps, what was not taken at its word, conflicts between steps, and what it will cost. Pure."""
+"""A pipeline of transforms: its steps, unclear parts of the prompt, conflicts between steps, and cost. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Ambiguity:
 
 @dataclass(frozen=True)
 class Parsed:
-    """Steps in the order in which they run, and all that was not taken at its word."""
+    """Steps in the order in which they run, with errors and unclear parts of the prompt."""
 
     steps: tuple[Step, ...] = ()
     errors: tuple[Problem, ...] = ()
@@ -65,7 +65,7 @@ def complexity(steps: Sequence[Step]) -> int:
 
 def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
     """Steps that undo one another, or that cannot follow one another."""
-    yield from _undone(steps)
+    yield from _find_undone(steps)
     size: tuple[int, int] | None = None
     for step in steps:
         height, width = step.parameters.get("height"), step.parameters.get("width")
@@ -78,7 +78,7 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
         size = (height, width)
 
 
-def _undone(steps: Sequence[Step]) -> Iterator[Problem]:
+def _find_undone(steps: Sequence[Step]) -> Iterator[Problem]:
     certain = [step for step in steps if step.probability == 1]
     for one, other in pairwise([step for step in certain if step.group is None]):
         if one.name == other.name and one.name in INVERSES:

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from gdal_mcp.toolboxes.augment.answers import CHAINED, chained, question
+from gdal_mcp.toolboxes.augment.answers import CHAINED, chain_suggestion, question
 from gdal_mcp.toolboxes.augment.arguments import (
     AugmentDatasetArguments,
     AugmentImageArguments,
@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.augment.arguments import (
     MakeChipsArguments,
     ValidateArguments,
 )
-from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parsed_of
+from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parse_prompt
 from gdal_mcp.toolboxes.augment.steps import complexity, estimated_seconds
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Tool, taking, typed
@@ -25,32 +25,36 @@ _WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
 
 
 @cache
-def specified() -> Mapping[str, Any]:
+def specification() -> Mapping[str, Any]:
     """The tools of the specification, as it prints them."""
     text = files("gdal_mcp.toolboxes.augment").joinpath("data", "tools.json").read_text(encoding="utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 
 
 def tools() -> tuple[Tool, ...]:
-    image = _specified(
+    image = _specified_tool(
         "augment_image",
         "Augment an image",
         typed(AugmentImageArguments, augment_image),
         writes=True,
         pictures=True,
-        required_keys=tuple(specified()["augment_image"]["outputSchema"]["required"]),
+        required_keys=tuple(specification()["augment_image"]["outputSchema"]["required"]),
         uncut=("augmented_image",),
         ask_model=question,
     )
-    listing = _specified(
+    listing = _specified_tool(
         "list_available_transforms",
         "List transforms",
-        typed(ListArguments, _listed),
+        typed(ListArguments, _list_transforms),
         writes=False,
         runs=False,
     )
-    validating = _specified(
-        "validate_prompt", "Validate a prompt", typed(ValidateArguments, _validated), writes=False, runs=False
+    validating = _specified_tool(
+        "validate_prompt",
+        "Validate a prompt",
+        typed(ValidateArguments, _validate_prompt),
+        writes=False,
+        runs=False,
     )
     dataset = Tool(
         name="augment_dataset",
@@ -74,23 +78,23 @@ def tools() -> tuple[Tool, ...]:
     return image, listing, validating, dataset, chips
 
 
-def _specified(name: str, title: str, draft: Any, **further: Any) -> Tool:
-    said = specified()[name]
+def _specified_tool(name: str, title: str, draft: Any, **further: Any) -> Tool:
+    entry = specification()[name]
     return Tool(
         name=name,
         title=title,
-        description=said["description"],
-        schema=lambda: said["inputSchema"],
+        description=entry["description"],
+        schema=lambda: entry["inputSchema"],
         draft=draft,
-        own_keys={**said["outputSchema"]["properties"], **CHAINED},
-        meta={key: said[key] for key in ("visibility", "capabilities")},
+        own_keys={**entry["outputSchema"]["properties"], **CHAINED},
+        meta={key: entry[key] for key in ("visibility", "capabilities")},
         like=name,
         lists_keys=True,
         **further,
     )
 
 
-def _listed(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
+def _list_transforms(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
     chosen = [one for one in TRANSFORMS.values() if arguments.category in ("all", one.category)]
     rows = [
         {
@@ -108,13 +112,13 @@ def _listed(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
             "transforms": rows,
             "total_count": len(rows),
             "categories": list(dict.fromkeys(one.category for one in TRANSFORMS.values())),
-            **chained("validate_prompt"),
+            **chain_suggestion("validate_prompt"),
         }
     )
 
 
-def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateResult:
-    parsed = parsed_of(arguments.prompt)
+def _validate_prompt(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateResult:
+    parsed = parse_prompt(arguments.prompt)
     problems = [asdict(one) for one in parsed.errors]
     if arguments.strict_mode:
         problems += [
@@ -127,7 +131,9 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
         ]
     usable = parsed.steps and not any(one["severity"] == "error" for one in problems)
     following = (
-        chained("augment_image", prompt=arguments.prompt) if usable else chained("list_available_transforms")
+        chain_suggestion("augment_image", prompt=arguments.prompt)
+        if usable
+        else chain_suggestion("list_available_transforms")
     )
     return ImmediateResult(
         {

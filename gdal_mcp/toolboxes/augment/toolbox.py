@@ -21,7 +21,7 @@ from gdal_mcp.toolboxes.wheels import WheelImage
 IMAGE: Final = WheelImage("augment")
 INSTRUCTIONS: Final = (
     "augment_image changes one picture as a prompt says; augment_dataset does so with a georeferenced raster, its mask and its "
-    "labels, and make_chips with many windows of a large one. validate_prompt tells what a prompt would do."
+    "labels, and make_chips with many windows of a large one. validate_prompt shows what a prompt would do."
 )
 _INSIDE: Final = "gdal_mcp.toolboxes.augment.inside"
 _HANDLER: Final = "augment_worker"
@@ -59,8 +59,8 @@ def augment(_settings: Settings) -> Toolbox:
 @cache
 def augment_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     own = dict.fromkeys(set(modules_of(_INSIDE)) - {_HANDLER}, _INSIDE)
-    besides = {**dict(sorted(own.items())), "telling": "gdal_mcp.toolboxes.augment"}
-    return command_around(_INSIDE, _HANDLER, besides, idle_seconds)
+    modules = {**dict(sorted(own.items())), "sentences": "gdal_mcp.toolboxes.augment"}
+    return command_around(_INSIDE, _HANDLER, modules, idle_seconds)
 
 
 def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

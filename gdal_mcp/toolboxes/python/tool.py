@@ -1,4 +1,4 @@
-"""`run_python`: its arguments, what becomes of them, and what a model is told of it."""
+"""`run_python`: its arguments, how they are used, and its description for the model."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from sandbox.workspace import Located
 
 NAME: Final = "run_python"
 PYTHON_IMAGE: Final = WheelImage("python")
-SHOWN: Final = (  # of the packages in it, in the order in which a model is told of them
+SHOWN: Final = (  # of the packages in it, in the order of the description for the model
     *("numpy", "scipy", "pandas", "geopandas", "pyogrio", "shapely", "pyproj", "rasterio"),
     *("xarray", "pyarrow", "networkx", "scikit-learn", "matplotlib"),
 )
 LONGEST_CODE: Final = 64 << 10  # characters; a person has to read them
 MOST_LINES: Final = 2000  # compared with the code before in a fifth of a second, whatever they are
-SHARE_OF_TIME: Final = 0.9  # of a call's time for its code, so that what it printed can still be told
+SHARE_OF_TIME: Final = 0.9  # of a call's time for its code, so that what it printed can still be reported
 _KINDS: Final[Mapping[str, OutputKind]] = {".csv": "table", ".tsv": "table", ".npy": "array"}
 
 _Path = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -53,7 +53,7 @@ class RunPythonArguments(Arguments):
             raise ValueError("it is Python, without zero bytes")
         if code.count("\n") + code.count("\r") >= MOST_LINES:
             raise ValueError(f"a person reads it, so it has at most {MOST_LINES} lines")
-        code.encode()  # half of a surrogate pair is no text; a UnicodeError is a ValueError
+        code.encode()  # half of a surrogate pair is not text; a UnicodeError is a ValueError
         return code
 
 

@@ -62,8 +62,8 @@ def environment(limits: Limits, _digest: str = "") -> Mapping[str, str]:
 @cache
 def python_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     """The command of a container: our handler, with the code's process and GDAL's worker as parts of it."""
-    besides = dict.fromkeys(("child", "gdal_mcp_job"), _INSIDE)
-    return command_around(_INSIDE, "python_worker", besides, idle_seconds)
+    modules = dict.fromkeys(("child", "gdal_mcp_job"), _INSIDE)
+    return command_around(_INSIDE, "python_worker", modules, idle_seconds)
 
 
 def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

@@ -38,7 +38,7 @@ def run(job, report):
 
 
 def run_program(job, _progress):
-    """Prints what was done as JSON. An image that cannot be used, or steps none of which can, are told in `refused`."""
+    """Prints a JSON report. `refused` gives the reason if the image, or every step, cannot be used."""
     import cv2
 
     cv2.setNumThreads(1)  # so that what comes out is the same on any number of processors

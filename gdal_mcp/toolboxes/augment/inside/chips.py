@@ -160,7 +160,7 @@ class Maker:
         self.fields = self._layer.fields if self._layer else []
 
     def chips(self, window):
-        """None of a window without data."""
+        """Yields no chip for a window without data."""
         raster = self._source.read(window[:4])
         no_data = raster.invalid is not None and raster.invalid.all()
         if no_data or (raster.alpha is not None and not raster.alpha.any()):

@@ -1,4 +1,4 @@
-"""Whether a classifier that the operator named says the same of an image before and after. OpenCV runs the model."""
+"""Compares the predictions of a classifier, named by the operator, before and after. OpenCV runs the model."""
 
 import time
 
@@ -14,7 +14,7 @@ RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the least consisten
 
 
 def compared(path, classes, before, after):
-    """Numbers of classes, and confidences. Raises nothing: a model that cannot be run is told in `failed`."""
+    """Class numbers and confidences. Raises nothing; `failed` says why a model could not run."""
     begun = time.perf_counter()
     try:
         model = cv2.dnn.readNetFromONNX(path)

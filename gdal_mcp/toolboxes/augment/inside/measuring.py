@@ -29,7 +29,7 @@ AIMS = {
 
 
 def measured(category, before, after):
-    """Numbers on what changed from one raster to the next; `agrees` is None where that cannot be told."""
+    """Measures the change from one raster to the next; `agrees` is None if that cannot be measured."""
     one, other = (small(rasters.shown(raster)) for raster in (before, after))
     old, new = grey(one), grey(other)
     found = {

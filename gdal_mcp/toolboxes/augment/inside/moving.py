@@ -41,7 +41,7 @@ class Scene:
 
 
 def transform(step):
-    """Made once for many images, as that takes longer than to apply it."""
+    """BuiltStep once for many images, as that takes longer than to apply it."""
     alone = step["group"] is None
     return getattr(A, step["name"])(**step["parameters"], p=step["probability"] if alone else 1.0)
 

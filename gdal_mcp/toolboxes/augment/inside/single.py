@@ -11,7 +11,7 @@ from importlib.metadata import version
 import cv2
 from osgeo import gdal
 
-from gdal_mcp.toolboxes.augment.inside import classifying, measuring, moving, rasters, telling, vectors
+from gdal_mcp.toolboxes.augment.inside import classifying, measuring, moving, rasters, sentences, vectors
 
 LARGEST = 10 << 20  # bytes of an image that is given to `augment_image`
 FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
@@ -75,7 +75,7 @@ def run(job, report):
 
 
 def source(job):
-    """The image, its bytes where it is one file that is kept beside the result, and the kind of it."""
+    """The image, its kind, and its bytes if it is a single file that is stored beside the result."""
     if job["image"] is not None:
         data = base64.b64decode(job["image"])
     elif job["whole"]:
@@ -160,8 +160,8 @@ def georeference(before, after):
 
 def told(folder, job, said, config):
     names = [step["name"] for step in job["steps"]]
-    lines = [f"- {telling.line(names[row['step']], row)}" for row in said["measured"]]
-    report = "\n".join(["# What changed", "", telling.summary(said["measured"]), "", *lines, ""])
+    lines = [f"- {sentences.describe_step(names[row['step']], row)}" for row in said["measured"]]
+    report = "\n".join(["# What changed", "", sentences.summarize_steps(said["measured"]), "", *lines, ""])
     save(folder, "visual_verification.md", report.encode())
     save(folder, "config.json", config.encode())
     timed = {"session_id": os.path.basename(folder), "timestamp": datetime.now(UTC).isoformat(), "prompt": job["prompt"]}  # fmt: skip

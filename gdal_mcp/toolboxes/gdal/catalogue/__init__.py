@@ -1,4 +1,4 @@
-"""What GDAL can be told, and what of it a client may say.
+"""What GDAL takes, and which part of it a client may use.
 
 Pure: nothing here opens a file, a socket or a process, except for the reading of this package's own data (`load`),
 of what was stored for another GDAL (`store`), and the asking of an image (`capture`), which the server never imports.
@@ -11,5 +11,5 @@ of what was stored for another GDAL (`store`), and the asking of an image (`capt
     data/formats.toml     by hand: formats that are never written, with the reason
 
 For a newer GDAL: `gdal-mcp catalogue build --image REFERENCE --output gdal_mcp/toolboxes/gdal/catalogue/data/gdal-3.13.json` writes the data
-anew and lists every argument that has no role yet; the catalogue does not load until each has one.
+again and lists every argument that has no role yet; the catalogue does not load until each has one.
 """

@@ -12,23 +12,23 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import (
+    ELEMENT_BYTES,
+    ArgumentTexts,
+    find_argument,
+    read_words,
+    refuse_excess,
+    value_texts,
+)
 from gdal_mcp.toolboxes.gdal.catalogue.checks import (
     Context,
     Situation,
-    accepted,
+    check_values,
     refuse_absent_output,
-    unsplit,
+    require_single,
 )
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.toolboxes.gdal.catalogue.forms import split
-from gdal_mcp.toolboxes.gdal.catalogue.given import (
-    ELEMENT_BYTES,
-    GivenArgument,
-    argument_named,
-    read_words,
-    refuse_excess,
-    texts_of,
-)
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
 
@@ -43,11 +43,11 @@ class Bound:
     """Checked arguments of one command."""
 
     path: str
-    arguments: tuple[GivenArgument, ...]
+    arguments: tuple[ArgumentTexts, ...]
     resolved: bool = False  # until then the values of path roles are as the client wrote them
 
     def has_mode(self, mode: Literal["replace", "update"]) -> bool:
-        """Whether an existing output may be replaced, or is changed, on a copy, and not made anew."""
+        """True if an existing output may be replaced, or if a copy of it is changed, instead of making a new one."""
         return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Bound:
             absolute = place.startswith("/") or (argument.role is Role.INPUT and _PLACE.match(place))
             if not absolute or "\0" in place:
                 raise ValueError(f"the resolver of {what} returned a path that is not absolute")
-            return unsplit(argument, parts.join(place, what))
+            return require_single(argument, parts.join(place, what))
 
         found = (
             replace(one, values=tuple(placed(one.argument, text) for text in one.values))
@@ -123,7 +123,7 @@ def bind(
 
 def _given(
     algorithm: Algorithm, arguments: Mapping[str, Any], words: Sequence[str]
-) -> dict[str, GivenArgument]:
+) -> dict[str, ArgumentTexts]:
     """What a client gives, by canonical name, in its order."""
     known = algorithm.long_names
     if len(arguments) > 2 * len(known):  # each unknown name costs a search for the one that was meant
@@ -131,15 +131,15 @@ def _given(
             f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
             "Look up its arguments with gdal_describe.",
         )
-    given: dict[str, GivenArgument] = {}
+    given: dict[str, ArgumentTexts] = {}
     for name, value in arguments.items():
         spelling = name if name in known else _known_name(name.lstrip("-").replace("_", "-"), known)
-        argument = argument_named(algorithm, spelling)
+        argument = find_argument(algorithm, spelling)
         if argument.name in given:
             raise ArgumentRefused(f"--{argument.name} is given twice, by two of its names.", "Give it once.")
-        texts = texts_of(argument, value)
+        texts = value_texts(argument, value)
         if texts or (value == [] and argument.min_count):
-            given[argument.name] = GivenArgument(argument, texts)
+            given[argument.name] = ArgumentTexts(argument, texts)
     for one in read_words(algorithm, words):
         before = given.get(one.name)
         if before and not (one.argument.is_list and one.argument.repeatable):
@@ -149,7 +149,7 @@ def _given(
 
 
 def _known_name(name: str, known: Container[str]) -> str:
-    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
+    """The argument that other commands call by this name, if the algorithm has exactly one of its names."""
     plain = name.replace("-", "_")
     others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
     found = [other for one in others if (other := one.replace("_", "-")) in known]
@@ -193,8 +193,8 @@ def _refuse_owned(argument: Argument) -> None:
         )
 
 
-def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
-    for one in given:  # before any is looked at in the light of another
+def _bind(algorithm: Algorithm, given: Sequence[ArgumentTexts], context: Context) -> Bound:
+    for one in given:  # before values are compared with each other
         refuse_excess(one)
     names = {one.name for one in given} | context.taken
     for argument in (one for one in algorithm.arguments if one.name in names):
@@ -214,8 +214,8 @@ def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context
             raise ArgumentRefused(
                 f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
             )
-        checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
-        arguments.append(GivenArgument(one.argument, checked))
+        checked = check_values(Situation(context, algorithm, values, one.argument), one.values)
+        arguments.append(ArgumentTexts(one.argument, checked))
     return Bound(algorithm.path, tuple(arguments))
 
 

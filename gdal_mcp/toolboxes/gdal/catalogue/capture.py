@@ -1,4 +1,4 @@
-"""Asks a GDAL image what it can be told, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
+"""Asks a GDAL image which algorithms, arguments, drivers and options it has, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
 
 The image is asked with the drivers switched off that are off in every call, inside a container like a call's without any
 folder. The server never imports this.
@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal.catalogue.load import GENERATOR
+from gdal_mcp.toolboxes.gdal.catalogue.messages import literals
 from gdal_mcp.toolboxes.gdal.environment import FIXED
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError
@@ -21,6 +22,7 @@ from sandbox.runner import Job, Runner
 from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import Cancellation
 
+_HEAD: Final = ("gdal", "skipped", "file_systems", "messages")
 _LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
 # a capture needs a tenth of the memory and prints 1 MB
 _LIMITS: Final = Limits(memory_bytes=1 << 30, pids=64, stdout_bytes=16 << 20, scratch_bytes=64 << 20)
@@ -41,20 +43,21 @@ class CaptureFailed(SandboxError):
     """The image did not describe its GDAL."""
 
 
-def captured(engine: Engine, image: str) -> str:
+def capture_image(engine: Engine, image: str) -> str:
     """The catalogue data of this image, as text. Raises CaptureFailed."""
     program = (
         files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("capture_program.py").read_text(encoding="utf-8")
     )
     try:
-        return rendered(json.loads(output_of(engine, image, program, "")))
+        texts = _compact([text for group in literals().values() for text in group])
+        return render(json.loads(run_program(engine, image, program, texts)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CaptureFailed(
             f"{image} printed no description of its GDAL: {error!r}. Use an image with GDAL 3.11 or later and its Python module."
         ) from error
 
 
-def output_of(engine: Engine, image: str, program: str, argument: str) -> bytes:
+def run_program(engine: Engine, image: str, program: str, argument: str) -> bytes:
     """What a Python program prints in a container of the image, with the environment of every call.
 
     Raises CaptureFailed when the program fails or the engine does.
@@ -73,9 +76,9 @@ def output_of(engine: Engine, image: str, program: str, argument: str) -> bytes:
     return result.stdout
 
 
-def rendered(facts: dict[str, Any]) -> str:
+def render(facts: dict[str, Any]) -> str:
     """One line for each algorithm, argument, step, driver and shared option, so that a change is a small difference."""
-    head = {"generator": GENERATOR, "gdal": facts["gdal"], "skipped": facts["skipped"]}
+    head = {"generator": GENERATOR, **{name: facts[name] for name in _HEAD}}
     lines = [f'"{key}":{_compact(value)}' for key, value in head.items()]
     lines += [f'"{name}":[\n' + ",\n".join(_rows(name, facts[name])) + "\n]" for name in _LISTS]
     return "{\n" + ",\n".join(lines) + "\n}\n"

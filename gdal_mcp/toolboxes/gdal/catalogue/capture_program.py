@@ -1,6 +1,7 @@
-"""Runs inside a GDAL container and prints, as one JSON document, what that GDAL can be told.
+"""Runs inside a GDAL container and prints, as one JSON document, which algorithms, arguments, drivers and options that GDAL has.
 
-Standard library, osgeo and the `gdal` program only; takes no arguments and reads no file, writes nothing but stdout.
+Standard library, osgeo and the `gdal` program only; reads no file but libraries, writes nothing but stdout. Its argument is a list
+of texts, as JSON, that are searched for in the libraries.
 The algorithms are those that GDAL lists itself. The bindings cannot make a step of a pipeline: what its arguments are comes
 from GDAL's JSON, how they are written from the help text of the step, and what neither shows from the algorithm of its name.
 """
@@ -60,7 +61,7 @@ ASSUMED = {
 TYPES = tuple("boolean string integer real dataset string_list integer_list real_list dataset_list".split())
 SHORTCUTS = ("convert", "info")  # commands that GDAL leaves out of its own list
 NEVER = "external"  # a step that runs a shell command
-# stores where its inputs lie from its output, which is elsewhere until it is published
+# stores paths of inputs relative to its output, which lies in another folder until it is published
 LEFT_OUT = ("driver parquet create-metadata-file",)
 PIPELINES = ("pipeline", "raster pipeline", "vector pipeline")
 KINDS = ("raster", "vector")
@@ -80,15 +81,19 @@ ENDLESS = {
     "vector pipeline": ('{"type":"FeatureCollection","features":[]}', "swap-xy"),
 }
 
+LIBRARY = re.compile(r"/\S*/lib(?:gdal|geos|geos_c|proj|spatialite|sqlite3|tiff)\.so\S*")
+
 Entry = dict[str, Any]
 
 
 def main() -> None:
     gdal.UseExceptions()
-    usage = json.loads(ran("--json-usage").stdout)
-    algorithms = [algorithm(path) for path in (*listed(usage), *SHORTCUTS)]
+    usage = json.loads(run_gdal("--json-usage").stdout)
+    algorithms = [algorithm(path) for path in (*leaf_paths(usage), *SHORTCUTS)]
     document = {
         "gdal": gdal.VersionInfo("RELEASE_NAME"),
+        "messages": sorted(present_texts(json.loads(sys.argv[1]))),
+        "file_systems": sorted({prefix.rstrip("/?") for prefix in gdal.GetFileSystemsPrefixes()}),
         "skipped": sorted(filter(None, (gdal.GetConfigOption("GDAL_SKIP") or "").split(","))),
         "algorithms": algorithms,
         "steps": steps({entry["path"]: entry for entry in algorithms}),
@@ -99,16 +104,27 @@ def main() -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False))
 
 
-def listed(node: dict[str, Any]) -> Iterator[str]:
+def present_texts(texts: list[str]) -> set[str]:
+    """The texts that are in the libraries of GDAL, and in those whose messages GDAL passes on."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123
+        paths = {match[0] for match in map(LIBRARY.search, maps) if match}
+    contents = []
+    for path in sorted(paths):
+        with open(path, "rb") as library:  # noqa: PTH123
+            contents.append(library.read())
+    return {text for text in texts if any(text.encode() in content for content in contents)}
+
+
+def leaf_paths(node: dict[str, Any]) -> Iterator[str]:
     """The paths of all commands that GDAL lists below one and that have none below them, in GDAL's order."""
     for below in node["sub_algorithms"]:
-        yield from listed(below)
+        yield from leaf_paths(below)
     if not node["sub_algorithms"] and (path := " ".join(node["full_path"][1:])) not in LEFT_OUT:
         yield path
 
 
 @cache
-def ran(*words: str) -> subprocess.CompletedProcess[str]:
+def run_gdal(*words: str) -> subprocess.CompletedProcess[str]:
     """The `gdal` program with these words, whatever its exit code: help comes with 0 or 1."""
     command = ["gdal", *words]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # noqa: S603
@@ -122,7 +138,7 @@ def instance(path: str) -> Any:
     return found
 
 
-def said_of(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
+def usage_arguments(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
     """The arguments of a usage by name, each with where GDAL lists it."""
     return {
         argument["name"]: (place, argument)
@@ -134,7 +150,7 @@ def said_of(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
 def algorithm(path: str) -> Entry:
     found = instance(path)
     usage = json.loads(found.GetUsageAsJSON())
-    said = said_of(usage)
+    said = usage_arguments(usage)
     names = found.GetArgNames()
     handles = {name: found.GetArg(name) for name in names}
     hidden: dict[str, list[str]] = {}  # aliases
@@ -208,7 +224,7 @@ def steps(leaves: dict[str, Entry]) -> list[Entry]:
 def names_of(usage: Entry, home: str) -> list[str]:
     """The step itself, or those below it when it is a group: one without arguments of its own."""
     name = usage["name"]
-    if said_of(usage):
+    if usage_arguments(usage):
         return [name]
     return [f"{name} {one}" for one in re.findall(r"^  - ([a-z0-9-]+): ", help_of(name, home), re.MULTILINE)]
 
@@ -216,8 +232,8 @@ def names_of(usage: Entry, home: str) -> list[str]:
 def help_of(name: str, home: str) -> str:
     """The help text of a step; of one below a group it comes only from within a pipeline."""
     if " " in name:
-        return ran(*home.split(" "), "read", "/x", "!", *name.split(" "), "--help").stdout
-    _, *blocks = re.split(r"^\* ", ran(*home.split(" "), "--help").stdout, flags=re.MULTILINE)
+        return run_gdal(*home.split(" "), "read", "/x", "!", *name.split(" "), "--help").stdout
+    _, *blocks = re.split(r"^\* ", run_gdal(*home.split(" "), "--help").stdout, flags=re.MULTILINE)
     return next((block for block in blocks if block.partition(" ")[0] == name), "")
 
 
@@ -241,7 +257,7 @@ def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> 
 
 def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[Entry]:
     """The visible ones in the order of the algorithm's, so that positional ones stay in order; others come last."""
-    said = said_of(usage)
+    said = usage_arguments(usage)
     how = written(help_of(head["name"], head["pipelines"][0]))
     if not said:  # below a group
         return [in_step(known[name], known[name], how[name]) for name in known if name in how]
@@ -263,7 +279,7 @@ def places(name: str, home: str) -> list[str]:
     """Where a step may stand, from what GDAL says of pipelines that are wrong in just that."""
     dataset, step_name = ENDLESS[home]
     first = objection(home, ["write", "/x", "!", "write", "/x"])
-    last = ran(*home.split(" "), "read", dataset, "!", step_name).stderr
+    last = run_gdal(*home.split(" "), "read", dataset, "!", step_name).stderr
     middle = objection(home, ["read", "/x", "!", name, "!", "write", "/x"])
     if "First step should be" not in first or "Last step should be" not in last:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""The values of one argument as they may be passed on, in the light of the whole call, by the checks that `roles.toml` names. Pure."""
+"""The values of one argument as they may be passed on, checked by the rules that `roles.toml` names and with the other arguments of the call. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """One argument in the light of the whole call, of which `given` has every argument's values by name."""
+    """One argument and the whole call: `given` has the values of every argument by name."""
 
     context: Context
     algorithm: Algorithm
@@ -114,7 +114,7 @@ Check = Callable[[Situation, str], str]
 
 
 def extra_formats(argument: Argument) -> tuple[str, ...]:
-    """The formats of a report that an argument takes besides those of drivers."""
+    """The formats of reports that an argument takes in addition to those of drivers."""
     metadata = argument.usage.get("metadata")
     extra = metadata.get("extra_formats", ()) if isinstance(metadata, dict) else ()
     return tuple(str(one) for one in extra)
@@ -210,7 +210,7 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 
 
-def accepted(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
+def check_values(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
     """The values in the form that is passed on. Raises ArgumentRefused."""
     argument, count = situation.argument, len(values)
     most = argument.max_count if argument.is_list else 1
@@ -221,7 +221,7 @@ def accepted(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(_value(situation, text) for text in values)
 
 
-def unsplit(argument: Argument, value: str) -> str:
+def require_single(argument: Argument, value: str) -> str:
     """The value itself, if GDAL takes it for one: it splits packed lists at commas and has no way to quote one."""
     if argument.is_list and argument.packed and (not value or any(sign in value for sign in ',"')):
         raise ArgumentRefused(
@@ -266,7 +266,7 @@ def _value(situation: Situation, text: str) -> str:
     checked = CHECKS[argument.rule.check](situation, text)
     if checked == "?" or checked.endswith("=?"):
         raise ArgumentRefused(f"{what} asks GDAL for completions.", "Give the value itself.")
-    return unsplit(argument, checked)
+    return require_single(argument, checked)
 
 
 def _number(argument: Argument, text: str, what: str) -> str:

@@ -6,7 +6,7 @@ and pipelines that a document names. Invariants of what passes:
 * nothing in a document names a file, a grid, an address or an operation;
 * it is one line, at most MAX_BYTES long.
 
-Whether a document is a valid CRS is for GDAL in the container to say. GDAL's own ALLOW_FILE_ACCESS=NO is no replacement for the
+Whether a document is a valid CRS is for GDAL in the container to say. GDAL's own ALLOW_FILE_ACCESS=NO does not replace the
 second rule: with it PROJ still reads `+init=/path:code` and opens `+nadgrids=/path`.
 """
 

@@ -30,7 +30,7 @@ def check_document(text: str, what: str) -> str:
     value = _parsed(text, what)
     if not isinstance(value, dict):
         raise ArgumentRefused(
-            f"{what} is no JSON object.", "Give an object, such as GDAL's export-schema prints."
+            f"{what} is not a JSON object.", "Give an object, such as GDAL's export-schema prints."
         )
     return json.dumps(value, separators=(",", ":"))
 
@@ -45,7 +45,7 @@ def check_geometry(text: str, what: str) -> str:
     elif _WKT.fullmatch(check_text(plain, what, limit=MAX_TEXT)):
         return plain
     raise ArgumentRefused(
-        f"{what} is no geometry that can be read.",
+        f"{what} is not a geometry that can be read.",
         "Give WKT such as POLYGON ((0 0,1 0,1 1,0 0)), or a GeoJSON geometry.",
     )
 
@@ -74,7 +74,7 @@ def _parsed(text: str, what: str) -> Any:
         # NaN and 1e999, which is read as infinity, are not JSON
         shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
+        raise ArgumentRefused(f"{what} is not JSON.", "Check its quotes and brackets.") from error
     if not shown.isprintable() or "\\" in _HARMLESS.sub("", shown):
         raise ArgumentRefused(f"{what} holds a control or invisible character.", "Take it out.")
     return value

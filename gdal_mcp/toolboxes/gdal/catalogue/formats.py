@@ -66,7 +66,7 @@ def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | No
 
 def refuse_absent(catalogue: Catalogue, name: str) -> None:
     """Raises FormatAbsent for the name of an output whose extension is that of a format which this image lacks."""
-    if (lacks := absent_by_file(catalogue, name)) is not None:
+    if (lacks := lacking_by_file(catalogue, name)) is not None:
         raise FormatAbsent(catalogue, lacks, reads=False)
 
 
@@ -136,7 +136,7 @@ def known_driver(catalogue: Catalogue, name: str) -> Driver:
         raise ArgumentRefused(
             f"{text} is never written: {reason}.", "Use a file format such as GTiff or GPKG."
         )
-    if (lacks := absent_by_name(catalogue, text)) is not None:
+    if (lacks := lacking_by_name(catalogue, text)) is not None:
         raise FormatAbsent(catalogue, lacks, reads=False)
     near = get_close_matches(text.lower(), list(catalogue.driver_names), n=3)
     meant = ", ".join(catalogue.driver_names[one].name for one in near) or "GTiff, COG, GPKG or GeoJSON"
@@ -155,11 +155,11 @@ def _writable(kind: Kind | None) -> str:
 # --- formats of GDAL that the image in use lacks
 
 
-def absent_by_name(catalogue: Catalogue, name: str) -> SomeBuilds | None:
+def lacking_by_name(catalogue: Catalogue, name: str) -> SomeBuilds | None:
     return _lacking(catalogue, lambda one: one.name.lower() == name.lower())
 
 
-def absent_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeBuilds | None:
+def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeBuilds | None:
     """By the first bytes of a file, else by the extension of its name, which no format of this image may have."""
     if found := _lacking(catalogue, lambda one: any(head[at:].startswith(start) for at, start in one.starts)):
         return found
@@ -187,14 +187,16 @@ class FormatAbsent(ArgumentRefused):
 
 def advice(catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> str:
     if reads:
-        first = "Convert the file elsewhere to a format that `formats` lists"
+        first = "Convert the file with another program to a format that `formats` lists"
     else:
-        first = f"Write {', '.join(instead(catalogue, lacks.kind))} in its place"
+        first = f"Write {', '.join(similar_formats(catalogue, lacks.kind))} in its place"
     if lacks.full:
-        return f"{first}, or ask whoever runs the server to change the image: `gdal-mcp setup --image full`."
-    return f"{first}; an image with {lacks.name} has to be built by whoever runs the server, as its library is not free."
+        return (
+            f"{first}, or ask the operator of the server to change the image: `gdal-mcp setup --image full`."
+        )
+    return f"{first}; an image with {lacks.name} must be built by the operator of the server, as its library is not free."
 
 
-def instead(catalogue: Catalogue, kind: Kind) -> list[str]:
+def similar_formats(catalogue: Catalogue, kind: Kind) -> list[str]:
     """Formats of this image that hold the same kind of data."""
     return [name for name in _INSTEAD[kind] if name.lower() in catalogue.driver_names]

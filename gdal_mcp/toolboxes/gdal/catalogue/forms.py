@@ -6,8 +6,8 @@ looked up, and `Parts.join` puts the place back. Invariants:
 * what is put back is read by GDAL with the same parts: a place whose own name would shift them is refused.
 
     (empty)            a dataset: a file, a folder that is one, or a part of either
-    file               a plain file that is no dataset
-    document           a JSON text that stands in the argument itself, or a plain file with it
+    file               a plain file that is not a dataset
+    document           a JSON text in the argument itself, or a plain file with it
     folder-or-dataset  a dataset, or a folder whose datasets are meant
     recursive folder   a file, or a folder that is walked
     listed             a dataset where GDAL expands @ * ? [ into lists of names

@@ -8,7 +8,7 @@ Invariants:
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -20,7 +20,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.catalogue.changes import unchanged
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.messages import unrecognised
 from gdal_mcp.toolboxes.gdal.catalogue.model import (
     Algorithm,
     Argument,
@@ -39,6 +41,8 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import (
 _PACKAGE: Final = "gdal_mcp.toolboxes.gdal.catalogue"
 DATA: Final = "gdal-3.13.json"
 RELEASE: Final = (3, 13)  # of the packaged data
+# of a rule in roles.toml; every other key is types of arguments
+_RULE_KEYS: Final = ("check", "form", "mode", "primary")
 GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
 
 
@@ -61,10 +65,28 @@ def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
         data_of(_PACKAGE, f"{name}.toml") for name in ("roles", "options", "formats", "patches")
     )
     try:
-        right = patched(facts, patches, absent, strict=text == packaged_text())
+        right = apply_patches(facts, patches, absent, strict=text == packaged_text())
         return build(right, roles, options, formats)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
+
+
+def servable(text: str) -> str:
+    """What may be served of the data of another image: all of it, or what is unchanged since the packaged data.
+
+    All of it, where its GDAL is of the packaged release and the rules cover everything. Raises CatalogueBroken for data that is damaged.
+    """
+    try:
+        if catalogue_of(text).release == RELEASE:
+            return text
+    except CatalogueBroken:
+        pass
+    try:
+        made = json.dumps(unchanged(json.loads(packaged_text()), json.loads(text)), ensure_ascii=False)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
+    catalogue_of(made)
+    return made
 
 
 def packaged_text() -> str:
@@ -114,6 +136,8 @@ def build(
         option_rules=MappingProxyType(_option_rules(options)),
         unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
         some_builds=_read_as(tuple[SomeBuilds, ...], formats["some_builds"]),
+        left_out=MappingProxyType(facts.get("left_out", {})),
+        unrecognised=MappingProxyType(unrecognised(facts.get("messages"))),
     )
 
 
@@ -125,7 +149,7 @@ class _Reader:
 
     def __init__(self, roles: Mapping[str, Any]) -> None:
         """Raises CatalogueBroken for a rule without a reason or without a role."""
-        tables = {"": roles["shared"], **roles.get("algorithm", {})}
+        tables = {"": shared_rules(roles), **roles.get("algorithm", {})}
         self._rules = {
             (path, name): _read_as(Rule, entry)
             for path, entries in tables.items()
@@ -194,24 +218,55 @@ def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> 
     return driver
 
 
+def shared_rules(roles: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The shared rules of roles.toml by the names of their arguments. Raises CatalogueBroken for a name with two rules.
+
+    There, each role has reasons, and each reason the arguments by their types: `"string string_list" = "sql like-sql"`.
+    """
+    rules: dict[str, dict[str, Any]] = {}
+    for role, reasons in roles["shared"].items():
+        for reason, group in _groups(reasons):
+            more = {key: group[key] for key in _RULE_KEYS if key in group}
+            for types in group.keys() - more.keys():
+                for name in group[types].split():
+                    if name in rules:
+                        raise CatalogueBroken(f"argument {name} has two shared rules in roles.toml.")
+                    rules[name] = {"role": role, "reason": reason, "types": types.split(), **more}
+    return rules
+
+
+def _groups(reasons: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each reason with what it holds for: one group, or a list of them."""
+    for reason, groups in reasons.items():
+        several = isinstance(groups, list) and not all(isinstance(one, str) for one in groups)
+        for group in groups if several else (groups,):
+            yield reason, group
+
+
 def _option_rules(options: Mapping[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
-    """`options` of a row is a list that holds for each of its `drivers`, or a table of lists by driver."""
+    """The rules of options.toml. A reason has rows, or with `options` a table: `"SCOPE,SCOPE DRIVER, DRIVER: OPTION OPTION"`."""
     rules: dict[tuple[str, Scope, str], OptionRule] = {}
-    for entry in (*options["permit"], *({**one, "kind": ""} for one in options["refuse"])):
-        choices, pattern = tuple(entry.get("choices", ())), entry.get("pattern", "")
-        shape = Shape(entry["kind"], choices, pattern=pattern) if entry["kind"] else None
-        rule = OptionRule(entry["reason"], shape, entry.get("suggestion", ""))
-        named = entry["options"]
-        by_driver = named if isinstance(named, dict) else dict.fromkeys(entry["drivers"], named)
-        for driver, scope in product(by_driver, entry["scopes"]):
-            for key in ((driver, Scope(scope), name) for name in by_driver[driver]):
+    for kind, reasons in (*options["permit"].items(), ("", options["refuse"])):
+        for reason, group in _groups(reasons):
+            entry = group if isinstance(group, dict) else {"options": group}
+            choices, pattern = tuple(entry.get("choices", ())), entry.get("pattern", "")
+            shape = Shape(kind, choices, pattern=pattern) if kind else None
+            rule = OptionRule(reason, shape, entry.get("suggestion", ""))
+            for key in (key for row in entry["options"] for key in _option_keys(row)):
                 if key in rules:
                     raise CatalogueBroken(f"option {key} has two rules in options.toml.")
                 rules[key] = rule
     return rules
 
 
-def patched(
+def _option_keys(row: str) -> Iterator[tuple[str, Scope, str]]:
+    head, _, names = row.partition(":")
+    scopes, _, drivers = head.partition(" ")
+    for scope, driver, name in product(scopes.split(","), drivers.split(", "), names.split()):
+        yield driver, Scope(scope), name
+
+
+def apply_patches(
     facts: dict[str, Any], patches: Mapping[str, Any], absent: Collection[str] = (), *, strict: bool = False
 ) -> dict[str, Any]:
     """The facts with every patch applied, but for those of faults that are absent; those given stay as they are.
@@ -240,7 +295,7 @@ def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
     described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
     found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
     was = found.get(patch["key"])
-    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is no text, no list and not true
+    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is neither text, a list nor true
         return False
     if "now" in patch:
         found[patch["key"]] = patch["now"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SkipValidation
 
@@ -16,7 +16,7 @@ DATASET_KINDS: Mapping[str, Kind] = MappingProxyType(  # by GDAL's words for the
     {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
 )
 
-# The main process takes these tokens wherever they stand in a command line, in any case, before the algorithm sees them.
+# The main process takes these tokens anywhere in a command line, in any case, before the algorithm sees them.
 RESERVED_TOKENS = frozenset(
     f"--{word}"
     for word in (
@@ -263,9 +263,12 @@ class SomeBuilds:
     full: bool  # whether the official `full` image has it
 
 
+_LEFT_OUT: Final = ("algorithms", "steps", "drivers")
+
+
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """What one GDAL can be told and what of it a client may say. Drivers are in GDAL's own order.
+    """What one GDAL takes, and which part of it a client may use. Drivers are in GDAL's own order.
 
     Made once, in the composition root, and handed on. Compared and hashed by identity, so it can be the key of a cache.
     """
@@ -279,14 +282,28 @@ class Catalogue:
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
     some_builds: tuple[SomeBuilds, ...]  # whether the catalogue's own image has them or not
+    # of an image that the rules do not cover: names of algorithms, steps and drivers that are not served, and a number of arguments
+    left_out: Mapping[str, Any] = field(default_factory=dict)
+    # by code of answers/data/warnings.toml, the texts that its GDAL does not have: these warnings are not recognised
+    unrecognised: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
         arguments = sum(len(algorithm.arguments) for algorithm in self.algorithms.values())
         return (
             f"GDAL {self.gdal_version}: {len(self.algorithms)} algorithms, {arguments} arguments, {len(self.steps)} pipeline "
-            f"steps, {len(self.drivers)} drivers"
+            f"steps, {len(self.drivers)} drivers{self._not_served}"
         )
+
+    @property
+    def _not_served(self) -> str:
+        """What is off with this image; "" for the packaged data."""
+        named = [f"{len(names)} {part}" for part in _LEFT_OUT if (names := self.left_out.get(part))]
+        if count := self.left_out.get("arguments"):
+            named.append(f"{count} arguments")
+        off = f"; not served, as new or changed: {', '.join(named)}" if named else ""
+        codes = ", ".join(sorted(self.unrecognised))
+        return off + (f"; warnings that are not recognised: {codes}" if codes else "")
 
     @property
     def release(self) -> tuple[int, int]:

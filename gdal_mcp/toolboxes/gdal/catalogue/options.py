@@ -81,7 +81,9 @@ def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) ->
         return OptionRule(rule.reason, replace(rule.shape, max_letters=spec.max_letters))
     shape = _closed_shape(spec)
     if shape is None:
-        return OptionRule("free text that nobody has reviewed", None, "Leave it out; GDAL's default is used.")
+        return OptionRule(
+            "free text that has not been reviewed", None, "Leave it out; GDAL's default is used."
+        )
     if needs_review(spec):
         return OptionRule("it is named or described like a file, a URL or a program", None)
     return OptionRule(f"its values are of the closed type {spec.type}", shape)

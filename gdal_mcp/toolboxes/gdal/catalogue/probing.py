@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, output_of
+from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, run_program
 from gdal_mcp.toolboxes.gdal.faults import Probed, probe_program, save_probed, states_of
 from sandbox.engine import Engine
 
@@ -15,7 +15,7 @@ def probe(engine: Engine, image: str, digest: str, state_dir: Path) -> Probed:
     Where the program does not run, nothing is stored and every fault is unknown; a result that cannot be stored is still returned.
     """
     try:
-        printed = json.loads(output_of(engine, image, probe_program(), ""))
+        printed = json.loads(run_program(engine, image, probe_program(), ""))
     except (CaptureFailed, ValueError):
         return Probed(digest)
     probed = Probed(digest, states_of(printed))

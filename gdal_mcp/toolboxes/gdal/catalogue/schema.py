@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, Final
 
-from gdal_mcp.toolboxes.gdal.catalogue.given import KEYED, MAX_VALUES, NUMERIC, is_packed
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import KEYED, MAX_VALUES, NUMERIC, is_packed
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 
 _LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused

@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.model import Shape
 
 VALUE_BYTES: Final = 1024
-MAX_SHOWN: Final = 24  # more choices than this make a message nobody reads
+MAX_SHOWN: Final = 24  # a message with more choices is too long to read
 
 _REAL: Final = re.compile(r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,4})?")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")

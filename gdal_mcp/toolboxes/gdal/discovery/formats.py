@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from gdal_mcp.toolboxes.gdal.catalogue.formats import absent_by_name, advice, instead, known_driver
+from gdal_mcp.toolboxes.gdal.catalogue.formats import advice, known_driver, lacking_by_name, similar_formats
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Shape
 from gdal_mcp.toolboxes.gdal.catalogue.options import decide
 
@@ -16,13 +16,13 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
     Raises ArgumentRefused for a name that is no format.
     """
     if name is not None:
-        if (lacks := absent_by_name(catalogue, name)) is None:
+        if (lacks := lacking_by_name(catalogue, name)) is None:
             return one_format(catalogue, known_driver(catalogue, name))
         return {
             "name": lacks.name,
             "available": False,
             "extensions": sorted(lacks.extensions),
-            "instead": instead(catalogue, lacks.kind),
+            "instead": similar_formats(catalogue, lacks.kind),
             "reason": "GDAL has this format, but the image of this server lacks it.",
             "suggestion": advice(catalogue, lacks, reads=False),
         }

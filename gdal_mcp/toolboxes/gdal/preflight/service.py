@@ -11,7 +11,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
-from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, driver_for, lacking_by_file
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, forwarded_facts, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
@@ -345,7 +345,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
     head = row.get("head") if isinstance(row, Mapping) else None
     if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
         return None
-    lacks = absent_by_file(catalogue, name, bytes.fromhex(head))
+    lacks = lacking_by_file(catalogue, name, bytes.fromhex(head))
     return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
 
 

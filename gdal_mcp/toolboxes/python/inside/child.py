@@ -37,7 +37,7 @@ BITS = 64
 
 
 def keep_only(order, printed, said):
-    """No descriptor but: 0 nothing, 1 what is printed, 2 the container's stderr, 3 the order, 4 what is said."""
+    """Closes all descriptors except 0 (empty), 1 (printed text), 2 (the container's stderr), 3 (the job) and 4 (the report)."""
     nothing = os.open("/dev/null", os.O_RDONLY)
     high = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (nothing, printed, order, said)]
     for place, one in zip((0, 1, 3, 4), high, strict=True):
@@ -79,7 +79,7 @@ def main(helper):
 
 
 def await_job():
-    """The job; until it is there, and once it is told to, what most code imports is imported."""
+    """Waits for the job. Meanwhile, when told to warm up, imports what most code imports."""
     modules = None
     while True:
         if modules is None or select.select([3], [], [], 0)[0]:
@@ -190,7 +190,7 @@ def figures():
 
 
 def failed(error):
-    """Tells the error with the code's own lines, and none of what they called: the place comes first, as the rest may be cut."""
+    """Reports the error with lines of the code itself, not of what they called. The place comes first, as the rest may be cut."""
     told = one = traceback.TracebackException.from_exception(error)
     while one is not None:
         one.stack[:] = [frame for frame in one.stack if frame.filename == NAME]

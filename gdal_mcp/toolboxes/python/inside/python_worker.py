@@ -96,7 +96,7 @@ def run(job, report):
 
 
 class ChildOutput:
-    """What the child said, none of it believed: it is the code's own word."""
+    """The child's report, which is untrusted: the code itself can write it."""
 
     last = None
 

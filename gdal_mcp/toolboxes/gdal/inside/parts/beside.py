@@ -187,7 +187,7 @@ def antimeridian_parts(layer):
     if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
         return None
     survey = part("survey")
-    return survey.antimeridian_bbox(survey.Survey(layer, survey.Clock(), kinds=()).spans)
+    return survey.antimeridian_bbox(survey.Survey(layer, survey.Clock(), kinds=()).part_spans)
 
 
 def checks(job):

@@ -127,7 +127,7 @@ def layer_facts_and_names(layer, *, whole):
         box = wgs84_box(extent, crs)
         # it may lie about the antimeridian
         if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
-            spans = antimeridian_bbox(Survey(layer, Clock(), kinds=()).spans)
+            spans = antimeridian_bbox(Survey(layer, Clock(), kinds=()).part_spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
         facts["wgs84"] = box
     listed = fields(definition, MOST)

@@ -42,6 +42,9 @@ class Clock:
         return time.monotonic() - self._from > self._left
 
 
+HALF_TURN = 180.0  # degrees
+
+
 class Column:
     """The values of one field, independent of the order of features."""
 
@@ -77,6 +80,7 @@ class Survey:
         self.columns = [Column(kind) for kind in (kinds or own)]
         self.features = self.empty = self.invalid = self.checked = 0
         self.geometries, self.spans, self.whole = set(), [], True
+        self.part_spans = []  # of each part of features wider than half of the earth, as they are if cut at the antimeridian
         self.has_z = self.has_m = False
         self._edges = [0.0, 0.0, 0.0, 0.0]
         self._valid = valid
@@ -104,6 +108,7 @@ class Survey:
         self.has_z, self.has_m = self.has_z or bool(ogr.GT_HasZ(kind)), self.has_m or bool(ogr.GT_HasM(kind))
         west, east, south, north = geometry.GetEnvelope()
         self.spans.append((west, east))
+        self.part_spans += spans_of_parts(geometry) if east - west > HALF_TURN else [(west, east)]
         self._edges = [a + b for a, b in zip(self._edges, (west, south, east, north), strict=True)]
         if self._valid and geometry.GetDimension() == 2:
             self.checked += 1
@@ -149,6 +154,12 @@ def number_text(feature, index, own):
     except ValueError:
         return text
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
+
+
+def spans_of_parts(geometry):
+    parts = [geometry.GetGeometryRef(index) for index in range(geometry.GetGeometryCount())]
+    several = ogr.GT_IsSubClassOf(geometry.GetGeometryType(), ogr.wkbGeometryCollection)
+    return [part.GetEnvelope()[:2] for part in (parts if several else [geometry]) if not part.IsEmpty()]
 
 
 def antimeridian_bbox(spans):

@@ -1,4 +1,4 @@
-"""What was measured, in words: the host tells it in its answer, and a container writes it to a file. Pure."""
+"""Describes measurements in words, for answers on the host and for a file in the container. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ SMALL = {"brightness": 0.005, "contrast": 0.01, "sharpness": 0.05, "noise": 0.00
 AGREES = {
     True: "as it should",
     False: "not what it is for, or too little to see",
-    None: "not told by measuring",
+    None: "cannot be measured",
 }
 
 
-def line(name: str, row: Mapping[str, Any]) -> str:
+def describe_step(name: str, row: Mapping[str, Any]) -> str:
     """One step: what was found, and whether that is what the step is for."""
     parts = [f"found again as {row['found']}"] if row.get("found") else []
     parts += [
@@ -32,16 +32,16 @@ def line(name: str, row: Mapping[str, Any]) -> str:
     return f"{name}: {'; '.join(parts) or 'no change that can be measured'} ({AGREES[row['agrees']]})"
 
 
-def score(rows: Sequence[Mapping[str, Any]]) -> float:
-    """1 to 5: 5 where each step did what it is for, 1 where none did; what cannot be told counts half."""
+def score_steps(rows: Sequence[Mapping[str, Any]]) -> float:
+    """1 to 5: 5 where each step did what it is for, 1 where none did; what cannot be measured counts half."""
     shares = [{True: 1.0, False: 0.0, None: 0.5}[row["agrees"]] for row in rows]
     return round(1 + 4 * sum(shares) / len(shares), 2) if shares else 1.0
 
 
-def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+def summarize_steps(rows: Sequence[Mapping[str, Any]]) -> str:
     """One sentence on all steps."""
     if not rows:
         return "No step was applied, so nothing changed."
     counts = {word: sum(row["agrees"] is key for row in rows) for key, word in AGREES.items()}
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"Of {len(rows)} steps: {told}. Measured on the pixels before and after each; no model looked at them."
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"Of {len(rows)} steps: {parts}. Measured on the pixels before and after each; no model looked at them."

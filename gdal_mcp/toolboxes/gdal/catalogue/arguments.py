@@ -35,7 +35,7 @@ _SWITCH: Final = re.compile(r"-(?![0-9.])")  # a negative number is a value
 
 
 @dataclass(frozen=True, slots=True)
-class GivenArgument:
+class ArgumentTexts:
     """An argument with its texts: as the client wrote them, then checked, and of a path role at last resolved."""
 
     argument: Argument
@@ -50,7 +50,7 @@ class GivenArgument:
         return self.argument.role
 
 
-def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[GivenArgument, ...]:
+def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[ArgumentTexts, ...]:
     """The arguments of switches, by their names, and of other words, by their places, as GDAL reads them.
 
     Raises ArgumentRefused, UnknownArgument.
@@ -62,10 +62,10 @@ def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[GivenArgumen
         values = found.setdefault(argument.name, (argument, []))[1]
         packed = argument.is_list and argument.packed and argument.element_type != "dataset"
         values += split_packed(argument, text) if packed else [text]
-    return tuple(GivenArgument(argument, tuple(values)) for argument, values in found.values())
+    return tuple(ArgumentTexts(argument, tuple(values)) for argument, values in found.values())
 
 
-def argument_named(algorithm: Algorithm, name: str) -> Argument:
+def find_argument(algorithm: Algorithm, name: str) -> Argument:
     """The argument of a canonical name or an alias, if GDAL shows it to anybody. Raises UnknownArgument."""
     argument = algorithm.long_names.get(name)
     if argument is None or argument.hidden:
@@ -87,7 +87,7 @@ def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argumen
             loose.append(word)
             continue
         name, sign, text = word.removeprefix("-").removeprefix("-").partition("=")
-        argument = argument_named(algorithm, name)
+        argument = find_argument(algorithm, name)
         if not sign:
             text = "true" if argument.type == "boolean" else next(rest, "-")
             if _SWITCH.match(text):
@@ -117,14 +117,14 @@ def split_packed(argument: Argument, text: str) -> list[str]:
     return [part.strip() for part in parts] if argument.element_type in ("integer", "real") else parts
 
 
-def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
+def value_texts(argument: Argument, value: Any) -> tuple[str, ...]:
     """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""
     if value is None or (value is False and argument.usage.get("default") is not True):
         return ()
     if isinstance(value, Mapping):
         keyed = argument.rule.check in KEYED or argument.rule.form == "named"
         if not keyed or not argument.is_list:
-            raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
+            raise ArgumentRefused(f"--{argument.name} is not an object.", "See its schema.")
         return tuple(_pair(argument, key, one) for key, one in value.items())
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if argument.rule.check == "kernel":
@@ -144,7 +144,7 @@ def _matrices(values: Sequence[Any]) -> list[Any]:
     return [one if isinstance(one, str) else json.dumps(one) for one in ([values] if is_one else values)]
 
 
-def refuse_excess(given: GivenArgument) -> None:
+def refuse_excess(given: ArgumentTexts) -> None:
     """Raises ArgumentRefused for more texts, or longer ones, than a command line may hold."""
     sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
     if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:

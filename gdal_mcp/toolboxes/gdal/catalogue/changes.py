@@ -1,0 +1,206 @@
+"""What another GDAL's data has that is new, gone or changed, and the part of it that is known to be unchanged. Pure.
+
+Invariant of `unchanged`: every algorithm, argument, driver and option in it is one of the audited data's, with the same type, flags
+and range. Only descriptions, addresses and defaults may differ, and lists (choices, extensions, capabilities) may be shorter. So it
+needs no rule that was not audited.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+Entry = Mapping[str, Any]
+Facts = Mapping[str, Any]
+
+# a different text or default does not change what a value can do
+_FREE: Final = frozenset({"description", "url", "default", "long_name", "metavar", "category"})
+# of these lists, what both have stays
+_LISTS: Final = ("choices", "extensions", "capabilities")
+_PARTS: Final = ("algorithms", "steps", "drivers")
+_SHARED: Final = ("warp", "transform")  # options that belong to no driver
+_SCOPES: Final = ("creation", "layer", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An argument or option that another GDAL describes otherwise; `was` or `now` is None where there is none."""
+
+    owner: str  # the algorithm, step or driver, or `warp` and `transform`
+    name: str
+    was: Entry | None
+    now: Entry | None
+
+    def differing(self) -> tuple[str, ...]:
+        """What differs, for one that both have."""
+        was, now = self.was or {}, self.now or {}
+        return tuple(sorted(key for key in {*was, *now} if was.get(key) != now.get(key)))
+
+
+@dataclass(frozen=True)
+class Changes:
+    was: Facts
+    now: Facts
+
+    def new(self, part: str) -> tuple[str, ...]:
+        """Algorithms, steps, drivers or file systems that only the other GDAL has."""
+        known = set(_names(self.was, part))
+        return tuple(name for name in _names(self.now, part) if name not in known)
+
+    def gone(self, part: str) -> tuple[str, ...]:
+        return Changes(self.now, self.was).new(part)
+
+    @cached_property
+    def renamed(self) -> Mapping[str, str]:
+        """New names by old ones, of algorithms with the same arguments."""
+        was, now = (_by_name(facts, "algorithms") for facts in (self.was, self.now))
+        signatures = {_signature(now[name]): name for name in self.new("algorithms")}
+        pairs = ((name, signatures.get(_signature(was[name]))) for name in self.gone("algorithms"))
+        return {old: new for old, new in pairs if new}
+
+    @cached_property
+    def arguments(self) -> tuple[Change, ...]:
+        """Of algorithms and steps that both have."""
+        return tuple(
+            change
+            for part in ("algorithms", "steps")
+            for name, was, now in _common(self.was, self.now, part)
+            for change in _differing(name, _described(was), _described(now))
+        )
+
+    @cached_property
+    def options(self) -> tuple[Change, ...]:
+        """Of drivers that both have, and of warps and transforms."""
+        found = [
+            change
+            for name, was, now in _common(self.was, self.now, "drivers")
+            for scope in _SCOPES
+            for change in _differing(name, was.get(scope, ()), now.get(scope, ()))
+        ]
+        shared = [change for part in _SHARED for change in _differing(part, self.was[part], self.now[part])]
+        return (*found, *shared)
+
+
+def unchanged(audited: Facts, other: Facts) -> dict[str, Any]:
+    """The other GDAL's data without what is new or changed; `left_out` says what that was."""
+    algorithms = {
+        name: made
+        for name, was, now in _common(audited, other, "algorithms")
+        if (made := _unchanged_algorithm(was, now)) is not None
+    }
+    steps = (
+        _unchanged_step(was, now, algorithms.get(name)) for name, was, now in _common(audited, other, "steps")
+    )
+    drivers = (_unchanged_driver(was, now) for _, was, now in _common(audited, other, "drivers"))
+    kept: dict[str, Any] = {
+        **other,
+        "algorithms": list(algorithms.values()),
+        "steps": [step for step in steps if step is not None],
+        "drivers": [driver for driver in drivers if driver is not None],
+        **{part: _unchanged_entries(audited[part], other[part]) for part in _SHARED},
+    }
+    return {**kept, "left_out": _left_out(other, kept)}
+
+
+def _left_out(other: Facts, kept: Facts) -> dict[str, Any]:
+    """Names of algorithms, steps and drivers, and how many arguments of those that stay."""
+    names = {part: sorted({*_names(other, part)} - {*_names(kept, part)}) for part in _PARTS}
+    counts = [
+        len(now["arguments"]) - len(was["arguments"]) for _, was, now in _common(kept, other, "algorithms")
+    ]
+    return {**names, "arguments": sum(counts)}
+
+
+def _unchanged_algorithm(was: Entry, now: Entry) -> dict[str, Any] | None:
+    """None where a required argument is new, gone or changed."""
+    arguments = _unchanged_entries(was["arguments"], now["arguments"])
+    names = {argument["name"] for argument in arguments}
+    required = {
+        argument["name"]
+        for entry in (was, now)
+        for argument in entry["arguments"]
+        if argument.get("required")
+    }
+    return {**now, "arguments": arguments} if required <= names and _same(was, now, "arguments") else None
+
+
+def _unchanged_step(was: Entry, now: Entry, algorithm: Entry | None) -> dict[str, Any] | None:
+    """None where a required argument is new, gone or changed. A step describes its arguments, or names those of its algorithm."""
+    described = {one["name"]: one for one in _unchanged_entries(_described(was), _described(now))}
+    required = {one["name"] for entry in (was, now) for one in _described(entry) if one.get("required")}
+    if not _same(was, now, "arguments") or not required <= described.keys():
+        return None
+    if algorithm is None and len(described) < len(now["arguments"]):
+        return None
+    shared = {one["name"] for one in algorithm["arguments"]} if algorithm else set()
+    shared &= {one for one in was["arguments"] if isinstance(one, str)}
+    arguments: list[Any] = [
+        described.get(one["name"]) if not isinstance(one, str) else one if one in shared else None
+        for one in now["arguments"]
+    ]
+    return {**now, "arguments": [one for one in arguments if one is not None]}
+
+
+def _unchanged_driver(was: Entry, now: Entry) -> dict[str, Any] | None:
+    if not _same(was, now, *_SCOPES):
+        return None
+    options = {scope: _unchanged_entries(was.get(scope, ()), now[scope]) for scope in _SCOPES if scope in now}
+    return {**_in_both(was, now), **options}
+
+
+def _unchanged_entries(was: Sequence[Entry], now: Sequence[Entry]) -> list[dict[str, Any]]:
+    known = {entry["name"]: entry for entry in was}
+    return [
+        _in_both(known[entry["name"]], entry)
+        for entry in now
+        if entry["name"] in known and _same(known[entry["name"]], entry)
+    ]
+
+
+def _in_both(was: Entry, now: Entry) -> dict[str, Any]:
+    """The new entry, its lists without what the old one does not have."""
+    lists = {key: [one for one in now[key] if one in was[key]] for key in _LISTS if key in now}
+    return {**now, **lists}
+
+
+def _same(was: Entry, now: Entry, *ignored: str) -> bool:
+    """Whether an entry of both has the same meaning; a list that one of them lacks is another meaning."""
+    keys = {*was, *now} - _FREE - {*_LISTS, *ignored}
+    return all(was.get(key) == now.get(key) for key in keys) and all(
+        (key in was) == (key in now) for key in _LISTS
+    )
+
+
+def _differing(owner: str, was: Sequence[Entry], now: Sequence[Entry]) -> Iterator[Change]:
+    old, new = ({entry["name"]: entry for entry in entries} for entries in (was, now))
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            yield Change(owner, name, old.get(name), new.get(name))
+
+
+def _described(entry: Entry) -> list[Entry]:
+    """The arguments of an algorithm or step, without those that a step only names."""
+    return [argument for argument in entry["arguments"] if not isinstance(argument, str)]
+
+
+def _signature(entry: Entry) -> tuple[str, ...]:
+    return tuple(sorted(f"{argument['name']} {argument['type']}" for argument in entry["arguments"]))
+
+
+def _common(was: Facts, now: Facts, part: str) -> Iterator[tuple[str, Entry, Entry]]:
+    known = _by_name(was, part)
+    for name, entry in _by_name(now, part).items():
+        if name in known:
+            yield name, known[name], entry
+
+
+def _names(facts: Facts, part: str) -> list[str]:
+    return list(_by_name(facts, part))
+
+
+def _by_name(facts: Facts, part: str) -> dict[str, Entry]:
+    """Entries by path or name. File systems are names alone."""
+    entries = facts.get(part, ())
+    return {
+        entry if isinstance(entry, str) else entry.get("path") or entry["name"]: entry for entry in entries
+    }
