@@ -93,7 +93,7 @@ class Clock:
 
 
 def run(lease: Lease, cancel: Cancellation, **request: object):
-    return lease.run(Job("call-0001", lease.template, request, answers=lease.staging is None), cancel)
+    return lease.run(Job("call-0001", lease.template, request, result_only=lease.staging is None), cancel)
 
 
 def served(pool: WarmPool, kind: SlotKey, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:

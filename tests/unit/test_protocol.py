@@ -118,7 +118,7 @@ def asked(number, op, name, ranges=(), rest=b""):
 
 def read_answered(data):
     reader = FrameReader()
-    reader.answers = True
+    reader.allow_requests = True
     return list(reader.feed(READY + data))[1:]
 
 

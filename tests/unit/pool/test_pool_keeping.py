@@ -53,7 +53,7 @@ def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
     pool = make(age=100.0)
     filled(pool, 1)
     slot = pool._inventory.idle[0]
-    assert not pool._is_unusable(slot, slot.born + 100.0)
+    assert not pool._is_unusable(slot, slot.born + 99.0)
     slot.born -= 101.0
     wake(pool)
     until(lambda: list(engine.boxes) == ["box-2"])

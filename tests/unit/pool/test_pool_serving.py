@@ -30,13 +30,13 @@ def exited() -> list[Slot]:
 
 @pytest.fixture
 def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
-    """`play("answer", answers=True)`: what became of a job whose container does that; who is left is removed last."""
+    """`play("answer", result_only=True)`: what became of a job whose container does that; who is left is removed last."""
     template = kind(limits=Limits(wall_seconds=5.0)).template
 
-    def one(what: str, *, answers: bool):
+    def one(what: str, *, result_only: bool):
         runner = Runner(engine, "me")
         slot = runner.launch(template, "call-0001")
-        job = Job("call-0001", template, {"do": what}, answers=answers)
+        job = Job("call-0001", template, {"do": what}, result_only=result_only)
         result = runner.serve(slot, job, cancel, exited.append)
         assert [one.container.id for one in exited] == list(engine.boxes)
         for left in exited:
@@ -47,34 +47,34 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
 
 
 @pytest.mark.parametrize(
-    ("what", "answers"),
+    ("what", "result_only"),
     [("answer", True), ("answer and stay", True), ("answer and close", True), ("answer", False)],
 )
 def test_the_answer_of_a_job_that_only_reads_is_enough_and_of_one_that_writes_with_its_end(
-    play, exited, what, answers
+    play, exited, what, result_only
 ):
     """A reader's container is removed whether or not it goes on; nobody waits for that."""
-    assert play(what, answers=answers).outcome == Exited(0)
+    assert play(what, result_only=result_only).outcome == Exited(0)
     assert len(exited) == 1
 
 
 @pytest.mark.claim("staging.inspected")
 def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(play, exited):
     for what in ("answer and stay", "answer and close"):
-        assert isinstance(play(what, answers=False).outcome, ProtocolViolated)
+        assert isinstance(play(what, result_only=False).outcome, ProtocolViolated)
         assert exited == []
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_without_an_answer_the_end_says_what_it_was(play, exited, answers: bool):
-    assert play("end", answers=answers).outcome == Killed(0)
+@pytest.mark.parametrize("result_only", [True, False])
+def test_without_an_answer_the_end_says_what_it_was(play, exited, result_only: bool):
+    assert play("end", result_only=result_only).outcome == Killed(0)
     assert len(exited) == 1
 
 
 def test_a_job_that_says_nothing_is_cut_and_removed_at_once(play, exited, engine, cancel, monkeypatch):
-    assert play("stay", answers=True).outcome == TimedOut(5.0)
+    assert play("stay", result_only=True).outcome == TimedOut(5.0)
     cancel.set()
-    assert play("stay", answers=True).outcome == Cancelled()
+    assert play("stay", result_only=True).outcome == Cancelled()
     assert exited == []
 
 
