@@ -104,7 +104,9 @@ def _evidence(
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
     folders, shares = {}, set()
-    table = mount_table()  # none where there is no Linux, whose numbers are compared with no container's
+    table = (
+        mount_table()
+    )  # None outside Linux, where device and inode numbers are not comparable with a container's
     for mount in (one for one in template.mounts if one.read_only):
         inside, path = str(mount.target), mount.source.path
         # as `folder` in `sandbox/isolation/probe.py`

@@ -4,7 +4,7 @@ Invariants:
 * every step is one component on an open folder descriptor; no link is entered, whatever it leads to;
 * `.gdal-mcp` is never reported;
 * the order in a folder is that of the names' bytes, so two walks over the same files say the same;
-* whatever is left out is told: by `SkipReason`, or by a folder that is not `complete`.
+* everything left out is reported: by `SkipReason`, or by a folder that is not `complete`.
 """
 
 import os

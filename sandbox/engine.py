@@ -30,14 +30,16 @@ class EngineInfo:
     cpus: int = 0  # of its machine; 0 when it does not say
     memory_bytes: int = 0  # likewise
     host: str = ""  # the machine or cluster that its containers run on
-    boot: str = ""  # of that machine's kernel; another one is attested anew. "" when it cannot be told
+    boot: str = ""  # id of that kernel's boot; a new boot needs a new attestation. "" when unknown
     # whether containers share this process's kernel, so that device and inode numbers mean the same in both
     same_kernel: bool = False
     # whether its containers run on machines other than this one, with servers of other machines beside this one
     other_hosts: bool = False
     # whether some limits are a node's for all its containers alike, so that they are judged by effect, from inside
     limits_by_node: bool = False
-    tells_process: bool = True  # the first process of a container, so that its end can be watched here
+    reports_process: bool = (
+        True  # whether it reports a container's first process, so that its end can be watched here
+    )
     end_seconds: float = 10.0  # in which it reports the end of a container whose streams have ended
     removals: int = 2  # at once; removing more only makes each slower
     # the resource limits of a process that it sets; what is missing the container's program sets for itself before
@@ -63,18 +65,18 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """How a container stands, or ended."""
+    """Whether a container runs, or how it ended."""
 
     running: bool
     exit_code: int
     out_of_memory: bool
-    # why the engine ended it of its own accord, as a cluster does; "" for one that ended by itself
+    # why the engine ended it, such as an eviction; "" for a container that ended by itself
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerDetails:
-    """What a running container was given, by whomever it was made."""
+    """Mounts and ports of a running container, which may be another program's."""
 
     id: str
     mounts: Mapping[str, str]  # place inside -> the folder, file or volume on the engine's host
@@ -84,7 +86,7 @@ class ContainerDetails:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A container with our labels, whoever made it."""
+    """A container with our labels, created by any server."""
 
     container: str
     labels: Mapping[str, str]
@@ -202,13 +204,13 @@ class Engine(Protocol):
         """Any container of this engine by its id, such as one that another server left. Does not ask whether it exists."""
 
     def describe(self, container: str) -> ContainerDetails | None:
-        """Any running container of this engine, not only ours; None for one that it does not know or tells nothing of."""
+        """Details of any running container of this engine; None for an unknown one, and for engines that do not report them."""
 
     def leftovers(self) -> tuple[Leftover, ...]:
         """Every container that carries our labels."""
 
     def close(self) -> None:
-        """Gives back what it holds on this host; its containers stay."""
+        """Closes its connections; containers are not removed."""
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ class LaunchCancelled(SandboxError):
 
 
 class PathRefused(SandboxError):
-    """The path is outside every workspace, reserved, or not a thing that may be opened."""
+    """The path is outside every workspace, reserved, or not a regular file or folder."""
 
 
 class PathMissing(PathRefused):
@@ -42,7 +42,7 @@ class PathMissing(PathRefused):
 
 
 class PathReplaced(PathRefused):
-    """Something else stands at the path than when it was looked up; nothing was run on it."""
+    """The path was replaced after it was looked up; nothing was run on it."""
 
 
 class StagingFailed(SandboxError):

@@ -1,6 +1,6 @@
 """Lets a container that is not root read a workspace that belongs to root, without touching the workspace.
 
-Containers never run as root, and nothing of a user's is ever given to somebody else. So a workspace that only root may
+Containers never run as root, and the owner of a user's file is never changed. So a workspace that only root may
 enter is mounted through an id-mapped view: in that view alone, what belongs to root appears to belong to the container's
 user. The view is read-only, lies in the server's state folder, and the workspace itself is unchanged. It needs a server
 that runs as root, Linux 5.12 and a file system that supports id-mapped mounts (ext4, xfs, btrfs, tmpfs ...); elsewhere there
@@ -35,7 +35,9 @@ class Views:
 
     def __init__(self, folder: Path, owner: Owner) -> None:
         self._folder = folder / owner.id
-        self._views: dict[tuple[Path, int, int], Path] = {}  # by what stands at a root, which may be replaced
+        self._views: dict[
+            tuple[Path, int, int], Path
+        ] = {}  # by root, device and inode, as a folder may be replaced
 
     def source(self, root: Path, user: tuple[int, int]) -> Path:
         """What to mount for a workspace: itself, or a view of it where `user` could not read it otherwise."""

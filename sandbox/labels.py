@@ -11,7 +11,7 @@ from sandbox.portable import boot
 OWNER = f"io.{PRODUCT}.owner"
 CALL = f"io.{PRODUCT}.call"
 STARTED = f"io.{PRODUCT}.started"  # seconds since the epoch
-DEADLINE = f"io.{PRODUCT}.deadline"  # likewise, for whoever was not up with the host that made it
+DEADLINE = f"io.{PRODUCT}.deadline"  # likewise, for servers of another boot or host
 UPTIME_DEADLINE = f"io.{PRODUCT}.uptime-deadline"  # that host's boot, and seconds since then
 
 

@@ -82,7 +82,7 @@ def mode_allows(status: os.stat_result, user: tuple[int, int], what: int) -> boo
 
 
 def device_and_inode(path: str) -> tuple[int, int] | None:
-    """Device and inode of what has that name on this host, be it a link; None when nothing can be seen there."""
+    """Device and inode of a path on this host, of a link itself; None when it does not exist or cannot be read."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Tells the living servers from the dead: on one host each holds a lock that the kernel releases when it dies."""
+"""Which servers of this host still run: each holds a lock that the kernel releases when the process ends."""
 
 import contextlib
 import fcntl
@@ -47,7 +47,7 @@ class Owner:
         return owner == self.id or ((self.folder / f"{owner}.lock").exists() and not self.is_dead(owner))
 
     def delete_lock(self, owner: str) -> None:
-        """Drops what tells of a dead owner, once nothing of it is left."""
+        """Removes the lock file of a dead owner, once nothing of it is left."""
         if self.is_dead(owner):
             with contextlib.suppress(OSError):
                 (self.folder / f"{owner}.lock").unlink()

@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a name stands for."""
+    """What a name refers to."""
 
     FILE = 1
     DIRECTORY = 2

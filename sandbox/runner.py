@@ -86,7 +86,7 @@ class Job:
 class Runner:
     """Runs jobs on one engine, each in a container of its own. Safe to use from several threads.
 
-    `capacity` bounds the memory of all containers together; None is for an engine that has nothing else to do.
+    `capacity` limits the memory of all containers together; None sets no limit.
     """
 
     engine: Engine
@@ -236,7 +236,7 @@ class _Watch:
 
 def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
     """How a container ended by itself; of one whose answer is all that counts, that it gave it."""
-    # of a job that failed the engine knows whether it lost a process for want of memory
+    # after a failure, the engine knows whether the OOM killer ended a process
     succeeded = session.final is not None and session.final.get("code") == 0
     if succeeded and (job.result_only or slot.has_exited):
         return _ANSWERED

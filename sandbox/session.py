@@ -22,7 +22,7 @@ WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments 
 class Session:
     """The output of one job. `end_mark` is what its worker prints as the last thing on stderr; `on_interim` is as in `Job`.
 
-    `broker` is for a job that may ask; the reader of its frames is told when it may.
+    `broker` is for a job that may ask; the reader of its frames allows requests only then.
     """
 
     limits: Limits

@@ -1,4 +1,4 @@
-"""One started container: launched, measured from inside, given one job at most, and removed for certain."""
+"""One started container: launched, measured from inside, used for one job at most, and always removed."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, Process, readable
 
-# a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
+# a loaded machine may take seconds to load GDAL; no client's code runs before Ready
 READY_SECONDS = 60.0
 _ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another one's
 
@@ -37,7 +37,7 @@ class Slot:
     facts: Mapping[str, Any]
     usage: Usage
     stderr: bytearray
-    # where the kernel tells of its end, some twenty milliseconds before the engine. A container's first process is the init of its
+    # where the kernel reports its end, some 20 ms before the engine. A container's first process is the init of its
     # process namespace: the kernel kills and awaits everything else in there before that one counts as ended. How it ended only
     # the engine knows
     ending: Process | None = None
@@ -47,12 +47,12 @@ class Slot:
 
     @property
     def is_idle(self) -> bool:
-        """True while it lives and has said nothing since it was ready, as a worker without a job does."""
+        """True while the container runs and has sent nothing since it was ready."""
         return not readable([self.wire], 0)
 
     @property
     def has_exited(self) -> bool:
-        """True once the kernel has told that nothing of it runs any more; where it does not tell, never."""
+        """True once the kernel has reported that all its processes have ended; always False where it does not report that."""
         return self.ending is not None and bool(readable([self.ending], 0))
 
     def remove(self) -> Usage:
@@ -66,7 +66,7 @@ class Slot:
         except EngineUnavailable:
             self.unremoved.add(self.container.id)
             raise
-        finally:  # without its stdin a worker ends, whether or not the engine answers
+        finally:  # a worker ends with its stdin, even if the engine does not answer
             if self.reservation is not None:
                 self.reservation.release()
         self.usage = replace(self.usage, remove_seconds=time.monotonic() - begun)
@@ -97,11 +97,11 @@ def launch(
         except BaseException:
             try:
                 container.remove()
-            except SandboxError:  # the first failure is the one to tell
+            except SandboxError:  # the first failure is the one to report
                 unremoved.add(container.id)
             raise
     except EngineUnavailable:
-        check_sources(template)  # an engine that is asked to mount what is not there any more is not to blame
+        check_sources(template)  # the engine is not at fault when a mount's source has disappeared
         raise
     slot.usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
     slot.unremoved = unremoved
@@ -114,15 +114,15 @@ def _started(
     """The container once its worker is ready and what it measured is what was asked."""
     wire = container.start(cancel)
     try:
-        # a container that does not take it ends, or is never ready: waiting for that tells more than the failure here
+        # a container that does not read it ends or never becomes ready, and that error says more than this one
         with contextlib.suppress(OSError):
             wire.send(template.program, READY_SECONDS)
         frames, stderr = FrameReader(), bytearray()
         facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
         refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
         verify_isolation(template, facts, limits_by_node=engine.info().limits_by_node)
-        tells = engine.info().tells_process
-        ending = ending_of(container.id, container.process()) if tells else None
+        reported = engine.info().reports_process
+        ending = ending_of(container.id, container.process()) if reported else None
     except BaseException:
         wire.close()
         raise
@@ -143,7 +143,7 @@ def _await_ready(
     stderr_bytes: int,
     cancel: Cancellation | None,
 ) -> Mapping[str, Any]:
-    """What the worker measured, once it is ready; before its job it says nothing else. Raises as `launch`."""
+    """What the worker measured, once it is ready. Raises as `launch`."""
     end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"
     awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
     while (left := end - time.monotonic()) > 0:
@@ -166,7 +166,7 @@ def _await_ready(
                     return facts
         except ProtocolBreach as breach:
             raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
-        raise AttestationFailed("the container spoke before it was given a job, so no job was sent")
+        raise AttestationFailed("the container sent something before it got a job, so no job was sent")
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
     said = f". It said: {lines[-1][:300]}" if lines else "."
     raise EngineUnavailable(f"the container {why}{said}")

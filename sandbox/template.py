@@ -45,7 +45,7 @@ class HostPath:
 
 @dataclass(frozen=True, slots=True)
 class VolumePath:
-    """A file or folder in a volume that the engine mounts by name, on whichever machine the container runs."""
+    """A file or folder in a volume that the engine mounts by name, on the machine that the container runs on."""
 
     path: str  # as this process sees it
     volume: str

@@ -378,7 +378,7 @@ def main():
     gc.disable()  # what is loaded now stays
     fenced = fence()  # before there is another thread, which it would not hold for
     wire = FrameWriter(os.dup(1))
-    os.dup2(2, 1)  # what is printed while the handler loads is no job's output
+    os.dup2(2, 1)  # what is printed while the handler loads is not a job's output
     flush_library = line_buffer_stdout()
     signal.signal(signal.SIGXFSZ, lambda number, _frame: RECEIVED_SIGNALS.add(number))
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")

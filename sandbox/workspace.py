@@ -56,7 +56,7 @@ class Identity:
 
     @property
     def modified(self) -> float | None:
-        """Seconds since the epoch; None where that is no date: a file's owner may write any time there."""
+        """Seconds since the epoch; None where it is not a valid date: a file's owner may set any time."""
         seconds = self.mtime_ns / 1e9
         return seconds if -62_135_596_800 <= seconds < 253_402_300_799 else None  # the years 1 to 9999
 
@@ -191,7 +191,7 @@ class Workspaces:
         raise PathRefused(f"the path takes more than {MAX_STEPS} folders and links.")
 
     def _follow(self, trail: "_Trail", link: str) -> list[str]:
-        """The components that a symlink stands for. The walk begins anew in a workspace for an absolute one."""
+        """The components of a symlink's target. For an absolute target the walk starts again in a workspace."""
         target = trail.target(link)
         if not target.is_absolute():
             return list(target.parts)
@@ -246,7 +246,7 @@ class _Trail:
 
 
 def _found(workspace: Workspace, names: list[str]) -> Located:
-    """What stands at the end of a walk, looked up from the workspace's root once more."""
+    """The end of a walk, looked up again from the workspace's root."""
     *above, name = names or ["."]
     with open_folder(workspace, PurePosixPath(*above)) as folder:
         status = _look(folder, name)

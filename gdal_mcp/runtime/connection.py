@@ -2,7 +2,7 @@
 
 Invariants:
 * only callers that need this very host wait for it to be set up; dropping a host and closing wait for no engine;
-* a host is dropped once, by whoever finds that its engine or image is gone, and only if it is the one that was found so: a call of
+* a host is dropped once, by the thread that finds its engine or image gone, and only if it is the one that was found so: a call of
   an earlier host never drops a later one;
 * a host that was dropped keeps its engine open until the last call on it has ended; then its pool and its engine are closed, in a
   thread of its own, so that nobody waits for a removal that the engine does not do.

@@ -121,7 +121,9 @@ class Hosting:
 
     def failed(self, host: Host) -> None:
         """After a call on this host failed: if its engine or image is gone, the next call connects again."""
-        self._owner.leaves_lock = True  # an engine that fell silent may have made what nobody was told of
+        self._owner.leaves_lock = (
+            True  # an engine that stopped answering may have created a container without reporting it
+        )
         _forget_trials()
         self._connections[host.toolbox.name].check(host)
 
@@ -239,7 +241,7 @@ class Hosting:
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."
             )
-        # a container that waits does not see what is mounted later; where nothing tells of mounts, none waits
+        # a waiting container does not see later mounts; without a mount table no container waits
         none = Sizes(0, 0, self._settings.pool_seconds)
         sizes = self._settings.sizes() if mount_table() is not None else none
         pool = WarmPool(runner, sizes, lambda: self._standing(host), self._pools)
@@ -255,7 +257,7 @@ class Hosting:
         host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
         proven: tuple[Row, ...] = ()
         if self.paths.map.pairs:
-            # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
+            # in every process, and first: mounts may change, and with a wrong map nothing else is right
             areas = tuple(self._areas.values())
             proven = prove(runner, self.template(host, None), areas, self._cancel)
         attested = (*proven, *self._attested(host, fresh=fresh))
@@ -407,7 +409,7 @@ class Hosting:
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
         template = self.template(host, None)
-        depends_on = [  # another engine, boot, image, setting or code is attested anew
+        depends_on = [  # a change of any of these starts a new attestation
             {**asdict(host.info), "rlimits": sorted(host.info.rlimits)},
             template.image,
             template.user,

@@ -1,8 +1,8 @@
 """What a server learns of an image and a host once and keeps in its state folder, for the processes after it.
 
 Invariants:
-* what is kept belongs to a key of all that it rests on; with another key, or damaged, it is made anew;
-* that it cannot be kept is no failure: the next process makes it anew.
+* a cached value belongs to a key of all that it depends on; with another key, or damaged, it is made again;
+* a failure to write the cache is ignored: the next process makes the value again.
 """
 
 import hashlib

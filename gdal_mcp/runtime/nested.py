@@ -1,4 +1,4 @@
-"""A server that itself runs in a container: its engine is told the host's names of folders, and the map is proven.
+"""A server that itself runs in a container: it translates folders to the host's paths for its engine, and proves that map.
 
 The map is what the settings say, else what the engine says of the container that this process is in. Proven before anything runs, by one container that mounts every workspace and every staging place through the map: in
 each staging place it must find the nonce that the server has just put there, and each workspace must be, by device and

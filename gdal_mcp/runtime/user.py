@@ -63,7 +63,7 @@ def _groups(engine: str | None) -> list[int]:
 
 
 def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
-    """Whose rights suffice for a folder: its owner's, or nobody's in particular where everybody may use it, or root's."""
+    """The user to become for a folder: its owner, root, or no change where every user may use it."""
     with suppress(OSError):
         status = place.stat()
         if status.st_uid != 0:

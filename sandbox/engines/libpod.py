@@ -17,11 +17,11 @@ from sandbox.isolation.rows import Row, differs
 from sandbox.template import SCRATCH_TARGET, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
-# the second is the image's, with the name servers of whoever built it
+# the second is the image's, with the name servers of the machine that built it
 _COVERED: Final = (_OWN_MARK, "/etc/resolv.conf")
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
-# pseudo file systems that Podman mounts of its own accord, and two files of the container's own folder
+# pseudo file systems that Podman mounts unasked, and two files of the container's own folder
 _OWN_TYPES: Final = frozenset({"proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 _OWN_PLACES: Final = ("/proc", "/dev", "/sys")
 _OWN_FILES: Final = frozenset({_OWN_MARK, "/etc/hostname"})

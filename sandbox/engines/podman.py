@@ -53,7 +53,7 @@ class PodmanEngine(DockerEngine):
         with tempfile.NamedTemporaryFile("w", prefix="seccomp-", suffix=".json", encoding="utf-8") as file:
             file.write(rules)
             file.flush()
-            os.fchmod(file.fileno(), 0o644)  # the service may be another user's, and a filter is no secret
+            os.fchmod(file.fileno(), 0o644)  # the service may run as another user, and a filter is not secret
             # as many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours
             # counts per container
             most_processes = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))

@@ -114,7 +114,7 @@ def set_user_id():
                 with subprocess.Popen([path], stdin=-1, stdout=-1, stderr=-1) as process:
                     # it is that program by now
                     rows = dict(line.split(":", 1) for line in lines(f"/proc/{process.pid}/status"))
-                    # where other processes may not be looked into: of whoever became another one this is root's
+                    # where /proc of other processes is closed: root's for a process that changed its user
                     owner = str(os.stat(f"/proc/{process.pid}").st_uid)
                     process.stdin.close()
                 return sorted({owner, *rows.get("Uid", "").split()})
@@ -194,7 +194,7 @@ def mount_of(descriptor):
 
 
 def calls(numbers):
-    """What each system call says to arguments of zero. One that ends the process is told as that, and the rest go on."""
+    """The answer of each system call to arguments of zero. A call that ends the process is reported as that."""
     found, left = {}, list(numbers.items())
 
     def call_each(report):

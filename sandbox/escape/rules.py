@@ -18,7 +18,7 @@ _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
 
 
 def _calls(evidence: Evidence) -> Iterator[Judgement]:
-    """A call that the filter lets pass is told by another errno than the filter's: the kernel has looked at it."""
+    """A call that passed the filter is recognised by an errno that is not the filter's."""
     answered = {name: group["errno"] for group in rules()["answered"] for name in group["names"]}
     found: Mapping[str, str] = evidence.look["calls"]
     usual, unknown = rules()["default"], errno.errorcode[errno.ENOSYS]

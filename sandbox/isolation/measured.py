@@ -16,7 +16,7 @@ from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked, rlimits
 from sandbox.isolation.rows import Evidence, Judge, Judgement, Row, Rule, judged, none, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
-# file systems that an engine mounts of its own accord and that hold nothing of the host's files
+# file systems that an engine mounts unasked, without files of the host
 OWN_TYPES: Final = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 ENGINE_NAMES: Final = frozenset({"HOSTNAME", "PATH", "HOME", "LC_CTYPE"})  # an engine or Python may add them
 CAPABILITIES: Final = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
@@ -145,7 +145,7 @@ def _mounts(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _or_accepted(evidence: Evidence, lack: str, found: Judgement) -> Judgement:
-    """A failure for the want of what the operator says that nodes may lack is a warning, which names the setting."""
+    """Turns a failure into a warning where the operator accepts nodes without that feature (`nodes_without`)."""
     if found.verdict != "failed" or lack not in evidence.template.nodes_without:
         return found
     return found._replace(found=f"{found.found}; accepted by nodes_without = {lack}", verdict="warning")
@@ -158,7 +158,7 @@ def _mode(row: _Mount | None) -> str:
 
 
 def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
-    """The mounts that a path leads to, by target. Which covers which is told by their numbers: their order tells nothing."""
+    """The mounts that a path leads to, by target. Their ids say which mount covers which; their order does not."""
     lying = {(row["parent"], row["target"]): row for row in mounts if row["parent"] != row["id"]}
     known = {row["id"] for row in mounts}
     (root,) = (row for row in mounts if row["parent"] not in known or row["parent"] == row["id"])

@@ -1,4 +1,4 @@
-"""What every container gets and does not get, whichever engine makes it. Pure.
+"""What every container gets and does not get, on every engine. Pure.
 
 This is the what; `sandbox.engines` says how in the words of each engine, and compares what came back.
 

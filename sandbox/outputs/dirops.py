@@ -33,9 +33,9 @@ STEPS = (
     "swap.exchange",  # a replaced file or folder
     "swap.create",  # a new file or folder
     "swap.remove",  # a stale sidecar, or on undo what was created
-    "swap.unlink",  # the second half of a link that stands for a rename
+    "swap.unlink",  # the second half of a link and unlink in place of a rename
     "swap.sync",  # the folders whose names changed
-    "drop.record",  # an entry that is no longer needed: its journal first, so that no half of it is believed
+    "drop.record",  # an entry that is not needed any more: its journal first, so that an incomplete entry is never used
     "drop.folder",
     "discard",  # a staging folder with all that is in it
 )

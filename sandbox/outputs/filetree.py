@@ -29,14 +29,14 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # as NFS and FUSE call a removed file that somebody has open; removing it is refused, or makes another of these
 _STILL_OPEN = (".nfs", ".fuse_hidden")
 _OURS = 0o700  # the mode that we need on a folder to read and to empty it
-_VANISHED = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
+_VANISHED = (FileNotFoundError, NotADirectoryError)  # another process removed it
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One name met on a walk. `blocked` is a folder that was not entered: too deep, or not readable."""
 
-    folder: int  # open for as long as the walk stands at this entry
+    folder: int  # open while the walk is at this entry
     name: str
     path: str  # relative to where the walk began
     status: os.stat_result
@@ -74,7 +74,7 @@ def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 @contextmanager
 def opened_file(folder: int, name: str) -> Iterator[int]:
-    """A read-only descriptor of a name that is no link, closed on exit; a mode that denies us access is widened."""
+    """A read-only descriptor of a name that is not a link, closed on exit; a mode that denies us access is widened."""
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except PermissionError:
@@ -236,7 +236,7 @@ def _each(folder: int, end: float) -> Iterator[str]:
 
 @contextmanager
 def _taken(folder: int, name: str) -> Iterator[int]:
-    """An inner folder to empty. Root takes it over, so that whoever holds it open cannot put anything in any more."""
+    """An inner folder to empty. Root becomes its owner, so that a process that holds it open cannot add files."""
     with opened_folder(folder, name, repair=True) as opened:
         if os.geteuid() == 0:
             with suppress(OSError):  # a file system that knows no root, as some network mounts
@@ -246,7 +246,7 @@ def _taken(folder: int, name: str) -> Iterator[int]:
 
 
 def _unlink(folder: int, name: str) -> bool:
-    """False when the name is a folder. What NFS keeps for whoever has it open stays, and so does its folder."""
+    """False when the name is a folder. A file that NFS keeps for a process that has it open stays, and so does its folder."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:

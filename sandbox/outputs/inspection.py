@@ -92,7 +92,7 @@ def _refuse_unfit(entry: Entry) -> None:
 def seal(
     place: DirEntry, staged: Staged, target: Located, permissions: Permissions, ops: DirOps
 ) -> PublishedFile:
-    """Gives a collected file or folder its owner and mode, digests it and puts it on disk; as it will stand at its target.
+    """Gives a collected file or folder its owner and mode, computes its digest and syncs it, as it will be at its target.
 
     Raises OutputRejected.
     """

@@ -117,7 +117,7 @@ class State(StrEnum):
     PUBLISHED = "published"  # all steps done
     UNDOING = "undoing"  # inverse steps may have been done
     UNDONE = "undone"
-    CONFLICT = "conflict"  # somebody else changed a target meanwhile; both sides are kept, for a person
+    CONFLICT = "conflict"  # another program changed a target meanwhile; both versions are kept for a person to choose
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The store's folder in a workspace (`RESERVED`): where staging and undo live, and the locks that tell the living from the dead.
+"""The store's folder in a workspace (`RESERVED`): where staging and undo are, and the locks that show whether their server runs.
 
     .gdal-mcp/            0755, ours
       .gitignore          *
@@ -50,7 +50,7 @@ class StagingLayout:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Nobody else makes or claims a folder meanwhile; waits for whoever does so now."""
+        """Holds the lock for creating and claiming folders; waits while another process holds it."""
         lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=self.base)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

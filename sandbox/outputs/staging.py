@@ -104,7 +104,7 @@ class StagingArea:
             return recover(layout, discard=discard)
 
     def has_undo_entry(self, call_id: str) -> bool:
-        """Whether anything is kept under this id, be it damaged; cheap."""
+        """Whether an undo entry of this id exists, damaged or not; cheap."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
     def kept(self) -> tuple[KeptPublication, ...]:
@@ -243,7 +243,7 @@ class Staging(AbstractContextManager["Staging"]):
     def __exit__(self, *_: object) -> None:
         try:
             self.discard()
-        except StagingFailed as failure:  # left to `recover`; what became of the call is told all the same
+        except StagingFailed as failure:  # left to `recover`; the call still gets its result
             _log.warning("staging_stays", staging=self.staging_id, reason=str(failure))
 
     @property

@@ -10,12 +10,12 @@ from sandbox.workspace import Identity, Located
 
 @dataclass(frozen=True, slots=True)
 class StagingUsage:
-    """What is in an output folder. A file counts with its size or its blocks, whichever is more."""
+    """What is in an output folder. A file counts with the larger of its size and its blocks."""
 
     bytes: int = 0
     files: int = 0  # folders are counted too: each costs an inode
     largest_bytes: int = 0
-    # whoever fills it, and with what: a file that was unlinked while it is open is in no folder
+    # by any process: a file that was unlinked while open is in no folder
     disk_low: bool = False
 
     def exceeds(self, limits: Limits) -> bool:
@@ -69,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """A file or folder that now stands in the workspace.
+    """A file or folder that was published into the workspace.
 
     `sha256` of a folder is the SHA-256 over one line `<sha256>  <size>  <relative path>` and a line feed for each of
     `parts`, in UTF-8, sorted by the bytes of the path. Empty folders in it do not count.

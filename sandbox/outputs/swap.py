@@ -135,7 +135,7 @@ class _Swap:
         for other in (self.target, self.beyond):
             status = None if other is None else other.status()
             if slot is not None and status is not None and os.path.samestat(slot, status):
-                self.ops.unlink(self.slot)  # ends a link that stands for a rename
+                self.ops.unlink(self.slot)  # the unlink of a link and unlink in place of a rename
                 slot = None
         if slot is not None and not any(mark.fits(slot) for mark in (new, old) if mark is not None):
             raise Conflict(self.step, "was swapped with somebody else's file, which is kept")

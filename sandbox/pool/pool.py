@@ -283,7 +283,7 @@ class WarmPool:
             watched: list[HasDescriptor] = [self._wakeup, *self._inventory.idle]
         found = readable(watched, max(_SHORTEST_LOOK, min(due, _LOOK_SECONDS)))
         if self._wakeup in found and not self._closed:
-            time.sleep(REST_SECONDS)  # whoever woke us goes on first: it may be in the middle of a call
+            time.sleep(REST_SECONDS)  # the thread that woke us goes first: it may be in the middle of a call
         self._wakeup.clear()
         for one in found:
             if isinstance(one, IdleSlot):

@@ -118,7 +118,7 @@ class KubernetesEngine:
             host=str(urlsplit(cluster.server).hostname),
             other_hosts=True,
             limits_by_node=True,
-            tells_process=False,
+            reports_process=False,
             covers_paths=False,
             end_seconds=30.0,  # a node reports the ends of its Pods once a second, and a busy one much later
             removals=16,  # which mostly wait for a node's report, and hold the namespace's quota until then

@@ -1,4 +1,4 @@
-"""The folder of one container: what the runtime is told, our labels, and the points that its mounts lie on.
+"""The bundle of one container: the runtime's configuration, our labels, and the mount points.
 
 A runtime makes missing mount points in the root file system, which all containers share. So the root that it is given is an
 overlay of this container's own empty points over the unpacked image, read-only and without an upper layer. It is mounted in a
@@ -117,7 +117,7 @@ class Bundle:
 
 
 def sweep(containers: Path) -> None:
-    """Removes what is no container: its server was killed while it wrote the first files, or removed the last."""
+    """Removes incomplete bundles: their server was killed while it wrote or removed them."""
     for one in containers.glob(f"{_TMP_PREFIX}*"):
         with contextlib.suppress(OSError):  # just renamed
             if time.time() - one.stat().st_mtime > _TMP_SECONDS:

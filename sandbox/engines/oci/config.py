@@ -52,14 +52,14 @@ def config(
     *,
     rootless: bool = False,
 ) -> dict[str, Any]:
-    """What the runtime is told. Raises IsolationRefused for an architecture without a profile, and for a mounted volume.
+    """The configuration for the runtime. Raises IsolationRefused for an architecture without a profile, and for a mounted volume.
 
     `rootless`: the runtime is root in a user namespace of one user, whom the container's user is then.
     """
     (uid, gid), limits = template.user, template.limits
     made: dict[str, Any] = {
         "ociVersion": "1.0.2",
-        "annotations": {IMAGE: template.image},  # for whoever collects images
+        "annotations": {IMAGE: template.image},  # for the removal of unused images
         "process": {
             "terminal": False,
             "user": {"uid": uid, "gid": gid, "additionalGids": []},

@@ -54,7 +54,7 @@ class OciEngine:
             for one in (self.root, self._containers, self._states, self.images.folder):
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
                 status = one.stat()
-                # whoever writes there says what is run, and what is killed and removed afterwards
+                # a user who can write there decides what is run, killed and removed
                 if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
                     raise EngineUnavailable(
                         f"{one} belongs to user {status.st_uid}, or others may write to it. Name a folder of this user's alone."

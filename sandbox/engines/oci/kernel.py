@@ -1,4 +1,4 @@
-"""What the kernel tells of a container from outside, and the control groups that it lies in: found by our own id.
+"""What the kernel shows of a container from outside, and its control groups, found by our own id.
 
 A container is made before it is started: the kernel then shows its user, capabilities, limits, namespaces and mounts, and not
 one instruction of the image has run. What is read there is judged by the very rules that judge what the worker measures later.
@@ -116,7 +116,7 @@ class ControlGroup:
     """The control groups of one container: one folder with version 2, one for each hierarchy with version 1."""
 
     def __init__(self, path: str) -> None:
-        self.path = path  # as the runtime is told
+        self.path = path  # as in the runtime's configuration
 
     def _folders(self) -> list[Path]:
         folders = (Path(f"{point}{self.path}") for point in hierarchies())
@@ -129,12 +129,12 @@ class ControlGroup:
         return {name: text.strip() if text is not None else None for name, text in found.items()}
 
     def was_oom_killed(self) -> bool:
-        """Whether the kernel has killed something of it for want of memory."""
+        """True if the kernel's OOM killer ended a process in the container."""
         text = _first(self._folders(), "memory.events", "memory.oom_control") or ""
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
     def kill_and_remove(self) -> bool:
-        """Kills what is in it, whoever made it; whether it is gone. To be asked again until it is."""
+        """Kills all processes in it and removes it; True once it is gone. Call it again until then."""
         gone = True
         for point in hierarchies():
             folder = Path(f"{point}{self.path}")
@@ -177,7 +177,7 @@ def hierarchies() -> tuple[Path, ...]:
 
 
 def obstacle() -> str:
-    """Why this process cannot make containers without a daemon, whichever runtime is there; "" when it can. In a container it hardly ever can."""
+    """Why this process cannot create containers without a daemon with any runtime; "" when it can. In a container it hardly ever can."""
     if platform.system() != "Linux":
         return "containers without a daemon need Linux"
     if os.geteuid() != 0:
@@ -199,7 +199,7 @@ def parent_group() -> str:
 def _parent_group_of_user() -> str:
     """In what was delegated to this process.
 
-    It moves itself, and whoever is beside it, to another group below, as one with processes gives no controllers to those below
+    It moves itself and the other processes of its group to a group below, as a group with processes gives no controllers to those below
     it, cgroups(7).
     """
     own = delegated_group()

@@ -95,7 +95,7 @@ class ImageStore:
         self._fetch(self, reference, report)
 
     def add(self, unpack: Callable[[Path], Mapping[str, Any]]) -> ImageInfo:
-        """A new image, or the same one anew. `unpack` fills a folder and says what it is: fields of `Stored`.
+        """Adds or replaces an image. `unpack` fills a folder and returns fields of `Stored`.
 
         Without an id its content is its id. It appears whole, under its names, which it takes from others. Raises what
         `unpack` raises, and EngineUnavailable.
@@ -115,7 +115,7 @@ class ImageStore:
                 stored = Stored(**{**about, "names": tuple(about["names"]), "list_digest": list_digest})
                 (fresh / _LIST).write_bytes(text)
                 self._describe(fresh, stored)
-                os.sync()  # a name that is there after a crash stands for a whole image
+                os.sync()  # a name that exists after a crash means a complete image
                 self._replace(fresh, stored)
                 self._collect()
         except OSError as error:

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 def harden(root: Path) -> None:
     """Takes out what no job needs: devices, pipes, sockets and set-user-id bits.
 
-    What no job may read, as it is root's alone, is taken out where all is a user's, as whom jobs then run.
+    Files that only root may read are removed where all files belong to the user that jobs run as.
     """
     for mark in _MARKS:
         (root / mark).unlink(missing_ok=True)
@@ -49,7 +49,7 @@ def listed(root: Path) -> Iterator[Row]:
 
 
 def changed(root: Path, rows: list[Row], *, wholly: bool) -> str:
-    """The first entry that is not as listed; empty when all are. `wholly` reads the contents, else they are told by size and time."""
+    """The first entry that is not as listed; empty when all are. `wholly` compares contents, else size and time."""
     known = {row["path"]: row for row in rows}
     found = listed(root) if wholly else (_outside(path, status, root) for path, status in _walk(root))
     seen = set()
@@ -80,7 +80,7 @@ def _walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _outside(path: str, status: os.stat_result, root: Path) -> Row:
-    """What tells of an entry without opening it. A folder's size and time are its file system's affair."""
+    """What `lstat` says of an entry. Size and time of a folder depend on the file system, so they are left out."""
     folder = stat.S_ISDIR(status.st_mode)
     return {
         "path": os.fsencode(path).decode("utf-8", "backslashreplace").removeprefix(f"{root}/"),
