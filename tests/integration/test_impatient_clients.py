@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     monkeypatch.setattr(pool_module, "machine_memory", dict)
 
 
