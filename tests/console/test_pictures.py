@@ -16,6 +16,7 @@ from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.records.artifacts import ArtifactStore
 from gdal_mcp.records.registry import Artifact, Call, Registry
 from gdal_mcp.server.app import local_user
+from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.pictures import FOLDER, Pictures
 from gdal_mcp.server.console.sessions import Viewer
 from sandbox.workspace import Workspace, Workspaces
@@ -49,7 +50,8 @@ class Gallery:
         if request.arguments["path"].endswith(".csv"):
             return SimpleNamespace(done=None, error=SimpleNamespace(code=Code.GDAL_ERROR))
         seen = await anyio.Path(request.arguments["path"]).read_bytes()
-        return SimpleNamespace(done=SimpleNamespace(preview=PNG + seen), error=None)
+        shown = {"color": "gray", "bands": [1], "stretch": [[0.0, 9.0]]}
+        return SimpleNamespace(done=SimpleNamespace(preview=PNG + seen), error=None, result={"shown": shown})
 
     def publish(self, name: str, data: bytes) -> Artifact:
         path = self.root / name
@@ -67,7 +69,7 @@ class Gallery:
 
     @property
     def kept(self) -> list[Path]:
-        return list((self.state / FOLDER).glob("*")) if self.state.exists() else []
+        return list((self.state / FOLDER).glob("*.png")) if self.state.exists() else []
 
 
 @pytest.fixture
@@ -164,3 +166,14 @@ def recorded(stage: Stage, path: Path, data: bytes) -> Artifact:
 
 def shown(person: Person, artifact: Artifact) -> int:
     return person.get(f"api/pictures/{artifact.id}").status_code
+
+
+def test_a_legend_is_of_a_drawn_picture_and_for_those_with_its_workspace(gallery: Gallery, tmp_path: Path):
+    made = gallery.publish("a.tif", b"one")
+    with pytest.raises(Refused):
+        gallery._pictures.legend(made, gallery.workspaces)
+    gallery.picture(made)
+    assert gallery._pictures.legend(made, gallery.workspaces)["stretch"] == [[0.0, 9.0]]
+    (tmp_path / "another").mkdir()
+    with pytest.raises(Refused):
+        gallery._pictures.legend(made, Workspaces((Workspace.at(tmp_path / "another", writable=True),)))

@@ -13,7 +13,7 @@ from tests.oracle.fixtures import grounds
 
 __all__ = ["grounds"]
 
-pytestmark = [pytest.mark.nightly, pytest.mark.engine]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("resources.deadline")]
 
 CALLS = 4
 SECONDS = 60  # a bound on waiting: 10 s for digests and 2 s of grace are promised after the end of each call
