@@ -1,5 +1,8 @@
 """What the checks know of a statement: its tree, and the outline that a container measures."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,3 +183,9 @@ def test_columns_of_columns_are_followed_for_a_bounded_time() -> None:
             reading.measures(text)
             reading.relates(text)
             reading.compares(text, ["v"])
+
+
+def test_the_server_starts_without_sqlglot() -> None:
+    code = "import sys, gdal_mcp.__main__, gdal_mcp.tools.toolbox, gdal_mcp.server; print('sqlglot' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
