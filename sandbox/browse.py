@@ -1,4 +1,4 @@
-"""What is in a folder of a workspace, as far as it may be seen: a bounded walk that follows nothing.
+"""Lists a folder of a workspace: a bounded walk that follows no link.
 
 Invariants:
 * every step is one component on an open folder descriptor; no link is entered, whatever it leads to;
@@ -47,7 +47,7 @@ class Found:
     """One name met on a walk, with what `lstat` said of it."""
 
     workspace: Workspace
-    relative: PurePosixPath  # from the workspace's root; bytes that are no UTF-8 are surrogates
+    relative: PurePosixPath  # from the workspace's root; bytes that are not UTF-8 are surrogates
     kind: Kind
     identity: Identity
     leads: LinkTarget | None = None  # of a link
@@ -58,7 +58,7 @@ class Found:
 
     @property
     def shown(self) -> str:
-        r"""The path from the root as text; bytes that are no UTF-8 as `\xff`. May still hold control characters."""
+        r"""The path from the root as text; bytes that are not UTF-8 as `\xff`. May still hold control characters."""
         return os.fsencode(self.relative).decode("utf-8", "backslashreplace")
 
     @property
@@ -84,7 +84,7 @@ class SkipReason(StrEnum):
     """Why a folder was not entered."""
 
     CLOSED = "closed"  # too deep, or not readable
-    GONE = "gone"  # it became something else as it was looked at
+    GONE = "gone"  # it was replaced during the walk
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Folder:
         self.names: Mapping[str, Kind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
 
     def look(self, name: str) -> Found | None:
-        """What is under a name, as it is now; None for what vanished meanwhile."""
+        """What a name is now; None when it has vanished meanwhile."""
         try:
             status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
         except FileNotFoundError:
@@ -132,7 +132,7 @@ class Folder:
 
     @contextmanager
     def enter(self, name: str) -> Iterator["Folder | SkipReason"]:
-        """An inner folder with its names, or why there is none."""
+        """An inner folder with its names, or the reason that it was skipped."""
         if self._level >= self._bounds.depth:
             yield SkipReason.CLOSED
             return

@@ -40,7 +40,7 @@ class MemoryReservation:
     length: int  # MiB
 
     def release(self) -> None:
-        """Twice does nothing."""
+        """May be called again."""
         self.capacity.release(self)
 
     def __enter__(self) -> None:
@@ -51,15 +51,15 @@ class MemoryReservation:
 
 
 class _Ticket(NamedTuple):
-    """A request that waits. Tickets are served in their order, across processes."""
+    """A waiting request. Tickets are served in their order, across processes."""
 
-    number: int  # nanoseconds of the machine's monotonic clock when it came
+    number: int  # arrival, in nanoseconds of the machine's monotonic clock
     size: int  # MiB
-    end: float  # seconds of the same clock; afterwards nobody waits for it, even if its process was stopped
+    end: float  # seconds of the same clock; after that the ticket is ignored, even if its process was stopped
 
 
 class _Ledgers(NamedTuple):
-    """What all processes wrote down: MiB held, and the tickets."""
+    """Sum of all ledgers: MiB held, and the tickets."""
 
     held: float
     waiting: tuple[_Ticket, ...]
@@ -70,7 +70,7 @@ class _Ledgers(NamedTuple):
 
 
 class LockFileCapacity:
-    """A sum that every server on this machine that shares `folder` keeps to. Safe to use from several threads."""
+    """The memory limit shared by all servers on this machine that use `folder`. Safe to use from several threads."""
 
     def __init__(self, folder: Path, total_bytes: int) -> None:
         """Raises OSError if the folder cannot be made or written to."""
@@ -143,7 +143,7 @@ class LockFileCapacity:
                 return
             self._held.discard(taken)
             self._freed.notify_all()
-            # a ledger that cannot be written now says too much, never too little; the next change corrects it
+            # a ledger that cannot be written counts too much, never too little; the next change corrects it
             with contextlib.suppress(OSError, CapacityExhausted), self._exclusive():
                 self._write()
 
@@ -203,7 +203,7 @@ class LockFileCapacity:
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """No other process reads or changes a ledger meanwhile. Raises CapacityExhausted if that cannot be had, or is closed."""
+        """Holds the lock over all ledgers. Raises CapacityExhausted if it cannot be taken, or if this object is closed."""
         if self._closed:
             raise CapacityExhausted("the server is ending, so no memory is promised any more.")
         end = time.monotonic() + _LOCK_SECONDS

@@ -45,7 +45,7 @@ def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same
 
 
 def check_sources(template: SandboxTemplate) -> None:
-    """Looks on the host, to tell why an engine could not mount something. Raises PathReplaced."""
+    """Checks that every mount source still exists. Raises PathReplaced."""
     expected = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
     if wrong := [source for source, identity in expected if device_and_inode(source) != identity]:
         raise PathReplaced(f"{_summarize(wrong)} was removed or replaced, so nothing was run.")
@@ -104,7 +104,7 @@ def mount_fingerprint(template: SandboxTemplate) -> object:
     try:
         folders = [Path(mount.source.path).stat() for mount in template.mounts]
     except OSError:
-        return object()  # the launch itself will say what is wrong
+        return object()  # the launch itself reports the error
     if table is None:
         return object()
     below = [submounts(mount.source.path, table) for mount in template.mounts]

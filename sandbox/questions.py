@@ -1,4 +1,4 @@
-"""What a container may ask its host to read for it, and what it is answered: values. Pure.
+"""Requests of a container to read data, and the answers: values. Pure.
 
 A container without a network names a source that the host gave a name to, and nothing else: what lies behind the name, and
 whether it is read at all, is the answerer's to know.
@@ -17,7 +17,7 @@ _LOOKED: Final = struct.Struct(">BQQ")
 
 
 class Op(IntEnum):
-    """What is asked."""
+    """The kind of a request."""
 
     LOOK = 1
     READ = 2
@@ -25,7 +25,7 @@ class Op(IntEnum):
 
 
 class Status(IntEnum):
-    """How it was answered, as on the wire. What cannot be read ends the job instead."""
+    """Status of an answer, as on the wire. A failed read ends the job instead."""
 
     OK = 0
     ENOENT = 1
@@ -66,7 +66,7 @@ class Answerer(Protocol):
     def answer(self, question: Question) -> Answer: ...
 
     def close(self) -> None:
-        """Ends what is under way as soon as it can; no more questions come."""
+        """Ends reads under way as soon as possible; no more requests come."""
 
 
 def looked(kind: Kind, size: int, mtime: int, first: bytes = b"") -> bytes:

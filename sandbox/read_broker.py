@@ -1,4 +1,4 @@
-"""Answers the questions of one job, beside the thread that listens to it.
+"""Answers the read requests of one job, in threads of its own.
 
 Whoever writes to a container that does not read waits, and a container that writes to a host that does not listen waits as
 well: so nothing is written in the thread that listens. Invariants:
@@ -39,7 +39,7 @@ class ReadBroker:
         self._threads = ThreadPoolExecutor(THREADS, "answering")
 
     def ask(self, question: Question) -> None:
-        """Has it answered in its turn; returns at once. Raises ProtocolBreach."""
+        """Queues a request; returns at once. Raises ProtocolBreach."""
         with self._adding:
             if question.id in self._in_flight or len(self._in_flight) >= MAX_IN_FLIGHT:
                 raise ProtocolBreach("a question with the id of another, or too many at once")
@@ -47,7 +47,7 @@ class ReadBroker:
         self._threads.submit(self._work, question)
 
     def close(self) -> None:
-        """No question is answered any more. Waits for none: one that is under way ends as soon as its answerer lets it."""
+        """Answers no more requests. Does not wait for those under way, which end when their answerer returns."""
         self._over = True
         self._answerer.close()
         self.failed.close()
@@ -66,5 +66,7 @@ class ReadBroker:
         with self._writing:
             self._in_flight.discard(question.id)  # before the worker can know, who may use it again
             if not self._over:
-                with contextlib.suppress(OSError):  # it has ended: how, its listener finds out
+                with contextlib.suppress(
+                    OSError
+                ):  # the container has ended; the thread that reads its output finds out how
                     self._wire.send(data, self._seconds)

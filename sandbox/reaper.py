@@ -35,12 +35,12 @@ def is_leftover(labels: Mapping[str, str], owner: Owner, now: Moment) -> bool:
 
 
 def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple[str, ...]:
-    """Removes the leftovers that it can, and returns their container ids. Raises EngineUnavailable when they cannot be listed.
+    """Removes leftovers and returns their container ids. Raises EngineUnavailable when they cannot be listed.
 
     `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried again next
     time and holds up no other.
     """
-    dead = set(owner.dead())  # before listing: whatever a server makes, it makes before it dies
+    dead = set(owner.dead())  # before listing, as a server creates its containers before it dies
     left = [
         one
         for one in engine.leftovers()

@@ -1,4 +1,4 @@
-"""Runs one job in one container: deadline, output caps, quota of staging, certain removal."""
+"""Runs one job in one container: deadline, output limits, quota of staging, guaranteed removal."""
 
 import contextlib
 import math
@@ -38,9 +38,9 @@ from sandbox.waiting import Cancellation, HasDescriptor, readable, refuse_cancel
 WORKER_GRACE = 5.0  # seconds after the host's deadline when a worker ends by itself, should the host be gone
 EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do then, but an engine may be busy
 SEND_SECONDS = 10.0
-QUOTA_PAUSE = 0.05  # seconds between two looks at staging, at least
-QUOTA_SHARE = 10  # a look may take at most one part in so many of the time
-MARK_PAUSE = 0.05  # seconds between two looks whether the end of stderr is overdue
+QUOTA_PAUSE = 0.05  # least seconds between two checks of staging
+QUOTA_SHARE = 10  # checks may take at most this fraction (1/10) of the time
+MARK_PAUSE = 0.05  # seconds between two checks for the end of stderr
 MEMORY_SECONDS = 30.0  # to wait for the memory of another container to be free again
 _GONE = ContainerState(running=False, exit_code=-1, out_of_memory=False)  # without a trace
 _ANSWERED = ContainerState(running=False, exit_code=0, out_of_memory=False)
@@ -57,8 +57,8 @@ class Job:
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     # what the job reports before it works; False ends the job. Called in the thread that listens, so it must be quick.
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
-    answerer: Answerer | None = None  # of its questions; without one it may ask none
-    result_only: bool = False  # its final answer is all that counts, so nobody waits for the container's end
+    answerer: Answerer | None = None  # of its read requests; without one it may send none
+    result_only: bool = False  # only the final answer is needed, so the container's end is not awaited
 
     @cached_property
     def end_mark(self) -> str:
@@ -172,10 +172,10 @@ class Runner:
 
 
 def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> Outcome | None:
-    """Sends the job and listens to the end. An outcome when the host cut it short, None when it ended by itself."""
+    """Sends the job and reads its output. Returns an outcome when the host ended it early, None when it ended by itself."""
     broker = session.broker
     watch = _Watch(job, cancel, broker.failed if broker else None)
-    with contextlib.suppress(OSError):  # it died before it read the job: its state will say how
+    with contextlib.suppress(OSError):  # it died before it read the job; its state says how
         slot.wire.send(job.message, SEND_SECONDS)
     slot.frames.allow_requests = broker is not None
     while (over := watch.over()) is None:
@@ -186,7 +186,9 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
         if session.final is not None and not session.is_complete:
             pause = min(pause, MARK_PAUSE)
         elif session.is_complete and slot.ending is not None:
-            awaited.append(slot.ending)  # before that its process may have ended with words still on the wire
+            awaited.append(
+                slot.ending
+            )  # before that its process may have ended with output still on the wire
         if slot.wire in readable(awaited, pause):
             pieces = slot.wire.receive()
             if pieces is None:
@@ -199,7 +201,7 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
 
 
 class _Watch:
-    """The host's clock, its caller's patience and its looks at staging, for one job."""
+    """Deadline, cancellation and quota checks for one job."""
 
     def __init__(self, job: Job, cancel: Cancellation, failed: Cancellation | None) -> None:
         now = time.monotonic()
@@ -214,7 +216,7 @@ class _Watch:
             self._answered, self._end = True, time.monotonic() + EXIT_SECONDS
 
     def over(self) -> Outcome | None:
-        """An outcome when the job has had enough of something."""
+        """An outcome when the job is cancelled or over a limit."""
         now = time.monotonic()
         if self._cancel.is_set:
             return Cancelled()
@@ -235,7 +237,7 @@ class _Watch:
 
 
 def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
-    """How a container ended by itself; of one whose answer is all that counts, that it gave it."""
+    """How a container ended by itself; a success without asking the engine where only the answer is needed."""
     # after a failure, the engine knows whether the OOM killer ended a process
     succeeded = session.final is not None and session.final.get("code") == 0
     if succeeded and (job.result_only or slot.has_exited):

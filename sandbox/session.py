@@ -1,4 +1,4 @@
-"""What one container says while its job runs: bounded, and nothing of it believed."""
+"""The output of one container while its job runs: limited in size, and untrusted."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +12,8 @@ from sandbox.questions import Question
 from sandbox.read_broker import ReadBroker
 from sandbox.template import Limits
 
-PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
-PROGRESS_AT_ONCE = 8  # reports of a job that may come sooner: the first of each stage of a quick one
+PROGRESS_GAP = 0.05  # seconds; half of a worker's gap, so that no report of a real worker is dropped
+PROGRESS_AT_ONCE = 8  # reports that may come sooner: the first of each stage of a quick job
 MARK_SECONDS = 0.5  # after the final answer, for the end of stderr; a job may have closed it
 WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
 
@@ -48,14 +48,14 @@ class Session:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the final answer is here, and stderr to its end unless that does not come."""
+        """Whether the final answer has arrived, and all of stderr, unless the end of stderr is overdue."""
         if self.final is None:
             return False
         return self.has_all_stderr or time.monotonic() > self._answered + MARK_SECONDS
 
     @property
     def printed_stderr(self) -> bytes:
-        """What is kept of stderr, without the mark at its end, or what is kept of that."""
+        """The stored part of stderr, without the mark at its end or the beginning of that mark."""
         kept = bytes(self.stderr)
         if not self.has_all_stderr:
             return kept
@@ -63,7 +63,7 @@ class Session:
         return next((kept.removesuffix(part) for part in parts if kept.endswith(part)), kept)
 
     def feed(self, pieces: Iterable[tuple[int, bytes]]) -> Outcome | None:
-        """Takes in what arrived, as `AttachedStreams.receive` has it; an outcome when it ends the job."""
+        """Processes pieces from `AttachedStreams.receive`; returns an outcome when they end the job."""
         for stream, data in pieces:
             if stream == STDERR:
                 self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]

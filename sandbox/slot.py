@@ -22,12 +22,12 @@ from sandbox.waiting import Cancellation, HasDescriptor, Process, readable
 
 # a loaded machine may take seconds to load GDAL; no client's code runs before Ready
 READY_SECONDS = 60.0
-_ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another one's
+_ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another id
 
 
 @dataclass(slots=True)
 class Slot:
-    """A container that is ready for its job. `stderr` is what it printed so far."""
+    """A container that is ready for its job. `stderr` is what it has printed so far."""
 
     engine: Engine
     template: SandboxTemplate
@@ -38,8 +38,8 @@ class Slot:
     usage: Usage
     stderr: bytearray
     # where the kernel reports its end, some 20 ms before the engine. A container's first process is the init of its
-    # process namespace: the kernel kills and awaits everything else in there before that one counts as ended. How it ended only
-    # the engine knows
+    # process namespace: the kernel ends all other processes in it before that one counts as ended. Only the engine knows
+    # the exit code
     ending: Process | None = None
     reservation: MemoryReservation | None = None
     # collects the containers that the engine did not remove
@@ -80,7 +80,7 @@ def launch(
     unremoved: set[str],
     cancel: Cancellation | None = None,
 ) -> Slot:
-    """A started and attested container. Nothing is left behind when this raises but what is noted in `unremoved`.
+    """A started and attested container. When this raises, nothing is left behind except the ids in `unremoved`.
 
     Raises:
         IsolationRefused: the engine made, or the container measured, something weaker than asked.
@@ -111,7 +111,7 @@ def launch(
 def _started(
     engine: Engine, template: SandboxTemplate, container: Container, cancel: Cancellation | None
 ) -> Slot:
-    """The container once its worker is ready and what it measured is what was asked."""
+    """The container, once its worker is ready and has measured what was asked."""
     wire = container.start(cancel)
     try:
         # a container that does not read it ends or never becomes ready, and that error says more than this one

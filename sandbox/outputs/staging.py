@@ -118,7 +118,7 @@ class StagingArea:
             return undo(layout, call_id)
 
     def prune(self) -> tuple[str, ...]:
-        """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""
+        """Removes the oldest undo entries beyond the retention; returns their ids. Called after every publication."""
         with staging_errors("pruning undo"), self.layout() as layout:
             return prune(layout, self.keep)
 
@@ -221,7 +221,7 @@ class Staging(AbstractContextManager["Staging"]):
         request = Request(call_id, self.staging_id, self._folder, self._collected, *wanted, listings)
         with self.area.layout() as layout:
             published = publish(layout, request)
-        with suppress(RuntimeError):  # nobody does such work any more; a later publication prunes again
+        with suppress(RuntimeError):  # the background threads have ended; a later publication prunes again
             self.area.run_in_background(self.area.prune_quietly)
         return published
 

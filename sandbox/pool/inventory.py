@@ -1,4 +1,4 @@
-"""Which slots there are, in what state, and what is to be done next: pure. Times are of one monotonic clock, in seconds.
+"""Which slots exist, in which state, and what to do next: pure. Times are of one monotonic clock, in seconds.
 
 Invariants:
 * a slot is idle or claimed, never both, and a claimed one never becomes idle again;
@@ -30,7 +30,7 @@ class Inventory:
     pause: float = FIRST_PAUSE
 
     def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
-        """The oldest idle slot that fits, which had most time to warm up."""
+        """The oldest idle slot of the kind, which had the most time to warm up."""
         self.due = {one: min(due, now + AMONG_OTHERS_SECONDS) for one, due in self.due.items()}
         for one in self.idle:
             if one.kind == kind and one.fingerprint == fingerprint:
@@ -45,14 +45,14 @@ class Inventory:
             self.due[claimed] = min(self.due[claimed], now + REST_SECONDS)
 
     def forget(self, one: IdleSlot) -> bool:
-        """Takes out an idle slot that ended. False when somebody has claimed it meanwhile, and will find out."""
+        """Removes an idle slot that ended. False when a call has claimed it meanwhile, and notices itself."""
         if one not in self.idle:
             return False
         self.idle.remove(one)
         return True
 
     def retire(self, targets: Targets, unusable: Container[IdleSlot]) -> list[IdleSlot]:
-        """Takes out the idle slots that are unusable, of a kind that nobody asks for any more, or too many."""
+        """Removes and returns idle slots that are unusable, of a kind without demand, or too many."""
         kept: list[IdleSlot] = []
         retired: list[IdleSlot] = []
         for one in self.idle:
@@ -92,7 +92,7 @@ class Inventory:
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 
     def next_change(self, now: float, age_seconds: float) -> float | None:
-        """Seconds until something is to be done although nobody called; None when nothing is."""
+        """Seconds until the next change that no call triggers; None when there is none."""
         times: Iterable[float] = (
             *(due - now for due in self.due.values()),
             *(one.born + age_seconds - now for one in self.idle),

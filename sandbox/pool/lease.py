@@ -1,4 +1,4 @@
-"""What a pool keeps and hands out: a started container that waits, and the lease that a call gets of it."""
+"""A waiting container (idle slot), and the lease with which a call uses it."""
 
 import contextlib
 import time
@@ -15,7 +15,7 @@ from sandbox.waiting import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """What makes slots interchangeable: the template, and for one that writes the store that its outputs go to."""
+    """What makes slots interchangeable: the template, and for writing the staging area of its outputs."""
 
     template: SandboxTemplate
     area: StagingArea | None = None
@@ -88,7 +88,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """What a pool has now, and did since it began. Numbers of slots."""
+    """Numbers of slots: now, and since the pool was created."""
 
     waiting: int
     starting: int

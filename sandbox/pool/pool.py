@@ -27,19 +27,19 @@ from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refuse_cancelled
 
-# a worker waits so much longer than its slot is kept: inputs are copied in for a claimed one, and only an orphan ends by itself
+# a worker waits this much longer than its slot is idle: inputs are copied in for a claimed slot, and only an orphan ends by itself
 IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
 _SPARE_BYTES = 512 << 20  # free memory of the machine that is left alone
 _MANY = 1000  # slots, more than any setting allows
-_LOOK_SECONDS = 5.0  # at least so often the demand, the age of slots and the free memory are looked at
+_LOOK_SECONDS = 5.0  # longest time between two checks of demand, age of slots and free memory
 _SHORTEST_LOOK = 0.005  # seconds; times that are nearly due would spin
 
 _log = structlog.get_logger()
 
 
 class WarmPool:
-    """The slots of one host, for any thread. Reconciles what there is with what is wanted in a thread of its own.
+    """The slots of one host, for any thread. A thread of its own starts and removes slots until they match the demand.
 
     Without `keep` every claim starts a new container.
     """
@@ -51,12 +51,12 @@ class WarmPool:
         standing: Callable[[], Sequence[SlotKey]],
         others: Callable[[], Iterable["WarmPool"]] = lambda: (),
     ) -> None:
-        """`standing` are the kinds of which `sizes.least` wait even when nobody asks. `others` share the memory with this pool."""
+        """`standing` are the kinds of which `sizes.least` slots always wait. `others` are pools that share the memory with this one."""
         self.runner = runner
         self._sizes = sizes
         self._standing = standing
         self._others = others
-        self._lock = threading.Lock()  # over all that follows but the two executors
+        self._lock = threading.Lock()  # for all fields below except the two executors
         self._inventory = Inventory()
         self._sizing: Sizing[SlotKey] = Sizing(sizes)
         self._hits = self._misses = self._started = self._lost = 0
@@ -70,7 +70,7 @@ class WarmPool:
         self._removing = ThreadPoolExecutor(runner.engine.info().removals, "removal")
 
     def keep(self) -> None:
-        """From now on has slots ready ahead of calls, if it keeps any."""
+        """Starts keeping slots ready ahead of calls, if the sizes ask for any."""
         with self._lock:
             if self._reconciler is None and self._sizes.most and not self._closed:
                 self._reconciler = threading.Thread(
@@ -79,7 +79,7 @@ class WarmPool:
                 self._reconciler.start()
 
     def claim(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A slot of this kind that is ready, else a new container.
+        """A waiting slot of this kind, or a new container.
 
         Raises:
             LaunchCancelled: `cancel` was set meanwhile.
@@ -114,7 +114,7 @@ class WarmPool:
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:
-        """Counts a call from here on, until its lease is over or none came of it."""
+        """Counts a call until its lease ends, or until it fails to get one."""
         with self._lock:
             self._users += 1
         try:
@@ -134,7 +134,7 @@ class WarmPool:
             self._unused.wait_for(lambda: self._abandoned or not self._users)
 
     def abandon(self) -> None:
-        """From now on nobody waits for its calls."""
+        """Ends `wait_until_unused`."""
         with self._lock:
             self._abandoned = True
             self._unused.notify_all()
@@ -188,11 +188,11 @@ class WarmPool:
         self._wakeup.wake()
 
     def _make_room(self) -> bool:
-        """Gives up a slot that waits, its own first; whether there was one."""
+        """Removes a waiting slot, of this pool first; False when there is none."""
         return self.evict_one() or any(one.evict_one() for one in self._others() if one is not self)
 
     def evict_one(self) -> bool:
-        """Removes the newest slot that waits; whether there was one."""
+        """Removes the newest waiting slot; False when there is none."""
         with self._lock:
             newest = self._inventory.idle.pop() if self._inventory.idle else None
         if newest is not None:
@@ -277,7 +277,7 @@ class WarmPool:
         return too_old or one.fingerprint != mount_fingerprint(one.kind.template)
 
     def _wait(self, now: float) -> None:
-        """Returns when somebody wakes the pool, an idle slot ended or spoke, or it is time to reconcile again."""
+        """Returns when the pool is woken, an idle slot ended or sent something, or the next check is due."""
         with self._lock:
             due = self._inventory.next_change(now, self._sizes.age_seconds) or _LOOK_SECONDS
             watched: list[HasDescriptor] = [self._wakeup, *self._inventory.idle]
