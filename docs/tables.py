@@ -1,4 +1,4 @@
-"""The generated parts of the documentation: tables of what the code has, with sentences from the TOML files beside this one."""
+"""The generated parts of the documentation: tables made from the code, with sentences from the TOML files in this folder."""
 
 import argparse
 import re
@@ -65,12 +65,12 @@ def rows_of(name: str) -> dict[str, Any]:
 
 def words(what: str, subjects: Iterable[object]) -> dict[str, str]:
     """The sentences of docs/words.toml for these subjects. Raises Drift unless each has one, and nothing else has."""
-    said, needed = rows_of("words.toml")[what], set(map(str, subjects))
-    if missing := sorted(needed - set(said)):
+    sentences, needed = rows_of("words.toml")[what], set(map(str, subjects))
+    if missing := sorted(needed - set(sentences)):
         raise Drift(f"without a sentence in [{what}] of docs/words.toml: {', '.join(missing)}")
-    if extra := sorted(set(said) - needed):
+    if extra := sorted(set(sentences) - needed):
         raise Drift(f"in [{what}] of docs/words.toml and not in the code: {', '.join(extra)}")
-    return dict(said)
+    return dict(sentences)
 
 
 def _tools() -> Lines:
@@ -87,7 +87,7 @@ def _tools() -> Lines:
 
 
 def _toolsets() -> Lines:
-    """What each toolset lists, as a server with it alone does."""
+    """The tools of each toolset, as a server with only that toolset lists them."""
     rows = []
     for name, text in words("toolsets", TOOLSETS).items():
         alone = Settings.model_construct(toolsets=(name,), tools=(), exclude_tools=(), read_only=False)
@@ -96,7 +96,7 @@ def _toolsets() -> Lines:
 
 
 def _algorithms() -> Lines:
-    """Every command of `gdal` by its first word; those marked run their last part on the host."""
+    """Every command of `gdal` by its first word, with a mark for file operations."""
     groups: dict[str, list[str]] = {}
     for path in packaged().algorithms:
         first, _, rest = path.partition(" ")
@@ -114,12 +114,12 @@ def _algorithms() -> Lines:
 
 
 def _roles() -> Lines:
-    """How many arguments of the algorithms and of the steps of pipelines have which role."""
+    """Numbers of arguments of algorithms and pipeline steps, by role."""
     found = packaged()
     algorithms = Counter(one.role for algorithm in found.algorithms.values() for one in algorithm.arguments)
     steps = Counter(one.role for step in found.steps.values() for one in step.algorithm.arguments)
-    said = words("roles", Role)
-    rows = [(f"`{role}`", said[str(role)], str(algorithms[role]), str(steps[role])) for role in Role]
+    sentences = words("roles", Role)
+    rows = [(f"`{role}`", sentences[str(role)], str(algorithms[role]), str(steps[role])) for role in Role]
     yield from table(("role", "what the server does with it", "of algorithms", "of steps"), rows)
 
 
@@ -151,8 +151,8 @@ def _settings() -> Lines:
 
 
 def _errors() -> Lines:
-    said = words("errors", Code)
-    yield from table(("code", "what happened"), ((f"`{code}`", said[code]) for code in Code))
+    sentences = words("errors", Code)
+    yield from table(("code", "what happened"), ((f"`{code}`", sentences[code]) for code in Code))
     yield ""
     yield f"Stages, in order: {', '.join(f'`{stage}`' for stage in Stage)}."
 
@@ -190,7 +190,7 @@ def _usage(action: argparse.Action) -> str:
 
 
 def _hardening() -> Lines:
-    """Every field of the create body: those with a value with their reason, the others in one sentence."""
+    """Every field of the create body: fields with a value in a table with their reason, the others in one sentence."""
     mounts = (
         Mount(host_source("/maps"), PurePosixPath("/maps")),
         Mount(host_source("/maps/.gdal-mcp/..."), STAGING_TARGET, read_only=False),
@@ -209,12 +209,12 @@ def _hardening() -> Lines:
     )
     body = create_body(template, info, {"io.gdal-mcp.*": "..."}, ())
     flat = {**{name: value for name, value in body.items() if name != "HostConfig"}, **body["HostConfig"]}
-    said = {name: value for name, value in flat.items() if value not in ("", 0, False, None, [], {})}
-    reasons = words("hardening", said)
-    rows = ((f"`{name}`", _value(name, said[name]), reasons[name]) for name in sorted(said))
+    sentences = {name: value for name, value in flat.items() if value not in ("", 0, False, None, [], {})}
+    reasons = words("hardening", sentences)
+    rows = ((f"`{name}`", _value(name, sentences[name]), reasons[name]) for name in sorted(sentences))
     yield from table(("setting", "value", "why"), rows)
     yield ""
-    unset = ", ".join(f"`{name}`" for name in sorted(set(flat) - set(said)))
+    unset = ", ".join(f"`{name}`" for name in sorted(set(flat) - set(sentences)))
     yield f"Asked for as empty, zero or false, and read back too: {unset}."
 
 
@@ -247,7 +247,7 @@ def _engines() -> Lines:
 
 
 def _sockets() -> Lines:
-    """As for a user whose number and home folder the page spells out."""
+    """The sockets for a user whose id and home folder are written as variables."""
     known = endpoints(None, {"HOME": "~", "XDG_RUNTIME_DIR": "$XDG_RUNTIME_DIR"})
     return table(
         ("engine", "socket"), ((one.origin, f"`{one.address.removeprefix('unix://')}`") for one in known)
@@ -361,11 +361,11 @@ def _rooms() -> Lines:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     first = project["tool"]["importlinter"]["contracts"][0]
     layers = [layer.replace("gdal_mcp.", "") for layer in first["layers"]]
-    said = words("rooms", [*layers, "sandbox"])
+    sentences = words("rooms", [*layers, "sandbox"])
     yield ""
-    yield from (f"    {layer:<22}{said[layer]}" for layer in layers)
+    yield from (f"    {layer:<22}{sentences[layer]}" for layer in layers)
     yield f"    {'-' * 8}"
-    yield f"    {'sandbox':<22}{said['sandbox']}"
+    yield f"    {'sandbox':<22}{sentences['sandbox']}"
     yield ""
 
 
