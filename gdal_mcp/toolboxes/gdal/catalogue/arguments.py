@@ -1,4 +1,4 @@
-"""What a client gives, as arguments and their texts: JSON values, or words as a command line would hold them. Pure.
+"""Reads a client's arguments, JSON values or words of a command line, into arguments and their texts. Pure.
 
 The grammar of words is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
 `-x value`, `-x`, and values alone for positional arguments. A word in the place of a value that begins like a switch is refused, not
@@ -36,7 +36,7 @@ _SWITCH: Final = re.compile(r"-(?![0-9.])")  # a negative number is a value
 
 @dataclass(frozen=True, slots=True)
 class ArgumentTexts:
-    """An argument with its texts: as the client wrote them, then checked, and of a path role at last resolved."""
+    """An argument with its texts: as the client wrote them, then checked, then (for a path) resolved."""
 
     argument: Argument
     values: tuple[str, ...]
@@ -156,7 +156,7 @@ def refuse_excess(given: ArgumentTexts) -> None:
 
 
 def is_packed(argument: Argument) -> bool:
-    """Whether one text may hold several values with commas between them, as GDAL's users write them."""
+    """True if one text may hold several values with commas between them."""
     return argument.is_list and argument.packed and argument.role not in PATH_ROLES
 
 

@@ -103,7 +103,7 @@ def unchanged(audited: Facts, other: Facts) -> dict[str, Any]:
 
 
 def _left_out(other: Facts, kept: Facts) -> dict[str, Any]:
-    """Names of algorithms, steps and drivers, and how many arguments of those that stay."""
+    """Names of algorithms, steps and drivers that are left out, and the number of arguments left out of the others."""
     names = {part: sorted({*_names(other, part)} - {*_names(kept, part)}) for part in _PARTS}
     counts = [
         len(now["arguments"]) - len(was["arguments"]) for _, was, now in _common(kept, other, "algorithms")
@@ -164,7 +164,7 @@ def _in_both(was: Entry, now: Entry) -> dict[str, Any]:
 
 
 def _same(was: Entry, now: Entry, *ignored: str) -> bool:
-    """Whether an entry of both has the same meaning; a list that one of them lacks is another meaning."""
+    """True if both entries mean the same. A list that only one of them has is a difference."""
     keys = {*was, *now} - _FREE - {*_LISTS, *ignored}
     return all(was.get(key) == now.get(key) for key in keys) and all(
         (key in was) == (key in now) for key in _LISTS

@@ -291,7 +291,7 @@ def apply_patches(
 
 
 def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
-    """Whether the fault was there."""
+    """Applies a patch to an entry. False if the entry does not have the fault."""
     described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
     found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
     was = found.get(patch["key"])

@@ -114,7 +114,7 @@ class Argument:
 
     @property
     def required(self) -> bool:
-        """Whether it is needed by itself; see Algorithm.one_of."""
+        """True if every call needs it; see Algorithm.one_of for alternatives."""
         return self.needed and not self.exclusion_group
 
     @property
@@ -228,7 +228,7 @@ class Driver:
     capabilities: frozenset[str] = frozenset()
 
     def writes(self, kind: Kind | None) -> bool:
-        """Whether GDAL can make a dataset of this kind with it; of any kind for None."""
+        """True if GDAL can make a dataset of this kind with it; None is any kind."""
         if kind is None:
             return any(self.writes(one) for one in ("raster", "vector", "multidim"))
         if kind == "multidim":

@@ -90,7 +90,7 @@ def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) ->
 
 
 def needs_review(spec: OptionSpec) -> bool:
-    """Whether an option's name or description calls for a person's decision, whatever its type."""
+    """True if an option's name or description sounds dangerous, so that a person must decide on it whatever its type."""
     return bool(_REVIEW_NAME.search(spec.name.upper()) or _REVIEW_DESCRIPTION.search(spec.description))
 
 

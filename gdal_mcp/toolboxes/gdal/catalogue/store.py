@@ -26,7 +26,7 @@ def select(state_dir: Path, image: str | None) -> str:
 
 
 def holds(state_dir: Path, image: str | None, digest: str) -> bool:
-    """Whether there is stored data for this image setting, of this very image. Raises CatalogueBroken."""
+    """True if data of this very image is stored for this setting. Raises CatalogueBroken."""
     stored = _read(_place(state_dir, image))
     return stored is not None and stored[0] == digest
 
