@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import mcp_types as t
+from mcp.server.context import CallNext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
@@ -124,6 +125,9 @@ class Handlers:
 
     def who(self, _ctx: Context) -> Principal:
         return EVERYBODY
+
+    async def observe_cancellation(self, ctx: Context, call_next: CallNext) -> Any:
+        return await call_next(ctx)
 
     def _publish(self, event: ServerEvent) -> None:
         self.subscriptions.publish(EVERYBODY.id, (event,))

@@ -215,7 +215,7 @@ def test_a_patch_release_with_an_unknown_argument_is_not_blocked(newer: Facts) -
     newer["gdal"] = "3.13.9"
     algorithm(newer, "raster hillshade")["arguments"].append({"name": "tool-path", "type": "string"})
     made = served(newer)
-    assert not made.unfit("3.13.9")
+    assert not made.incompatible("3.13.9")
     assert len(made.algorithms) == len(packaged().algorithms)
     assert made.left_out["arguments"] == 1
 

@@ -132,7 +132,7 @@ def test_set_up_serves_what_is_known_of_an_image_with_an_argument_that_has_no_ro
         asked = Asked(monkeypatch, version, UNKNOWN.replace("3.14.0", version))
         assert catalogue_command.after_setup(settings, replace(asked.image, digest=digest)) == 0
         made = catalogue_of(store.select(state, IMAGE))
-        assert not made.unfit(version)
+        assert not made.incompatible(version)
         assert "brand-new" not in made.algorithms["raster reproject"].long_names
         assert "resolution" in made.algorithms["raster reproject"].long_names
 

@@ -11,7 +11,11 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 # the library, and the files that use attributes of it which it does not document
 USES = {
-    "mcp": ("gdal_mcp/server/mcp/http.py", "gdal_mcp/server/mcp/subscriptions.py"),
+    "mcp": (
+        "gdal_mcp/server/mcp/http.py",
+        "gdal_mcp/server/mcp/server.py",
+        "gdal_mcp/server/mcp/subscriptions.py",
+    ),
     "uvicorn": ("gdal_mcp/server/http/serving.py",),
 }
 PRIVATE = re.compile(r"self\._manager\._\w+|ctx\.session\._\w+|server_state|\.transport\.|\.cycle\b")
