@@ -69,7 +69,7 @@ test-all: setup browser engines python-image lint types ## everything, in about 
 
 oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon; about twenty minutes
 	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest $(spread) $(pytest_options) \
-	    tests/engines/test_oci.py tests/escape tests/attacks tests/faults --ignore tests/faults/test_engine.py --ignore tests/faults/test_silence.py --ignore tests/escape/test_weakened.py
+	    tests/engines/test_oci.py tests/security/escape tests/security/attacks tests/security/faults --ignore tests/security/faults/test_engine.py --ignore tests/security/faults/test_silence.py --ignore tests/security/escape/test_weakened.py
 
 kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 200 mixed calls as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
 	KUBERNETES=1 scripts/cluster.sh run sh -c '$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 3600 $(pytest_options) tests/kubernetes \
@@ -77,10 +77,10 @@ kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 2
 
 fuzz: setup ## the property tests and the models of approvals (100,000 steps) and hosts (10,000) at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
 	FUZZ=$(or $(FUZZ),20) MODEL_EXAMPLES=$(or $(MODEL_EXAMPLES),400) $(python) -m pytest $(spread) --timeout 3600 $(pytest_options) \
-	    tests/fuzz tests/unit/test_hosting_model.py
+	    tests/fuzz tests/unit/runtime/test_hosting_model.py
 
 conformance: setup ## the protocol's own suite and Inspector, in both eras
-	CONFORMANCE=all $(python) -m pytest $(spread) $(pytest_options) tests/conformance
+	CONFORMANCE=all $(python) -m pytest $(spread) $(pytest_options) tests/e2e/conformance
 
 demo: setup ## the main job, visibly, in a new temporary folder
 	$(python) scripts/demo.py
@@ -92,7 +92,7 @@ argleton: setup ## ask the questions of Argleton, whose wrong answers look right
 	$(python) -m bench.argleton
 
 faults: setup ## every fault, and a server killed before every statement of a call's life; about a quarter of an hour
-	FAULTS=all $(python) -m pytest $(spread) $(pytest_options) tests/faults
+	FAULTS=all $(python) -m pytest $(spread) $(pytest_options) tests/security/faults
 
 soak: setup ## ten minutes of mixed calls by four clients; every answer is compared, and nothing may be left
 	$(python) -m tests.soak

@@ -21,11 +21,11 @@ DOCUMENTS = ("SECURITY.md", "docs/security.md")
 
 # Every test in these places attacks or breaks something, so each has to name the promise that it shows.
 ATTACKING = (
-    "tests/attacks/",
-    "tests/escape/",
-    "tests/faults/",
-    "tests/scope/",
-    "tests/mcp/test_lockdown.py",
+    "tests/security/attacks/",
+    "tests/security/escape/",
+    "tests/security/faults/",
+    "tests/security/scope/",
+    "tests/e2e/mcp/test_lockdown.py",
 )
 
 ID = re.compile(r"[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*")

@@ -35,9 +35,9 @@ from sandbox.escape import cis
 from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
-from tests.attacks.table import TABLE
 from tests.engines.checks import CHECKS
 from tests.engines.known import KNOWN
+from tests.security.attacks.table import TABLE
 
 Lines = Iterator[str]
 Parts = Mapping[str, Callable[[], Iterable[str]]]
@@ -308,7 +308,7 @@ def _limitations() -> Lines:
     yield from table(("we do not promise that", "why", "what there is instead", "id"), rows)
 
 
-# How the attacks of tests/attacks/table.py end, by the letter of their rows.
+# How the attacks of tests/security/attacks/table.py end, by the letter of their rows.
 _ENDS = {
     "V": "refused before a container is started",
     "S": "opened in a container, where there is nothing to reach",
@@ -344,7 +344,7 @@ def _peers() -> Lines:
 
 
 def _clients() -> Lines:
-    """What each client did, by the steps of tests/clients."""
+    """What each client did, by the steps of tests/e2e/clients."""
     recorded = rows_of("clients.toml")
     rows = []
     for row in recorded["client"]:

@@ -1,9 +1,9 @@
-"""Record the library's signatures in tests/augment/signatures.json, and run every pipeline that the test prompts give.
+"""Record the library's signatures in tests/e2e/augment/signatures.json, and run every pipeline that the test prompts give.
 
 The server never has albumentations; this runs where it is:
     python -m venv /tmp/a && /tmp/a/bin/pip install albumentations==2.0.8 jsonschema
     PYTHONPATH=. /tmp/a/bin/python scripts/augment_signatures.py [--check]
-With --check nothing is written: every transform's example prompts and all prompts of tests/augment are parsed, constructed and run
+With --check nothing is written: every transform's example prompts and all prompts of tests/e2e/augment are parsed, constructed and run
 on a small image of three uint8 bands, and what fails is printed (exit status 1).
 """
 

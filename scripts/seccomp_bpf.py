@@ -1,6 +1,6 @@
 """Compiles sandbox/isolation/seccomp.json for a process that loads its filter itself, as in a Pod; one file per architecture.
 
-Run it after a change of seccomp.json; tests/unit/test_k8s_gate.py notices when that was forgotten. Needs libseccomp 2.5.
+Run it after a change of seccomp.json; tests/unit/sandbox/engines/test_k8s_gate.py notices when that was forgotten. Needs libseccomp 2.5.
 """
 
 import ctypes

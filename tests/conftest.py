@@ -65,8 +65,8 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        folder = Path(file).parent.name
-        return folder if folder in TOGETHER else file
+        folder = Path(file).parent
+        return str(folder) if folder.name in TOGETHER and "unit" not in folder.parts else file
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is none
@@ -76,7 +76,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What waits for containers begins first: the short files at the end then keep every worker busy to the last."""
-    items.sort(key=lambda item: "unit" in item.path.parts)
+    items.sort(key=lambda item: not {"unit", "repo"}.isdisjoint(item.path.parts))
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):  # `make test` needs no Chromium
             item.add_marker(pytest.mark.nightly)

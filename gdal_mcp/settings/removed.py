@@ -3,7 +3,7 @@
 Invariants:
 * a removed setting does not stop the server; it causes a warning in the log and in `doctor`, since a client would only show "disconnected";
 * a setting is listed here only if ignoring its value does not weaken the server;
-* a row is deleted in the version that it names (`tests/unit/test_removed_settings.py`).
+* a row is deleted in the version that it names (`tests/unit/settings/test_removed_settings.py`).
 """
 
 from collections.abc import Collection, Iterator

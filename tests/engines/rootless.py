@@ -14,6 +14,7 @@ import pytest
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.opening import OCI_FOLDER_OF_USER
 from sandbox.engines.trial import IMAGE
+from tests.e2e.mcp.talk import Person, Place, talking
 from tests.engines import bench as bench_module
 from tests.engines import test_oci
 from tests.engines.bench import COMPUTE, LIMITS, Bench
@@ -30,7 +31,6 @@ from tests.engines.test_oci import (
     test_what_a_killed_runtime_left_frozen_is_removed,
     test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction,
 )
-from tests.mcp.talk import Person, Place, talking
 
 __all__ = [
     "test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image",

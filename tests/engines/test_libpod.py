@@ -12,7 +12,7 @@ import pytest
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.isolation.policy import MASKED, READ_ONLY
 from sandbox.isolation.seccomp import profile
-from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
+from tests.unit.sandbox.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 
 pytestmark = pytest.mark.claim("engine.podman-is-read-back", "engine.podman-does-what-an-engine-must")
 

@@ -12,7 +12,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.capture import capture_image
 from sandbox.engines.opening import open_engine
 from sandbox.engines.podman import PodmanEngine
 from sandbox.engines.trial import try_engine
-from tests.cli.conftest import Desk
+from tests.e2e.cli.conftest import Desk
 from tests.engines.bench import Bench
 from tests.engines.checks import conforms
 from tests.engines.kit import PodmanService, bench_on, podman_service, unanswered

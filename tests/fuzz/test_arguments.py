@@ -24,7 +24,7 @@ from gdal_mcp.tools.notation import parse_notation
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import preflight, surface
 from tests.fuzz.kit import anything, outcome, tries
-from tests.unit.fitting import BY_DRIVER, FITTING, calls, kind_of, minimal
+from tests.unit.toolboxes.fitting import BY_DRIVER, FITTING, calls, kind_of, minimal
 
 REFUSALS = (ToolError, ArgumentRefused, ValidationError)
 FILES = (

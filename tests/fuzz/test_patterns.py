@@ -23,7 +23,7 @@ from tests.fuzz.matching import Maker
 from tests.quick import quick
 
 pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
-ELSEWHERE = ("gdal_mcp.testing", "sandbox.worker")
+ELSEWHERE = ("gdal_mcp.testing", "sandbox.worker", "sandbox.escape.probe")
 
 
 def modules() -> Iterator[ModuleType]:

@@ -21,7 +21,7 @@ from sandbox.mounted import submounts
 from sandbox.workspace import RESERVED
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
-from tests.unit.staging_kit import CALL, area_at, publish, tree, write
+from tests.unit.sandbox.staging_kit import CALL, area_at, publish, tree, write
 
 # The audit log
 

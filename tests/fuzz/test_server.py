@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.policy.identity import ADMIN, APPROVE, READ, WRITE
+from tests.e2e.mcp.pipes import Pipes, piped
+from tests.e2e.mcp.talk import ERAS, Place
+from tests.e2e.web.hosted import Hosted, bearer, hosting
 from tests.fuzz.kit import anything, tries
-from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place
-from tests.web.hosted import Hosted, bearer, hosting
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("resources.server-goes-on")]
 

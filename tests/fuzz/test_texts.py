@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
 from tests.fuzz.kit import anything, grown, outcome, tries
-from tests.unit.fitting import BY_DRIVER, FITTING
+from tests.unit.toolboxes.fitting import BY_DRIVER, FITTING
 
 pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
 ALGORITHMS = (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))

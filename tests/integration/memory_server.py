@@ -31,7 +31,7 @@ from sandbox.runner import Runner
 from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Located
 from tests.engines.memory import Box, MemoryEngine
-from tests.unit.pool_kit import _exactly, frame
+from tests.unit.sandbox.pool_kit import _exactly, frame
 
 ANN, BEN = local("ann"), local("ben")
 COUNT = {"length": 4}

@@ -198,7 +198,7 @@ STEPS = {
 def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_works(
     proxy, behind, owner, make_template, cancel, monkeypatch, step
 ):
-    """However it fails, nothing waits forever. One that falls silent is in tests/faults/test_silence.py."""
+    """However it fails, nothing waits forever. One that falls silent is in tests/security/faults/test_silence.py."""
     runner, template = Runner(behind, owner.id), make_template(handler("return {'code': 5}"))
 
     def answers():

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.conftest import grounds
-from tests.mcp.talk import Person, Place, Talk, inside
+from tests.e2e.mcp.conftest import grounds
+from tests.e2e.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
 
 __all__ = ["grounds"]

@@ -9,7 +9,7 @@ import docker
 import pytest
 
 from gdal_mcp.runtime.image import Image
-from tests.cli.conftest import Desk
+from tests.e2e.cli.conftest import Desk
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 # as the Dockerfiles of ubuntu-small and ubuntu-full install it: libraries that only ldconfig's cache leads to, their data beside them,

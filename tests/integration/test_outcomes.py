@@ -25,7 +25,7 @@ from sandbox.outputs.store import StagingUsage
 from sandbox.runner import Job
 from sandbox.workspace import Workspace
 from tests.conftest import MIB, SMALL, USER, handler
-from tests.faults.disks import small_disk
+from tests.security.faults.disks import small_disk
 
 pytestmark = pytest.mark.engine
 

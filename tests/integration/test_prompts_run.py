@@ -9,8 +9,8 @@ import pytest
 
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from tests.boxes import GDAL, known_tools
-from tests.mcp.conftest import grounds
-from tests.mcp.talk import Person, Place, Talk, inside
+from tests.e2e.mcp.conftest import grounds
+from tests.e2e.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
 from tests.traps.kit import codes
 

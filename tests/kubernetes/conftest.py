@@ -23,9 +23,9 @@ from sandbox.engines.k8s.api import Api, _checked
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.template import Limits, VolumePath
+from tests.e2e.mcp.talk import Place
 from tests.engines.bench import LIMITS, Bench
 from tests.engines.kit import not_tried
-from tests.mcp.talk import Place
 from tests.oracle.container import Oracle, oracle_over
 from tests.waiting import until
 

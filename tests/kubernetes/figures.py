@@ -17,10 +17,10 @@ import docker
 from gdal_mcp.runtime.image import resolve
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from sandbox.engines.images import DockerImages
+from tests.e2e.mcp.pipes import Pipes, piped
+from tests.e2e.mcp.talk import Place
 from tests.kubernetes.conftest import Ground, laid
 from tests.kubernetes.servers import INFO
-from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import Place
 
 ROUNDS = 15
 SUSTAINED, AT_ONCE = 20, 2  # calls

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandbox.labels import CALL
-from tests.faults.scenes import Scene, outcome_of
+from tests.e2e.mcp.pipes import Pipes, piped
+from tests.e2e.mcp.talk import Place
 from tests.kubernetes.conftest import Ground
-from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import Place
+from tests.security.faults.scenes import Scene, outcome_of
 from tests.waiting import until
 
 INFO = Scene("info", "info", {"path": "in.tif"})

@@ -29,11 +29,11 @@ from sandbox.engines.k8s.trial import (
 from sandbox.engines.k8s.websocket import connect
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
-from tests.deploy.server_image import TAG, server_image
+from tests.e2e.deploy.server_image import TAG, server_image
+from tests.e2e.helm.kit import IMAGES, rendered, values
 from tests.engines.kit import not_tried
-from tests.faults.scenes import tiff
-from tests.helm.kit import IMAGES, rendered, values
 from tests.kubernetes.conftest import NODE_PIDS, OWN, Ground, _account, ask, loaded
+from tests.security.faults.scenes import tiff
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Desk
+from tests.e2e.cli.conftest import Desk
 from tests.kubernetes.conftest import CLAIM, OWN, RULES, Ground, ask
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]

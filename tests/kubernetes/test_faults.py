@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.mcp.talk import Place
 from tests.engines.kit import not_tried
-from tests.faults.scenes import outcome_of
 from tests.kubernetes.conftest import OWN, Ground, ask
 from tests.kubernetes.servers import INFO, WRITE, busy, killed, purposes, serving
-from tests.mcp.talk import Place
+from tests.security.faults.scenes import outcome_of
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-told-by-the-end")]

@@ -15,10 +15,10 @@ from sandbox.errors import EngineUnavailable
 from sandbox.labels import UPTIME_DEADLINE, labels
 from sandbox.owner import Owner
 from sandbox.reaper import reap
+from tests.e2e.mcp.talk import Place
 from tests.engines.bench import Bench
 from tests.kubernetes.conftest import Ground
 from tests.kubernetes.servers import DEFLATED, busy, killed, waiting
-from tests.mcp.talk import Place
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-leases")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.scenes import outcome_of
+from tests.e2e.mcp.talk import Place, talking
 from tests.kubernetes.conftest import Ground, ask
 from tests.kubernetes.servers import (
     DEFLATED,
@@ -21,7 +21,7 @@ from tests.kubernetes.servers import (
     serving,
     waiting,
 )
-from tests.mcp.talk import Place, talking
+from tests.security.faults.scenes import outcome_of
 from tests.soak.cases import BAD, GOOD, Answers, Case, answers, lay
 from tests.waiting import until
 

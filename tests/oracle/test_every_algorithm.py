@@ -14,7 +14,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Role
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from tests.data.make import make_data
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.e2e.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import STAGING, Oracle
 from tests.traps.texts import features, point
 

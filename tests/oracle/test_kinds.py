@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.e2e.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 from tests.oracle.kinds import ALL, FEW, PROGRAM, Kind, listed
 

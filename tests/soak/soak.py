@@ -23,7 +23,7 @@ from gdal_mcp.runtime.image import resolve
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages
-from tests.mcp.talk import ERAS, Person, Place, Talk, talking
+from tests.e2e.mcp.talk import ERAS, Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
 from tests.soak import traces
 from tests.soak.cases import DEADLINE, DECK, GOOD, READS, WRITES, Answers, Case, answers, lay

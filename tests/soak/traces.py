@@ -15,7 +15,7 @@ import docker.errors
 
 from gdal_mcp.records.audit import verify
 from sandbox.labels import OWNER
-from tests.mcp.talk import Place
+from tests.e2e.mcp.talk import Place
 
 SAMPLE_SECONDS = 1.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")

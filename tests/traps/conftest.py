@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.talk import Place, Talk, inside
+from tests.e2e.mcp.talk import Place, Talk, inside
 from tests.oracle.container import Oracle
 from tests.oracle.fixtures import grounds
 from tests.traps.data import MAKE

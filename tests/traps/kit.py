@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.talk import Talk
+from tests.e2e.mcp.talk import Talk
 from tests.traps.table import TABLE
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.mcp.talk import Place, Talk
+from tests.e2e.mcp.talk import Place, Talk
 from tests.traps.kit import codes
 from tests.traps.texts import features, point, square
 

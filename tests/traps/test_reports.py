@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.talk import Place, Talk
+from tests.e2e.mcp.talk import Place, Talk
 from tests.oracle.container import Oracle
 from tests.traps.kit import codes, rows_of
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.mcp.talk import Place, Talk
+from tests.e2e.mcp.talk import Place, Talk
 from tests.traps.kit import call, cases, codes, quick, rows_of, spring
 
 pytestmark = pytest.mark.engine

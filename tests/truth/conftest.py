@@ -1,5 +1,5 @@
 """Cases with known answers from GDAL's own test-suite. They lie beside the repository, not in it; where they do not, this
-folder holds no tests, and `tests/mcp/test_tools.py` compares the same tools with an independent GDAL on our own data."""
+folder holds no tests, and `tests/e2e/mcp/test_tools.py` compares the same tools with an independent GDAL on our own data."""
 
 import os
 from pathlib import Path

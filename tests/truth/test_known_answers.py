@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
-from tests.mcp.talk import Person, Place, Talk, talking
+from tests.e2e.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 from tests.traps.kit import call
 from tests.truth.conftest import DATA, TRUTH

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.records.audit import AuditLog
-from tests.unit.audit_kit import COUNT
+from tests.unit.records.audit_kit import COUNT
 
 
 @pytest.fixture

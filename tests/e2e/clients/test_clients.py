@@ -1,0 +1,126 @@
+"""Clients and bridges that nobody here wrote: each lists, reads, writes with approval, shows progress, cancels, and reads resources and pictures."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conformance.node import Programs, programs
+from tests.e2e.mcp.talk import Place, environment
+from tests.e2e.mcp.test_endings import LONG
+from tests.waiting import until
+
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.timeout(900)]
+
+PROGRAMS = Path(__file__).parent / "programs"
+UV = Path(sys.prefix) / "bin" / "uv"
+ROWS: list[dict[str, Any]] = tomllib.loads(Path("docs/clients.toml").read_text(encoding="utf-8"))["client"]
+SDK = "mcp==2.3.0"
+
+
+@pytest.fixture(scope="session")
+def node() -> Programs:
+    """The npm packages of programs/package-lock.json. Without npm's registry it is an error, never a skip."""
+    return programs(PROGRAMS)
+
+
+def in_environment(*packages: str) -> list[str]:
+    """A command in an environment of its own that has these packages from PyPI."""
+    given = [word for package in packages for word in ("--with", package)]
+    return [str(UV), "run", "--quiet", "--isolated", "--no-project", "--python", sys.executable, *given]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def bridge_command(
+    row: dict[str, Any], server: list[str], port: int, node: Programs
+) -> tuple[list[str], str]:
+    """The bridge in front of the server, and the address at which it is reached."""
+    pinned = f"{row['package']}=={row['version']}", *row.get("with", ())
+    if row["bridge"] == "mcp-proxy":
+        words = [
+            *in_environment(*pinned),
+            "mcp-proxy",
+            "--port",
+            str(port),
+            "--pass-environment",
+            "--",
+            *server,
+        ]
+        return words, f"http://127.0.0.1:{port}/mcp"
+    if row["bridge"] == "mcpo":
+        words = [*in_environment(*pinned), "mcpo", "--host", "127.0.0.1", "--port", str(port), "--", *server]
+        return words, f"http://127.0.0.1:{port}"
+    entry = node.modules / "supergateway" / "dist" / "index.js"
+    options = ["--outputTransport", "streamableHttp", "--stateful", "--port", str(port)]
+    return [str(node.node), str(entry), "--stdio", " ".join(server), *options], f"http://127.0.0.1:{port}/mcp"
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def bridged(
+    row: dict[str, Any], server: list[str], env: dict[str, str], log: Path, node: Programs
+) -> Iterator[str | None]:
+    """The address of the row's bridge while the block lasts; None for a client that starts the server itself."""
+    if "bridge" not in row:
+        yield None
+        return
+    port = free_port()
+    command, url = bridge_command(row, server, port, node)
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, env=env, stdout=out, stderr=out, start_new_session=True)
+        try:
+            until(lambda: answers(port))
+            yield url
+        finally:
+            os.killpg(process.pid, 15)
+            process.wait()
+
+
+def program(row: dict[str, Any], node: Programs) -> list[str]:
+    file = PROGRAMS / row["program"]
+    if file.suffix == ".mjs":
+        copied = node.modules.parent / file.name  # Node looks for packages beside the program
+        shutil.copy(file, copied)
+        return [str(node.node), str(copied)]
+    package = SDK if "bridge" in row else f"{row['package']}=={row['version']}"
+    return [*in_environment(package), "python", str(file)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+def test_a_client_does_what_the_table_says(row, make_place, node, tmp_path):
+    place: Place = make_place("rgb.tif")
+    env = environment(GDAL_MCP_APPROVAL_WAIT="2")
+    own = {**os.environ, **env, "PYTHONPATH": str(PROGRAMS), "MCP_USE_ANONYMIZED_TELEMETRY": "false"}
+    server = place.command()
+    approve = [sys.executable, "-m", "gdal_mcp", "approve", *place.options]
+    log = tmp_path / "bridge.log"
+    with bridged(row, server, own, log, node) as url:
+        setup = {
+            "command": server, "environment": env, "workspace": str(place.workspace), "state": str(place.state),
+            "approve": approve, "long": LONG, "url": url,
+        }  # fmt: skip
+        words = [*program(row, node), json.dumps(setup), *row.get("words", ())]
+        done = subprocess.run(words, env=own, capture_output=True, text=True, check=False, timeout=800)
+    assert done.returncode == 0, (done.stderr[-3000:], log.read_text()[-2000:] if log.exists() else "")
+    found = {
+        step: said for step, said in json.loads(done.stdout.splitlines()[-1]).items() if said is not True
+    }
+    assert found == row.get("differs", {})

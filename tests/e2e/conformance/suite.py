@@ -1,0 +1,89 @@
+"""The conformance suite's run against a server, and whether its outcome is the one that is written down."""
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.conformance.node import Programs
+
+ERAS = ("2025-11-25", "2026-07-28")
+EXPECTED = Path(__file__).with_name("expected.toml")
+SECONDS = 200  # for all scenarios of an era; it takes twenty
+_PASSED, _SAID = "SUCCESS", "INFO"
+_SCHEMA = "wire-schema-valid"
+_STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")  # of the folder of a scenario's results
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a scenario."""
+
+    scenario: str
+    id: str
+    status: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How many checks of each scenario pass, and which do not, with the reason: a check as `scenario:check`, or a whole scenario."""
+
+    passed: Mapping[str, int]
+    gaps: Mapping[str, str]
+
+
+def expected(server: str, era: str) -> Expected:
+    """What is written down of a server."""
+    told = tomllib.loads(EXPECTED.read_text())[server][era]
+    gaps = {name: gap["reason"] for gap in told.get("gaps", ()) for name in gap["of"]}
+    return Expected(told["passed"], gaps)
+
+
+def run(programs: Programs, url: str, era: str, folder: Path) -> list[Check]:
+    """The checks of all that the suite has for an era, scored or not."""
+    given = ("server", "--url", url, "--requirements", era, "--output-dir", str(folder))
+    ended = programs.conformance(*given, cwd=folder.parent, seconds=SECONDS)
+    found = list(_checks(folder))
+    assert found, ended.stdout[-3000:] + ended.stderr[-3000:]
+    return found
+
+
+def _checks(folder: Path) -> Iterator[Check]:
+    for path in sorted(folder.glob("server-*/checks.json")):
+        scenario = _STAMP.sub("", path.parent.name).removeprefix("server-")
+        for one in json.loads(path.read_text()):
+            yield Check(scenario, one["id"], one["status"], one.get("errorMessage") or "")
+
+
+def complaints(checks: Iterable[Check], wanted: Expected) -> list[str]:
+    """Every difference from what is expected: what fails, what is gone, what is new, and a gap that is none any more."""
+    checks = list(checks)
+    passed = Counter(one.scenario for one in checks if one.status == _PASSED)
+    failed = [one for one in checks if one.status not in (_PASSED, _SAID)]
+    gaps = {one: _gap(one, wanted) for one in failed}
+    unknown = {one.scenario for one in checks} - wanted.passed.keys() - wanted.gaps.keys()
+    return [
+        *(
+            f"{one.scenario}:{one.id}: {one.status}: {one.message[:500]}"
+            for one, gap in gaps.items()
+            if not gap
+        ),
+        *(
+            f"{name}: {passed[name]} checks pass, {count} are expected"
+            for name, count in wanted.passed.items()
+            if passed[name] != count
+        ),
+        *(f"{name}: a scenario that is not written down" for name in sorted(unknown)),
+        *(f"{name}: a gap that is none any more" for name in wanted.gaps.keys() - set(gaps.values())),
+    ]
+
+
+def _gap(check: Check, wanted: Expected) -> str | None:
+    """The gap that a failed check belongs to. None excuses a message that is not by the protocol's schema."""
+    if check.id == _SCHEMA:
+        return None
+    return next((one for one in (f"{check.scenario}:{check.id}", check.scenario) if one in wanted.gaps), None)

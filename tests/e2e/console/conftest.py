@@ -1,0 +1,57 @@
+"""One server with a console, shared by the tests of this folder, and a browser for each file of them."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from gdal_mcp.testing.samples import write_samples
+from tests.e2e.console.kit import Stage, Window, window
+from tests.e2e.mcp.conftest import Containers, containers
+from tests.e2e.mcp.talk import Place, talking
+from tests.oracle.fixtures import grounds
+from tests.waiting import until
+
+__all__ = ["containers", "grounds"]
+
+expect.set_options(timeout=30_000)  # milliseconds: a bound on waiting, far above what anything takes
+
+
+def sampled(folder: Path) -> Place:
+    place = Place.made(folder)
+    write_samples(place.workspace)
+    return place
+
+
+@pytest.fixture(scope="session")
+def stage(grounds: Path, containers: Containers) -> Iterator[Stage]:
+    """A server whose calls wait for a yes. After all the tests nothing of it is left."""
+    place = sampled(grounds / "console")
+    options = ("--console", "on", "--approval-wait", "60", "--approval-seconds", "60")
+    with talking(place.command(*options), grounds / "console.log") as talk:
+        until(lambda: place.owners)  # the server has begun
+        owners = place.owners
+        yield Stage(place, talk)
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real one, as Debian has it; for one file, since its driver holds the thread's event loop."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert found, "there is no Chromium; scripts/browser.sh installs it"
+    with sync_playwright() as driver:
+        # the sandbox of a browser that root runs cannot be had; it shows nothing but our own page
+        made = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, stage: Stage) -> Iterator[Window]:
+    """A window of a person who came in."""
+    with window(browser, stage.link()) as found:
+        yield found

@@ -1,0 +1,184 @@
+"""A real server with its console, ways into it, a browser's and plain requests, and rows as calls leave them."""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from playwright.sync_api import Browser, Page
+
+from gdal_mcp.approvals.model import Approval
+from gdal_mcp.approvals.store import Approvals
+from gdal_mcp.records.registry import Artifact, Call, Registry
+from gdal_mcp.server.console import runtime_file
+from gdal_mcp.server.console.sessions import new_login_token
+from tests.e2e.cli.conftest import Ended, gdal_mcp
+from tests.e2e.mcp.talk import Place, Talk
+from tests.waiting import until
+
+SECONDS = 60  # a bound on waiting, far above what anything takes
+ARTEFACTS = Path(os.environ.get("TEST_ARTEFACTS", Path(__file__).parents[2] / ".artefacts"))
+# what a page that was broken into would do first
+WATCH = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A server with a console, and a client of it that cannot be asked: its calls wait for the page."""
+
+    place: Place
+    talk: Talk
+
+    def link(self) -> str:
+        """An address that lets a person in, as `gdal-mcp console` would print it."""
+        until(lambda: links(self.place.state))
+        (link,) = links(self.place.state)
+        return link
+
+    @property
+    def base(self) -> str:
+        """Where the console is, without the way in."""
+        return self.link().partition("#")[0]
+
+    def pending(self) -> Approval:
+        """The open question, once there is one."""
+        with approvals(self.place) as store:
+            until(lambda: len(store.pending()) == 1)
+            return store.pending()[0]
+
+    def enter(self) -> "Person":
+        """A person who came in by a link."""
+        return Person.by(self.base, {"ticket": self.link().partition("=")[2]})
+
+
+def links(state: Path) -> list[str]:
+    """Addresses that let a person in, one for each console that said where it is."""
+    found = runtime_file.running(state, lambda _server: True)
+    return [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
+
+
+def console(state: Path) -> Ended:
+    """What `gdal-mcp console` says: the link, once there is a page."""
+    return gdal_mcp("console", "--state-dir", str(state))
+
+
+@dataclass(frozen=True)
+class Person:
+    """One session, by plain requests: both of its secrets."""
+
+    base: str
+    cookie: str
+    key: str
+
+    @classmethod
+    def by(cls, base: str, given: dict[str, str]) -> "Person":
+        told = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+        assert told.status_code == 200, told.text
+        return cls(base, told.headers["set-cookie"].partition(";")[0], told.json()["key"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Cookie": self.cookie, "X-Console-Key": self.key, "Origin": origin(self.base)}
+
+    def get(self, path: str) -> httpx2.Response:
+        return plain("GET", self.base + path, headers=self.headers)
+
+    def post(self, path: str, body: Any = None) -> httpx2.Response:
+        return plain("POST", self.base + path, json=body or {}, headers=self.headers)
+
+    def first_event(self) -> str:
+        """The data of the first event of the stream: the questions."""
+        with (
+            httpx2.Client(timeout=SECONDS, trust_env=False, verify=False) as http,
+            http.stream("GET", f"{self.base}api/live", headers=self.headers) as reply,
+        ):
+            return next(line for line in reply.iter_lines() if line.startswith("data:"))
+
+
+def plain(method: str, url: str, **given: Any) -> httpx2.Response:
+    """One request with nothing but what is given. Certificates are not loaded, since it is plain HTTP on loopback."""
+    with httpx2.Client(timeout=SECONDS, trust_env=False, verify=False) as client:
+        return client.request(method, url, **given)
+
+
+def origin(base: str) -> str:
+    scheme, _, rest = base.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+@dataclass
+class Window:
+    """A browser window at the console, and everything in it that must not happen."""
+
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+
+    def go(self, hash_: str) -> None:
+        self.page.evaluate("(hash) => { location.hash = hash; }", hash_)
+
+    def shot(self, name: str) -> None:
+        """Keeps a screenshot."""
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        (ARTEFACTS / ".gitignore").write_text("*\n")
+        before = self.page.viewport_size
+        assert before is not None
+        whole = self.page.evaluate("document.documentElement.scrollHeight")
+        # a window as high as the page: what sticks to its lower edge would else lie across the middle
+        self.page.set_viewport_size({"width": before["width"], "height": max(before["height"], whole)})
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png")
+        self.page.set_viewport_size(before)
+
+    def check(self) -> None:
+        """No script of anybody else's ran or tried to."""
+        assert [*self.wrong, *self.page.evaluate("window.violations")] == []
+
+
+@contextmanager
+def window(browser: Browser, link: str, **options: Any) -> Iterator[Window]:
+    """A window with cookies and memory of its own, in which the link was opened."""
+    with browser.new_context(**options) as context:
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        found = Window(page)
+        page.on("dialog", lambda dialog: (found.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("pageerror", lambda error: found.wrong.append(f"error {error}"))
+        page.goto(link)
+        page.locator("#link-state", has_text="live").wait_for()
+        yield found
+        found.check()
+
+
+def asked(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -> Approval:
+    """An open question of this principal."""
+    details = {"sentence": f"{principal} wants convert to write a.tif.", "command": ["gdal", "convert"]}
+    given = {"tool": "convert", "summary": "?", "effect": "create", "details": details, **more}
+    where = {"workspaces": (str(place.workspace),), "plan_digest": secrets.token_hex(32)}
+    with approvals(place) as store:
+        return store.request(Approval(principal=principal, **where, **given), ttl)
+
+
+@contextmanager
+def approvals(place: Place) -> Iterator[Approvals]:
+    with closing(Approvals(place.state / "registry.sqlite")) as store:
+        yield store
+
+
+def published(place: Place, principal: str, path: Path) -> tuple[Call, Artifact]:
+    """A call of this principal that is over, and the output it made at `path`."""
+    argv = ("gdal", "convert", path.name)
+    call = Call(secrets.token_hex(8), principal, "convert", {"output": path.name}, argv=argv)
+    made = Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))
+    with closing(Registry(place.state / "registry.sqlite")) as registry:
+        registry.begin_call(call)
+        row = {"path": str(path), "kind": "dataset", "wgs84": [[15.0, 41.9, 15.1, 42.0]]}
+        files = ({"path": str(path), "bytes": 1},)
+        registry.finish_call(replace(call, outcome="OK", outputs=(row,), files=files))
+        return call, registry.add_artifacts(call.id, [made])[0]

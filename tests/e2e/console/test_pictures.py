@@ -1,0 +1,179 @@
+"""A picture is of the very file that was published, and of no other."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from gdal_mcp.errors import Code
+from gdal_mcp.policy.identity import READ, Principal
+from gdal_mcp.records.artifacts import ArtifactStore
+from gdal_mcp.records.registry import Artifact, Call, Registry
+from gdal_mcp.server.app import local_user
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.pictures import FOLDER, Pictures
+from gdal_mcp.server.console.sessions import Viewer
+from sandbox.workspace import Workspace, Workspaces
+from tests.e2e.console.kit import Person, Stage, published
+
+pytestmark = pytest.mark.claim("console.pictures-of-what-was-published")
+
+ANN = Viewer(Principal("token:ann", frozenset({READ})), "x")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class Gallery:
+    """Pictures of a workspace; each call of `preview` does `meanwhile`, and draws what stands there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "workspace"
+        self.root.mkdir()
+        self.state = folder / "state"
+        self.registry = Registry(folder / "registry.sqlite")
+        self.workspaces = Workspaces((Workspace.at(self.root, writable=True),))
+        self.meanwhile: Callable[[], object] = lambda: None
+        app: Any = SimpleNamespace(
+            settings=SimpleNamespace(state_dir=self.state), pipeline=SimpleNamespace(call=self._call)
+        )
+        self._pictures = Pictures(app, ArtifactStore(self.registry))
+        self.drawn = 0
+
+    async def _call(self, request: Any) -> Any:
+        self.drawn += 1
+        self.meanwhile()
+        if request.arguments["path"].endswith(".csv"):
+            return SimpleNamespace(done=None, error=SimpleNamespace(code=Code.GDAL_ERROR))
+        seen = await anyio.Path(request.arguments["path"]).read_bytes()
+        shown = {"color": "gray", "bands": [1], "stretch": [[0.0, 9.0]]}
+        return SimpleNamespace(done=SimpleNamespace(preview=PNG + seen), error=None, result={"shown": shown})
+
+    def publish(self, name: str, data: bytes) -> Artifact:
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        call = hashlib.sha256(name.encode()).hexdigest()[:16]
+        self.registry.begin_call(Call(call, ANN.name, "convert", {}))
+        digest = hashlib.sha256(data).hexdigest()
+        made = Artifact(path.as_uri(), str(path), path.name, len(data), "image/tiff", digest)
+        return self.registry.add_artifacts(call, [made])[0]
+
+    def picture(self, artifact: Artifact, workspaces: Workspaces | None = None) -> bytes | None:
+        found: bytes | None = anyio.run(self._pictures.of, artifact, ANN, workspaces or self.workspaces)
+        return found
+
+    @property
+    def kept(self) -> list[Path]:
+        return list((self.state / FOLDER).glob("*.png")) if self.state.exists() else []
+
+
+@pytest.fixture
+def gallery(tmp_path: Path) -> Iterator[Gallery]:
+    made = Gallery(tmp_path)
+    with closing(made.registry):
+        yield made
+
+
+def test_a_picture_is_drawn_once_and_kept(gallery: Gallery):
+    one = gallery.publish("a.tif", b"old")
+    assert [gallery.picture(one), gallery.picture(one), gallery.drawn] == [PNG + b"old", PNG + b"old", 1]
+
+
+def test_what_gdal_cannot_draw_is_not_tried_again(gallery: Gallery):
+    one = gallery.publish("a.csv", b"a,b")
+    assert [gallery.picture(one), gallery.picture(one), gallery.drawn] == [None, None, 1]
+
+
+@pytest.mark.parametrize("how", ["in place", "another", "gone", "link"])
+def test_nor_one_that_is_exchanged_while_it_is_drawn(gallery: Gallery, how: str):
+    one = gallery.publish("a.tif", b"old")
+    path, other = Path(one.path), gallery.root / "other.tif"
+    other.write_bytes(b"new")
+    gallery.meanwhile = lambda: (exchange(how, path, other), path.exists() or path.write_bytes(b"new"))
+    assert (gallery.picture(one), gallery.drawn, gallery.kept) == (None, 1, [])
+
+
+def test_not_even_when_it_is_back_before_anybody_looks(gallery: Gallery):
+    one = gallery.publish("a.tif", b"old")
+    path, aside = Path(one.path), gallery.root / "aside.tif"
+
+    def swap() -> None:
+        path.rename(aside)
+        path.write_bytes(b"new")
+        shutil.copyfile(path, gallery.root / "seen.tif")
+        aside.replace(path)
+
+    gallery.meanwhile = swap
+    assert gallery.picture(one) is None
+    assert gallery.kept == []
+
+
+def exchange(how: str, path: Path, other: Path) -> None:
+    match how:
+        case "in place":
+            path.write_bytes(other.read_bytes())
+        case "another":
+            other.replace(path)
+        case "gone":
+            path.unlink()
+        case "link":
+            path.unlink()
+            path.symlink_to(other)
+
+
+def test_files_that_read_alike_have_pictures_of_their_own(gallery: Gallery):
+    one, two = (gallery.publish(f"{name}/same.vrt", b"<VRTDataset/>") for name in ("one", "two"))
+    assert one.sha256 == two.sha256
+    gallery.picture(one)
+    gallery.picture(two)
+    assert gallery.drawn == len(gallery.kept) == 2
+
+
+def test_who_has_lost_the_workspace_sees_no_kept_picture_of_it(gallery: Gallery, tmp_path: Path):
+    one = gallery.publish("a.tif", b"old")
+    assert gallery.picture(one)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    assert gallery.picture(one, Workspaces((Workspace.at(other, writable=True),))) is None
+
+
+@pytest.mark.engine
+def test_the_server_draws_what_was_published_and_nothing_else(stage: Stage):
+    person, place = stage.enter(), stage.place
+    path = place.path("pictured.tif")
+    shutil.copyfile(place.path("dem.tif"), path)
+    data = path.read_bytes()
+    made = recorded(stage, path, data)
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))  # as long, and a raster too
+    assert shown(person, made) == 404
+    path.write_bytes(data)
+    assert shown(person, made) == 200
+
+
+def recorded(stage: Stage, path: Path, data: bytes) -> Artifact:
+    """A row of a call that published just that."""
+    call, _ = published(stage.place, local_user().id, path)
+    digest = hashlib.sha256(data).hexdigest()
+    made = Artifact(path.as_uri(), str(path), path.name, len(data), "image/tiff", digest)
+    with closing(Registry(stage.place.state / "registry.sqlite")) as registry:
+        return registry.add_artifacts(call.id, [made])[0]
+
+
+def shown(person: Person, artifact: Artifact) -> int:
+    return person.get(f"api/pictures/{artifact.id}").status_code
+
+
+def test_a_legend_is_of_a_drawn_picture_and_for_those_with_its_workspace(gallery: Gallery, tmp_path: Path):
+    made = gallery.publish("a.tif", b"one")
+    with pytest.raises(Refused):
+        gallery._pictures.legend(made, gallery.workspaces)
+    gallery.picture(made)
+    assert gallery._pictures.legend(made, gallery.workspaces)["stretch"] == [[0.0, 9.0]]
+    (tmp_path / "another").mkdir()
+    with pytest.raises(Refused):
+        gallery._pictures.legend(made, Workspaces((Workspace.at(tmp_path / "another", writable=True),)))

@@ -1,0 +1,193 @@
+"""Every view at the width of a phone and of a desk, light and dark: kept as pictures, and what can be measured of them."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.console import screens
+from tests.e2e.console.kit import ARTEFACTS
+
+pytestmark = pytest.mark.nightly
+
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+DESK: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
+SIZES = {"390": PHONE, "1440": DESK}
+# a view, and what is there once it is whole
+VIEWS = {
+    "approvals": ".danger .picture[data-state=shown]",
+    "running": "#running article",
+    "history": "#calls tbody tr",
+    "call/failed": ".reported",
+    "call/waiting": "a.button",
+    "call/undone": "h1 .badge.going",
+    "call/done": ".places",
+    "workflow/w1": ".came.wrong",
+    "files": "#main a",
+    "files/%2Fsrv%2Fmaps": ".tile >> nth=1",
+    "outputs": "#map img.leaflet-image-layer >> nth=1",
+    "server": "#figures table",
+}
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# words of a table that are on more than one line, though no word of these columns is long
+BROKEN = """() => [...document.querySelectorAll("#calls td:not(:last-child)")].flatMap((cell) => {
+  const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode();
+  return [...text.data.matchAll(/\\S+/g)].filter((word) => {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return range.getClientRects().length > 1;
+  }).map((word) => word[0]);
+})"""
+
+
+@pytest.mark.parametrize("width", SIZES)
+def test_every_view_fits_the_screen(browser: Browser, width: str):
+    for scheme in ("light", "dark"):
+        with screens.shown(browser, color_scheme=scheme, **SIZES[width]) as found:
+            assert found.page.locator("header").bounding_box()["height"] < 64
+            for view, whole in VIEWS.items():
+                found.go(f"#/{view}")
+                expect(found.page.locator(whole).first).to_be_visible()
+                expect(found.page.locator("[data-act=deny]:disabled")).to_have_count(0)
+                found.shot(f"{view.replace('/', '-').replace('%2F', '_')}-{width}-{scheme}")
+                assert found.page.evaluate(WIDER) <= 0, view
+                if view == "history":
+                    assert found.page.evaluate(BROKEN) == []
+        with screens.shown(browser, signed_in=False, color_scheme=scheme, **SIZES[width]) as found:
+            expect(found.page.locator(".way-in")).to_be_visible()
+            found.shot(f"sign-in-{width}-{scheme}")
+
+
+def test_on_a_phone_yes_and_no_are_in_reach_and_no_toast_covers_them(browser: Browser):
+    with screens.shown(browser, **PHONE) as found:
+        found.page.evaluate("window.tell(%r)" % screens.event("trouble", {"reason": "x " * 60}))
+        expect(found.page.locator(".toast")).to_be_visible()
+        low = found.page.locator(".toasts").bounding_box()
+        for act in ("approve", "deny"):
+            button = found.page.locator(f"[data-id=q1] [data-act={act}]")
+            expect(button).to_be_in_viewport(ratio=1)
+            assert button.bounding_box()["y"] > low["y"] + low["height"]
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        found.page.screenshot(path=ARTEFACTS / "approvals-390-screen.png")
+
+
+def test_the_map_fits_what_is_there_and_names_it(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        page = found.page
+        found.go("#/outputs")
+        expect(page.locator("#map img.leaflet-image-layer")).to_have_count(2)
+        width = page.locator("#map").bounding_box()["width"]
+        boxes = [one.bounding_box() for one in page.locator("#map path.box").all()]
+        assert max(one["x"] + one["width"] for one in boxes) - min(one["x"] for one in boxes) > width / 4
+        # the picture of features is wider than their extent, since it has a margin; that of a raster is not
+        raster, features = (
+            page.locator("#map img.leaflet-image-layer").nth(at).bounding_box() for at in (0, 1)
+        )
+        assert abs(raster["width"] - boxes[0]["width"]) < 4 < features["width"] - boxes[1]["width"]
+        page.locator("#map").hover(position={"x": 300, "y": 200})
+        expect(page.locator("#position")).to_contain_text("48.")
+        assert page.locator("#scale").bounding_box()["width"] > 20
+        page.locator("#map path.box").nth(0).hover()
+        expect(page.locator(".leaflet-tooltip")).to_have_text("warped.tif")
+        page.locator(".tile .picture").first.click()
+        expect(page.locator("dialog img")).to_be_visible()
+        found.shot("outputs-large-1440")
+        page.keyboard.press("Escape")
+        expect(page.locator("dialog")).to_have_count(0)
+        expect(page.locator(".tile .picture").first).to_be_focused()
+
+
+def test_what_goes_on_says_how_long_it_takes_and_what_waits_leads_to_its_question(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/running")
+        first = found.page.locator("[data-id=r1] .left")
+        expect(first).to_contain_text("20 %")
+        assert "left" not in first.text_content()
+        told = {"now": screens.NOW, "running": [screens.running("r1", fraction=0.6), screens.RUNNING[1]]}
+        found.page.evaluate("window.tell(%r)" % screens.event("running", told))
+        expect(first).to_contain_text("left")
+        expect(found.page.locator("[data-id=r1]")).to_contain_text("warped.tif")
+        found.page.get_by_role("link", name="Decide").click()
+        expect(found.page.locator("article[data-id=q2]")).to_be_focused()
+
+
+def test_a_yes_is_possible_only_once_the_command_and_every_warning_were_on_the_screen(browser: Browser):
+    with screens.shown(browser, viewport={"width": 390, "height": 420}) as found:
+        card = found.page.locator("[data-id=q1]")
+        approve, deny = card.locator("[data-act=approve]"), card.locator("[data-act=deny]")
+        expect(deny).to_be_enabled()
+        expect(card.locator("pre")).not_to_be_in_viewport(ratio=1)
+        assert approve.is_disabled()
+        assert all(one.is_disabled() for one in card.locator("[data-minutes]").all())
+        card.get_by_role("button", name="Scroll down").click()
+        expect(approve).to_be_enabled()
+        expect(card.locator("pre")).to_be_in_viewport()
+        expect(card.get_by_role("button", name="Scroll down")).to_be_hidden()
+        assert all(one.is_enabled() for one in card.locator("[data-minutes]").all())
+    with screens.shown(browser, **DESK) as found:  # all of it fits
+        expect(found.page.locator("[data-id=q1] [data-act=approve]")).to_be_enabled()
+
+
+def test_a_card_says_what_happens_and_which_program_asks_for_whom(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        destroys = found.page.locator("[data-id=q2]")
+        expect(destroys.locator("h2")).to_contain_text("Delete longlong")
+        expect(destroys.locator("h2")).to_contain_text("2 files")
+        expect(destroys.locator(".reason").first).to_contain_text(f"Claude Desktop 1.2, for {screens.WRITER}")
+        red, plain = (
+            found.page.locator(f"[data-id={one}] [data-act=approve]").evaluate(
+                "(one) => getComputedStyle(one).backgroundColor"
+            )
+            for one in ("q2", "q1")
+        )
+        assert red == destroys.locator("h2").evaluate("(one) => getComputedStyle(one).color") != plain
+
+
+def test_history_is_by_day_and_filters_by_every_outcome_and_a_record_shows_why_code_failed(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/history")
+        expect(found.page.locator("#calls section h2")).to_have_count(1)
+        offered = found.page.locator("#outcome option").evaluate_all("(all) => all.map((one) => one.value)")
+        assert set(offered) == {"", *screens.OUTCOMES}
+        asked: list[str] = []
+        found.page.on("request", lambda one: asked.append(one.url) if "api/calls" in one.url else None)
+        with found.page.expect_request(lambda one: "checks=1" in one.url):
+            found.page.locator("#checks").check()
+        for name, said in (("code", "ZeroDivisionError"), ("transform", "sigma must be odd")):
+            found.go(f"#/call/{name}")
+            expect(found.page.locator(".reported")).to_contain_text(said)
+
+
+def test_layers_of_the_map_are_shown_and_hidden(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/outputs")
+        expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(2)
+        found.page.locator(".layer-list summary").click()
+        switch = found.page.locator("[data-layer='1'] input")
+        switch.uncheck()
+        expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(1)
+        found.shot("outputs-layers-1440")
+        switch.check()
+        expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(2)
+
+
+def test_escape_closes_the_menu_and_what_waits_says_so_once(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        menu = found.page.locator("details.menu")
+        menu.locator("summary").click()
+        expect(found.page.locator("#theme")).to_be_visible()
+        found.page.keyboard.press("Escape")
+        expect(found.page.locator("#theme")).to_be_hidden()
+        expect(menu.locator("summary")).to_be_focused()
+        found.go("#/running")
+        text = found.page.locator("[data-id=r2]").text_content()
+        assert text.count("waiting for approval") == 1
+
+
+def test_the_server_page_says_who_is_asked_and_which_image_runs_without_a_check(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/server")
+        facts = found.page.locator("dl.facts").first
+        expect(facts).to_contain_text("calls that write ask a person")
+        expect(facts).to_contain_text(screens.SETUP["image"])

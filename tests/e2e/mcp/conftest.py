@@ -1,0 +1,146 @@
+"""Two servers on one workspace and one state folder, one for each era of the protocol, shared by every test here."""
+
+import itertools
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.records.audit import verify
+from sandbox.engine import Engine, Leftover
+from sandbox.labels import CALL, OWNER
+from tests.data.make import make_data
+from tests.e2e.mcp.talk import ERAS, Person, Place, Talk, environment, inside, talking
+from tests.oracle.container import Oracle
+from tests.oracle.fixtures import grounds
+from tests.waiting import until
+
+__all__ = ["grounds"]
+
+_NUMBERS = itertools.count(1)
+_EMPTIED: dict[Path, list[Place]] = {}  # workspaces of earlier tests
+
+
+@dataclass
+class Containers:
+    """The containers of our servers, as the engine itself sees them."""
+
+    engine: Engine
+
+    def of_owners(self, owners: set[str]) -> list[str]:
+        """The calls whose containers exist, running or not."""
+        return [one.labels[CALL] for one in self._of(owners)]
+
+    def none_of(self, owners: set[str]) -> bool:
+        """Whether all are gone; that of a call which only reads may outlive the answer by a moment."""
+        until(lambda: self.of_owners(owners) == [])
+        return True
+
+    def kill(self, owners: set[str]) -> None:
+        """Kills what runs for these servers, as the kernel or an operator may."""
+        for one in self._of(owners):
+            process = self.engine.container(one.container).process()
+            assert process is not None
+            os.kill(process, signal.SIGKILL)
+
+    def running(self, owners: set[str]) -> list[str]:
+        """The containers of these that run."""
+        states = ((one.container, self.engine.container(one.container).state()) for one in self._of(owners))
+        return [container for container, state in states if state is not None and state.running]
+
+    def processes(self, owners: set[str]) -> set[str]:
+        """The numbers of their first processes."""
+        return {str(self.engine.container(one.container).process()) for one in self._of(owners)}
+
+    def _of(self, owners: set[str]) -> list[Leftover]:
+        return [one for one in self.engine.leftovers() if one.labels[OWNER] in owners]
+
+
+@pytest.fixture(scope="session")
+def containers(engine: Engine) -> Containers:
+    return Containers(engine)
+
+
+@pytest.fixture(scope="session")
+def place(grounds: Path, oracle: Oracle) -> Place:
+    """The workspace of the shared servers, with the tests' data in it."""
+    made = Place.made(grounds / "shared")
+    make_data(oracle, made.workspace)
+    return made
+
+
+@pytest.fixture(scope="session")
+def talks(place: Place, grounds: Path, containers: Containers) -> Iterator[dict[str, Talk]]:
+    """Both servers at once, one with containers that wait for calls. After all the tests nothing of theirs is left, and their
+    common record is whole.
+    """
+    warm = environment(GDAL_MCP_POOL_MAX="4")
+    with (
+        talking(place.command(), grounds / "legacy.log", era=ERAS[0], person=Person()) as legacy,
+        talking(place.command(), grounds / "modern.log", era=ERAS[1], person=Person(), env=warm) as modern,
+    ):
+        yield {ERAS[0]: legacy, ERAS[1]: modern}
+        owners = place.owners
+    assert containers.of_owners(owners) == []
+    assert place.staged == []
+    assert place.owners == set()
+    assert verify(place.state / "audit.jsonl").ok
+
+
+@pytest.fixture(params=ERAS)
+def talk(request: pytest.FixtureRequest, talks: dict[str, Talk]) -> Iterator[Talk]:
+    """A client of either era, whose person says yes."""
+    yield from _fresh(talks[request.param])
+
+
+@pytest.fixture
+def modern(talks: dict[str, Talk]) -> Iterator[Talk]:
+    yield from _fresh(talks[ERAS[1]])
+
+
+@pytest.fixture
+def legacy(talks: dict[str, Talk]) -> Iterator[Talk]:
+    yield from _fresh(talks[ERAS[0]])
+
+
+def _fresh(talk: Talk) -> Iterator[Talk]:
+    talk.person.action, talk.person.meanwhile = "accept", lambda: None
+    talk.person.asked.clear()
+    talk.progress.clear()
+    yield talk
+
+
+@pytest.fixture(scope="module")
+def own(request: pytest.FixtureRequest, grounds: Path, place: Place) -> Place:
+    """A workspace of the file's own, with copies of what its `DATA` names."""
+    return place.copy(grounds / request.module.__name__.rpartition("test_")[2], *request.module.DATA)
+
+
+@pytest.fixture(scope="module")
+def unasked(own: Place) -> Iterator[Talk]:
+    """A client of a server on that workspace which asks nobody."""
+    with inside(own.command("--approval", "never"), person=Person()) as made:
+        yield made
+
+
+@pytest.fixture
+def make_place(grounds: Path, place: Place) -> Iterator[Callable[..., Place]]:
+    """`make_place("dem.tif", ...)`: a workspace of the test's own, with copies of these data.
+
+    A new path and state folder would have each server attest the host, in a container. So a workspace that a test is done
+    with is emptied for the next one, and what was attested stays, as it does on any host.
+    """
+    emptied, used = _EMPTIED.setdefault(grounds, []), list[Place]()
+
+    def make(*names: str) -> Place:
+        made = emptied.pop() if emptied else Place.made(grounds / f"own-{next(_NUMBERS)}")
+        used.append(made)
+        for name in names:
+            made.path(name).write_bytes(place.path(name).read_bytes())
+        return made
+
+    yield make
+    emptied.extend(one for one in reversed(used) if one.emptied())

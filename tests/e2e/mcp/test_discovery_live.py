@@ -1,0 +1,28 @@
+"""The tools that tell what there is, over the wire: formats, CRSs, search and description, against the image itself."""
+
+import pytest
+
+from tests.e2e.mcp.talk import Talk
+
+pytestmark = pytest.mark.engine
+
+
+def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
+    [row] = modern.done("find_crs", query="equal area europe", limit=1)["matches"]
+    assert (row["code"], row["property"], row["unit"]) == ("EPSG:3035", "equal-area", "metre")
+    [row] = modern.done("find_crs", query="wgs 84 utm", bbox=[10, 47, 11, 48], limit=1)["matches"]
+    assert (row["code"], row["accuracy_m"]) == ("EPSG:32632", 0)
+    found = modern.done("find_crs", query="utm", input="dem.tif", limit=2)
+    assert all(set(row) <= {"code", "kind", "property", "bbox", "accuracy_m"} for row in found["matches"])
+    told = found["untrusted"]["matches"]  # texts of a container that has opened a file
+    assert [row["code"] for row in told] == [row["code"] for row in found["matches"]]
+    assert "UTM" in told[0]["name"]
+
+
+def test_a_question_for_a_crs_is_refused_when_it_asks_nothing(modern: Talk, subtests: pytest.Subtests):
+    for arguments in (
+        {}, {"query": "  "}, {"bbox": [0, 50, 10]}, {"bbox": [0, 50, 10, 40]}, {"bbox": [0, 50, 200, 60]},
+        {"bbox": [0, 50, 10, 60], "input": "dem.tif"}, {"query": "utm", "input": "../outside.tif"},
+    ):  # fmt: skip
+        with subtests.test(arguments=arguments):
+            assert modern.call("find_crs", **arguments).is_error

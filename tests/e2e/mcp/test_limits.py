@@ -1,0 +1,71 @@
+"""Each limit ends a call in an error of its own, and nothing is left behind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.mcp.talk import Person, Place, Talk, inside
+
+pytestmark = pytest.mark.engine
+
+TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "10", "--memory", "192MiB", "--file-size", "4MiB",
+         "--staging-size", "6MiB", "--stdout-size", "64KiB", "--cpus", "1"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def own(grounds: Path, place: Place) -> Place:
+    made = place.copy(grounds / "limits", "rgb.tif", "dem.tif")
+    made.path("huge.vrt").write_text(_upscaled(150_000))
+    made.path("large.geojson").write_text(_long_line(3_000_000))
+    made.path("upscaled.vrt").write_text(_upscaled(3000))
+    made.path("wide.vrt").write_text(_many_bands(2000))
+    return made
+
+
+def _upscaled(side: int) -> str:
+    """A small picture seen as a large one: nothing on disk, but all of it to be computed."""
+    return f"""<VRTDataset rasterXSize="{side}" rasterYSize="{side}"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>
+<SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>
+<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>
+</SimpleSource></VRTRasterBand></VRTDataset>"""
+
+
+def _many_bands(count: int) -> str:
+    bands = "".join(
+        f'<VRTRasterBand dataType="Byte" band="{band}"><Description>{"x" * 40}</Description></VRTRasterBand>'
+        for band in range(1, count + 1)
+    )
+    return f'<VRTDataset rasterXSize="10" rasterYSize="10">{bands}</VRTDataset>'
+
+
+def _long_line(points: int) -> str:
+    """18 MB of text that take many times as much to be held as objects."""
+    coordinates = ",".join(["[0,0]"] * points)
+    return f'{{"type":"Feature","properties":{{}},"geometry":{{"type":"LineString","coordinates":[{coordinates}]}}}}'
+
+
+@pytest.fixture(scope="module")
+def tight(own: Place) -> Iterator[Talk]:
+    with inside(own.command(*TIGHT), person=Person()) as made:
+        yield made
+
+
+CASES = [
+    ("TIMEOUT", "gdalinfo", {"dataset": "huge.vrt", "stats": True}),
+    ("MEMORY_LIMIT", "info", {"path": "large.geojson"}),
+    ("DISK_LIMIT", "gdal_translate", {"src_dataset": "upscaled.vrt"}),
+    ("OUTPUT_LIMIT", "gdalinfo", {"dataset": "wide.vrt"}),
+]
+
+
+@pytest.mark.claim("resources.own-error")
+@pytest.mark.parametrize(("code", "tool", "arguments"), CASES, ids=[case[0] for case in CASES])
+def test_a_limit_ends_a_call_in_its_own_error(tight, own, containers, code, tool, arguments):
+    error = tight.failed(tool, **arguments)
+    assert (error["code"], error["stage"]) == (code, "run")
+    assert error["suggestion"]
+    assert containers.none_of(own.owners)
+    assert own.staged == []
+    assert [path.name for path in own.workspace.glob("outputs/*")] == []
+    assert tight.done("info", path="rgb.tif")["size"] == [40, 30]

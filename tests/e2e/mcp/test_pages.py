@@ -1,0 +1,58 @@
+"""Every call that a page of the documentation shows runs, and spellings that the pages promise are taken."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.mcp.talk import inside
+from tests.repo.test_docs import EXAMPLE_DATA, examples
+
+pytestmark = pytest.mark.engine
+
+GRID = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
+
+
+def test_every_call_that_a_page_shows_runs(make_place):
+    ran = 0
+    place = make_place(*EXAMPLE_DATA)
+    before = set(place.workspace.iterdir())
+    with inside(place.command("--approval", "never")) as talk:
+        for page, tool, given in examples():
+            ended = talk.call(tool, **json.loads(given))
+            assert not ended.is_error, (page, tool, given, ended.structured_content)
+            ran += 1
+            if "zonal-stats" in given:
+                rows = list(csv.DictReader(Path(place.path("stats.csv")).read_text().splitlines()))
+                assert len({row["name"] for row in rows}) == len(rows) > 1
+            for made in set(place.workspace.iterdir()) - before:
+                made.unlink() if made.is_file() else None
+    assert ran > 12
+
+
+def test_inputs_by_name_and_the_common_spelling_of_an_input_are_taken(make_place):
+    place = make_place("west.tif", "east.tif", "dem.tif")
+    with inside(place.command("--approval", "never")) as talk:
+        made = talk.done(
+            "gdal_write",
+            algorithm="raster calc",
+            arguments={"input": {"A": "dem.tif", "B": "dem.tif"}, "calc": ["A+B"], "output": "twice.tif"},
+        )
+        assert Path(made["output"]).is_file()
+        both = {"input": ["west.tif", "east.tif"], "output": "merged.tif"}
+        assert talk.done("gdal_merge", **both)["merged_uri"].endswith("/merged.tif")
+        warped = talk.done("gdalwarp", input="dem.tif", output="warped.tif", dst_crs="EPSG:4326")
+        assert warped["output_uri"].endswith("/warped.tif")
+        assert talk.done("gdal_translate", input="dem.tif", output="copy.tif")["output_uri"]
+
+
+def test_a_raster_without_a_crs_says_that_it_has_none(make_place):
+    place = make_place("dem.tif")
+    place.path("grid.asc").write_text(GRID)
+    with inside(place.command()) as talk:
+        for form in ("summary", "json"):
+            told = talk.done("info", path="grid.asc", format=form)
+            assert "coordinateSystem" in told
+            assert told["coordinateSystem"] is None
+            assert talk.done("info", path="dem.tif", format=form)["coordinateSystem"]["code"]

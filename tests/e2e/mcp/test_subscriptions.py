@@ -1,0 +1,95 @@
+"""Clients are told of what calls change, in both eras."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.mcp.pipes import Pipes, piped
+from tests.e2e.mcp.talk import ERAS, Place
+
+pytestmark = pytest.mark.engine
+
+DATA = ("plain.tif",)
+LISTEN = "subscriptions/listen"
+ACK = "notifications/subscriptions/acknowledged"
+UPDATED, LIST = "notifications/resources/updated", "notifications/resources/list_changed"
+
+
+@pytest.fixture(params=ERAS, scope="module")
+def pipes(request: pytest.FixtureRequest, own: Place) -> Iterator[Pipes]:
+    """A client on a server that asks nobody."""
+    command = own.command("--approval", "never")
+    warm = {"GDAL_MCP_POOL_MAX": "2"}
+    with piped(command, own.state.parent / "log", era=request.param, env=warm) as made:
+        made.hello()
+        yield made
+
+
+def write(pipes: Pipes, name: str, **more: Any) -> dict[str, Any]:
+    """The result of a call that publishes a file."""
+    result = pipes.call("convert", {"input": "plain.tif", "output": name, **more})
+    assert not result.get("isError"), result
+    return result["structuredContent"]
+
+
+def subscribe(pipes: Pipes, *uris: str) -> int | None:
+    """Asks for these and for changes of the list; returns the stream's id, if an era has streams."""
+    if pipes.era != ERAS[1]:
+        assert all(pipes.ask("resources/subscribe", {"uri": uri})["result"] == {} for uri in uris)
+        return None
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": list(uris)}
+    stream = pipes.send(LISTEN, {"notifications": wanted})
+    pipes.until(lambda message: message.get("method") == ACK)
+    return stream
+
+
+def listed(pipes: Pipes) -> set[str]:
+    return {one["uri"] for one in pipes.ask("resources/list")["result"]["resources"]}
+
+
+def told(pipes: Pipes, uri: str) -> list[str]:
+    """What was told of up to the change of this resource; a changed list is an empty text."""
+    heard: list[str] = []
+
+    def wanted(message: dict[str, Any]) -> bool:
+        if message.get("method") in (UPDATED, LIST):
+            heard.append(message["params"].get("uri", "") if message["method"] == UPDATED else "")
+        return bool(heard) and heard[-1] == uri
+
+    pipes.until(wanted)
+    return heard
+
+
+def test_a_new_output_changes_the_list_and_a_replaced_one_is_told_to_who_asked_for_it(pipes: Pipes):
+    a, b = f"a-{pipes.era}.tif", f"b-{pipes.era}.tif"
+    before = listed(pipes)
+    stream = subscribe(pipes)
+    first = write(pipes, a)["resource_uri"]
+    assert told(pipes, "") == [""]
+    assert listed(pipes) - before == {first}
+    second = write(pipes, b)["resource_uri"]
+    assert told(pipes, "") == [""]
+    if stream:
+        pipes.notify("notifications/cancelled", {"requestId": stream})
+    subscribe(pipes, second)
+    pipes.call("info", {"path": "plain.tif"})
+    write(pipes, a, overwrite=True)
+    write(pipes, b, overwrite=True)
+    assert told(pipes, second) == ["", second]
+    other = [
+        one for one in pipes.lines if stream and f'"io.modelcontextprotocol/subscriptionId":{stream}' in one
+    ]
+    assert len(other) <= 3  # its acknowledgement and two new outputs: nothing since it was cancelled
+
+
+@pytest.mark.parametrize("pipes", [ERAS[1]], indirect=True)
+def test_what_may_not_be_read_is_not_acknowledged(pipes: Pipes, own: Place):
+    uri = write(pipes, "mine.tif")["resource_uri"]
+    source = own.path("plain.tif").as_uri()
+    asked = {
+        "resourceSubscriptions": [uri, source, "file:///etc/passwd", "gdal://calls/none", f"{uri}?offset=0"]
+    }
+    pipes.send(LISTEN, {"notifications": asked})
+    ack = pipes.until(lambda message: message.get("method") == ACK)
+    assert ack["params"]["notifications"] == {"resourceSubscriptions": [uri]}

@@ -1,0 +1,115 @@
+"""Long calls as tasks, with real servers and containers: what a client sees, and what is left when they end."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.records.audit import verify
+from gdal_mcp.server.mcp.tasks import EXTENSION
+from tests.e2e.mcp.pipes import Pipes, piped
+from tests.e2e.mcp.talk import ERAS, Place
+from tests.e2e.mcp.test_endings import LONG
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+DECLARED = {
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
+}
+DATA = ("rgb.tif",)
+ENDED = ("completed", "failed", "cancelled")
+
+
+AT_ONCE = {"GDAL_MCP_TASK_AFTER": "0"}  # what needs a container is a task before it can end
+
+
+@dataclass
+class Client:
+    """A client that takes tasks."""
+
+    pipes: Pipes
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        answered = self.pipes.ask(method, {**params, "_meta": DECLARED})
+        return answered.get("result") or {"code": answered["error"]["code"]}
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        return self.ask("tools/call", name=tool, arguments=arguments)
+
+    def task(self, tool: str, **arguments: Any) -> str:
+        """The id of the task that a call became."""
+        made = self.call(tool, **arguments)
+        assert made["resultType"] == "task"
+        return str(made["taskId"])
+
+    def get(self, task: str) -> dict[str, Any]:
+        return self.ask("tasks/get", taskId=task)
+
+    def until(self, task: str, *statuses: str) -> dict[str, Any]:
+        until(lambda: self.get(task)["status"] in statuses, seconds=120)
+        return self.get(task)
+
+    def begun(self, task: str) -> None:
+        """Returns once its job in the container has told progress."""
+        until(lambda: "%" in self.get(task).get("statusMessage", ""), seconds=60)
+
+
+@contextmanager
+def serving(own: Place, grounds: Path) -> Iterator[Client]:
+    command = own.command("--approval", "never")
+    with piped(command, grounds / "tasks.log", era=ERAS[1], env=AT_ONCE) as pipes:
+        yield Client(pipes)
+
+
+@pytest.fixture(scope="module")
+def taker(own: Place, grounds: Path) -> Iterator[Client]:
+    with serving(own, grounds) as made:
+        yield made
+    assert verify(own.state / "audit.jsonl").ok
+
+
+def outcomes(own: Place, tool: str, output: str = "") -> list[str]:
+    """What the audit log says of the calls of a tool that write to a place."""
+    mine = (event for event in own.audited if event.get("tool") == tool)
+    return [event["outcome"] for event in mine if output in json.dumps(event.get("object", {}))]
+
+
+def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(taker, own, containers):
+    task = taker.task("reproject", **{**LONG, "output": "cancelled.tif"})
+    taker.begun(task)
+    assert containers.of_owners(own.owners) != []
+    assert taker.ask("tasks/cancel", taskId=task).keys() <= {"resultType", "_meta"}
+    assert taker.until(task, *ENDED)["status"] == "cancelled"
+    assert containers.none_of(own.owners)
+    assert own.staged == []
+    assert not own.path("cancelled.tif").exists()
+    assert outcomes(own, "reproject", "cancelled.tif") == ["started", "CANCELLED"]
+    assert taker.ask("tasks/cancel", taskId=task).keys() <= {"resultType", "_meta"}
+    assert taker.get(task)["status"] == "cancelled"
+
+
+def test_what_ran_when_its_server_was_killed_has_failed_and_what_was_done_is_kept(
+    taker, own, grounds, containers
+):
+    before = own.owners
+    with serving(own, grounds) as killed:
+        done = killed.task("info", path="rgb.tif")
+        kept = killed.until(done, "completed")
+        running = killed.task("reproject", **{**LONG, "output": "killed.tif"})
+        killed.begun(running)
+        owners = own.owners - before
+        assert containers.of_owners(owners) != []
+        killed.pipes.process.kill()
+        killed.pipes.end()
+    with serving(own, grounds) as following:
+        following.until(following.task("info", path="rgb.tif"), "completed")
+        until(lambda: own.staged == [] and containers.of_owners(owners) == [])
+    lost = taker.get(running)  # of another server on the same folder, the next one as well as any
+    assert (lost["status"], lost["error"]["code"]) == ("failed", -32603)
+    assert taker.get(done)["result"] == kept["result"]
+    assert not own.path("killed.tif").exists()

@@ -1,0 +1,226 @@
+"""Every tool does what its name says: its effect is looked at by an independent GDAL.
+
+What a tool does is the same in both eras of the protocol: where results differ in form, a test has both.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import jsonschema
+import pytest
+
+from tests.boxes import known_tools
+from tests.e2e.mcp.talk import Place, Talk
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+HALVES = ["west.tif", "east.tif"]
+ZONES_EXTENT = [440000, 3748200, 442400, 3751200]
+
+
+def done(talk: Talk, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured result of a call, held to the tool's schema; the classic programs answer without being listed."""
+    result = talk.done(tool, **arguments)
+    jsonschema.validate(result, dict(known_tools()[tool].output_schema), jsonschema.Draft202012Validator)
+    return result
+
+
+def described(result: dict[str, Any]) -> dict[str, Any]:
+    """What is said of the only output."""
+    [row] = result["outputs"]
+    return row["description"]
+
+
+def at(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))
+
+
+def made_at(talk: Talk, tool: str, key: str, **arguments: Any) -> Path:
+    """Where the output lies whose address stands under this key."""
+    return at(done(talk, tool, **arguments)[key])
+
+
+def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
+    result = done(talk, "info", path="dem.tif", format="json")
+    for said in (result, result["untrusted"]["report"], done(talk, "info", path="dem.tif")):
+        assert said["size"] == [60, 50]
+        assert said["driverShortName"] == "GTiff"
+        assert said["bands"][0]["noDataValue"] == -999
+    zones = done(talk, "info", path=str(place.path("zones.gpkg")))
+    assert zones["untrusted"]["report"]["layers"][0]["name"] == "zones"
+    assert zones["layers"][0]["featureCount"] == 2
+    assert "name" not in zones["layers"][0]  # it comes from the file
+
+
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
+def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(modern: Talk, place: Place):
+    before = sorted(place.workspace.iterdir())
+    text = done(modern, "gdalinfo", dataset="dem.tif")["untrusted"]["text"]
+    result = done(modern, "gdalinfo", dataset="dem.tif", json=True, stats=True)
+    facts, report = result["report"], result["untrusted"]["report"]
+    assert "Size is 60, 50" in text
+    assert facts["size"] == report["size"] == [60, 50]
+    [fact], [band] = facts["bands"], report["bands"]
+    assert fact["maximum"] == band["maximum"] == float(band["metadata"][""]["STATISTICS_MAXIMUM"])
+    assert sorted(place.workspace.iterdir()) == before
+
+
+def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Place, oracle: Oracle):
+    result = done(talk, "convert", input="dem.tif", output=f"converted-{talk.modern}.tif",
+                  creation_options={"COMPRESS": "DEFLATE", "TILED": True, "BLOCKXSIZE": 32, "BLOCKYSIZE": 32})  # fmt: skip
+    path = Path(result["output"])
+    assert at(result["resource_uri"]) == path == place.path(path.name)
+    assert oracle.checksums(path) == oracle.checksums(place.path("dem.tif"))
+    seen = json.loads(oracle.must("gdalinfo", "-json", str(path)))
+    assert seen["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "DEFLATE"
+    assert seen["bands"][0]["block"] == [32, 32]
+    assert described(result)["size"] == [60, 50]
+    assert described(result)["compression"] == "DEFLATE"
+    assert [Path(row["path"]) for row in result["outputs"]] == [path]
+
+
+def test_convert_makes_vectors_and_everything_that_belongs_to_them(modern, place, oracle):
+    name = "zones-made"
+    result = done(modern, "convert", input="zones.gpkg", output=f"{name}.shp")
+    assert {".shp", ".shx", ".dbf", ".prj"} <= {Path(row["path"]).suffix for row in result["files"]}
+    assert oracle.counts(place.path(f"{name}.shp")) == [2]
+    assert described(result)["layers"][0]["features"] == 2
+    assert result["untrusted"]["names"][0]["layers"][0]["name"] == name
+
+
+def test_reproject_does_as_it_is_told(modern: Talk, place: Place, oracle: Oracle):
+    name = "reprojected.tif"
+    result = done(modern, "reproject", input="dem.tif", output=name, dst_crs="EPSG:4326", resampling="bilinear",
+                  size=[40, 0], creation_options={"COMPRESS": "LZW"}, warp_options={"SAMPLE_GRID": True},
+                  extra_args=["--add-alpha"])  # fmt: skip
+    seen = oracle.raster(place.path(name))
+    assert seen["size"][0] == 40
+    assert len(seen["bands"]) == 2
+    assert 'ID["EPSG",4326]' in seen["coordinateSystem"]["wkt"]
+    assert described(result)["crs"]["code"] == "EPSG:4326"
+
+
+def test_reproject_to_a_window_at_a_resolution(modern: Talk, place: Place, oracle: Oracle):
+    done(modern, "reproject", input="plain.tif", output="placed.tif", src_crs="EPSG:4326", dst_crs="EPSG:4326",
+         transform_options={"SRC_METHOD": "NO_GEOTRANSFORM"}, resolution=0.5, bbox=[0, -5, 5, 0], bbox_crs="EPSG:4326")  # fmt: skip
+    seen = oracle.raster(place.path("placed.tif"))
+    assert seen["size"] == [10, 10]
+    assert seen["geoTransform"][1] == 0.5
+
+
+def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, oracle: Oracle):
+    name = "window.png"
+    result = done(modern, "gdal_translate", src_dataset="rgb.tif", dst_dataset=name, output_format="PNG",
+                  bands=["3", "1"], projwin=[2.5, 48.5, 3.5, 48.0])  # fmt: skip
+    assert at(result["output_uri"]) == place.path(name)
+    seen = oracle.raster(place.path(name))
+    assert seen["size"] == [20, 10]
+    assert len(seen["bands"]) == 2
+    # the window's place goes with it
+    assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]
+
+
+def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(modern, place, oracle):
+    given = {"src_dataset": "rgb.tif", "resample_alg": "average"}
+    made = [made_at(modern, "gdal_translate", "output_uri", **given) for _ in range(2)]
+    assert made[0] != made[1]
+    assert {path.parent for path in made} == {place.path("outputs")}
+    assert oracle.checksums(made[0]) == oracle.checksums(made[1]) == oracle.checksums(place.path("rgb.tif"))
+
+
+def test_gdalwarp_reprojects_and_mosaics(modern: Talk, oracle: Oracle):
+    made = made_at(modern, "gdalwarp", "output_uri", src_datasets=HALVES, t_srs="EPSG:4326", r="nearest")
+    assert oracle.raster(made)["size"] == [20, 10]
+
+
+def test_gdalbuildvrt_is_usable_where_it_is_published(modern: Talk, place: Place, oracle: Oracle):
+    mosaic = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, resolution="highest")
+    apart = {"dst_vrt": "stack.vrt", "separate": True}
+    stack = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, **apart)
+    assert mosaic.parent == place.path("outputs")
+    assert oracle.raster(mosaic)["size"] == [20, 10]
+    assert 0 not in oracle.checksums(mosaic)
+    assert len(oracle.checksums(stack)) == 2
+    assert modern.done("info", path=str(mosaic))["size"] == [20, 10]
+
+
+def test_gdal_rasterize_burns_inside_or_outside(modern: Talk, oracle: Oracle):
+    covered = []
+    for invert in (False, True):
+        result = done(modern, "gdal_rasterize", src_vector="zones.gpkg", burn_value=5.5, width=24, height=30,
+                      extent=ZONES_EXTENT, invert=invert)  # fmt: skip
+        seen = json.loads(oracle.must("gdalinfo", "-json", "-stats", str(at(result["raster_uri"]))))
+        assert seen["size"] == [24, 30]
+        assert seen["bands"][0]["maximum"] == 5.5
+        covered.append(float(seen["bands"][0]["metadata"][""]["STATISTICS_VALID_PERCENT"]))
+    assert 0 < covered[0] < 100
+    assert sum(covered) == pytest.approx(100, abs=0.1)
+
+
+def table(oracle: Oracle, path: Path) -> tuple[list[int], float]:
+    """The shape of an array file, and the least of its third column."""
+    program = "import sys, json, numpy as n; a = n.load(sys.argv[1]); print(json.dumps([a.shape, float(a[:, 2].min())]))"
+    shape, least = json.loads(oracle.python(program, str(path)))
+    return shape, least
+
+
+def test_gdal2xyz_writes_rows_or_an_array(modern: Talk, oracle: Oracle):
+    rows = done(modern, "gdal2xyz", dataset="rgb.tif", bands=["1", "3"])
+    lines = at(rows["xyz_uri"]).read_text().splitlines()
+    assert len(lines) == 40 * 30
+    assert [float(part) for part in lines[0].split(",")] == [2.025, 48.975, 0, 0]
+    result = done(modern, "gdal2xyz", dataset="dem.tif", output_format="numpy", skip_nodata=True)
+    shape, least = table(oracle, at(result["xyz_uri"]))
+    assert shape == [60 * 50 - 12, 3]
+    assert least > -999
+
+
+def test_gdal_merge_pastes_side_by_side_or_stacks(modern: Talk, oracle: Oracle):
+    for more, bands in (({"n": 0}, 1), ({"separate": True}, 2)):
+        made = oracle.raster(made_at(modern, "gdal_merge", "merged_uri", src_datasets=HALVES, **more))
+        assert (made["size"], len(made["bands"])) == ([20, 10], bands)
+
+
+def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle):
+    masked = {"band": 1, "mask": "mask.tif", "dst_vector": "masked.geojson"}
+    for more, field, expected in (
+        ({"field_name": "class"}, "class", [0, 1, 1, 2]),
+        (masked, "DN", [0, 1, 2]),
+    ):
+        made = made_at(modern, "gdal_polygonize", "vector_uri", src_dataset="classes.tif", **more)
+        [layer] = oracle.vector(made)["layers"]
+        assert sorted(one["properties"][field] for one in layer["features"]) == expected
+
+
+def test_what_gdal_misreads_at_first_is_no_failure(modern: Talk, place: Place, oracle: Oracle):
+    """A raster driver takes three columns for a grid, and a schema is looked for as a file."""
+    place.path("numbers.csv").write_text("a,b,c\n1,2,3\n5,7,1\n2,2,9\n8,1,4\n")
+    copied = {"input": "numbers.csv", "output": "numbers_again.csv"}
+    [layer] = described(done(modern, "gdal_write", algorithm="vector convert", arguments=copied))["layers"]
+    assert layer["features"] == 4
+    schema = done(modern, "gdal_read", algorithm="vector export-schema", arguments={"input": "zones.gpkg"})
+    said = json.dumps(schema["untrusted"]["report"])
+    for name, given in {"like": {"like": "zones.gpkg"}, "schema": {"schema": said}}.items():
+        call = {**given, "output": f"by_{name}.gpkg"}
+        done(modern, "gdal_write", algorithm="vector create", arguments=call)
+        made = oracle.vector(place.path(call["output"]))["layers"]
+        zones = oracle.vector(place.path("zones.gpkg"))["layers"]
+        assert [one["fields"] for one in made] == [one["fields"] for one in zones]
+        assert [one["featureCount"] for one in made] == [0]
+
+
+def test_a_report_is_written_to_a_file_as_it_is(modern: Talk, place: Place):
+    call = {"filename": ["dem.tif"], "output-format": "json", "output": "found.json"}
+    done(modern, "gdal_write", algorithm="dataset identify", arguments=call)
+    assert [one["driver"] for one in json.loads(place.path("found.json").read_text())] == ["GTiff"]
+
+
+def test_a_dataset_is_copied_if_it_is_of_the_format_that_is_said(modern: Talk, place: Place):
+    for driver in ("GTiff", "PNG"):
+        call = {"source": "dem.tif", "destination": f"copy_as_{driver}.tif", "format": driver}
+        result = modern.call("gdal_write", algorithm="dataset copy", arguments=call)
+        assert result.is_error is (driver == "PNG")
+        assert place.path(call["destination"]).exists() is (driver == "GTiff")

@@ -1,0 +1,42 @@
+"""A STAC API over a catalogue file: landing page and item search with POST, in pages."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.remote.origin import Handler, Origin
+
+CATALOGUE = Path(__file__).with_name("catalogue.json")
+
+
+def serve(server: Origin, size: int = 2) -> None:
+    items = json.loads(CATALOGUE.read_text())["features"]
+    for item in items:
+        for asset in item["assets"].values():
+            asset["href"] = asset["href"].replace("https://data.test/", server.url("/"))
+
+    def search(handler: Handler) -> None:
+        asked = json.loads(server.asked[-1].body)
+        found = [item for item in items if fits(item, asked)]
+        start = int(asked.get("token", 0))
+        page = {"type": "FeatureCollection", "features": found[start : start + size], "links": []}
+        if start + size < len(found):
+            body = {"token": str(start + size)}
+            following = {"rel": "next", "href": server.url("/stac/search"), "method": "POST"}
+            page["links"] = [{**following, "body": body, "merge": True}]
+        handler.answer(200, json.dumps(page).encode(), Content_Type="application/geo+json")
+
+    server.special["/stac/search"] = search
+
+
+def fits(item: dict[str, Any], asked: dict[str, Any]) -> bool:
+    west, south, east, north = asked.get("bbox") or (-180, -90, 180, 90)
+    box = item["bbox"]
+    inside = box[0] <= east and box[2] >= west and box[1] <= north and box[3] >= south
+    start, _, end = asked.get("datetime", "../..").partition("/")
+    moment = item["properties"]["datetime"]
+    in_time = (start == ".." or start <= moment) and (end == ".." or moment <= end)
+    rules = asked.get("query") or {}
+    cloudless = all(item["properties"].get(key, 0) < rule["lt"] for key, rule in rules.items())
+    wanted = item["collection"] in asked.get("collections", [item["collection"]])
+    return inside and in_time and cloudless and wanted

@@ -1,0 +1,137 @@
+"""A gateway with the origin behind it. Names of the tests are resolved by the tests, as no name server is at hand."""
+
+import ipaddress
+import random
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.policy.rates import Rates
+from gdal_mcp.remote.gateway import RemoteGateway
+from gdal_mcp.remote.reading import Reading
+from gdal_mcp.settings.remote import RemoteSettings
+from sandbox.questions import Answer, Op, Question
+from tests.e2e.remote.origin import NAMES, Origin, origin
+
+WHO = "local:ann"
+DATA = random.Random(7).randbytes(3_000_000)
+
+
+@dataclass
+class Resolver:
+    """Name -> addresses; those of later look-ups may be others."""
+
+    names: dict[str, list[list[str]]]
+    lookups: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, host: str, port: int, *_: Any, **__: Any) -> Sequence[Any]:
+        try:
+            addresses = [str(ipaddress.ip_address(host))]
+        except ValueError:
+            self.lookups[host] += 1
+            if host not in self.names:
+                raise socket.gaierror(socket.EAI_NONAME, "unknown") from None
+            answers = self.names[host]
+            addresses = answers[min(self.lookups[host], len(answers)) - 1]
+        return [
+            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port))
+            for one in addresses
+        ]
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Path]]:
+    folder = tmp_path_factory.mktemp("origin")
+    with origin(folder) as made:
+        yield made, folder / "ca.pem"
+
+
+@pytest.fixture
+def server(shared_server: tuple[Origin, Path]) -> Origin:
+    made = shared_server[0]
+    made.files = {"x.tif": DATA, "empty": b""}
+    made.etags.clear()
+    made.asked.clear()
+    made.special.clear()
+    made.latency, made.sent = 0.0, 0
+    return made
+
+
+@pytest.fixture
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
+    made = Resolver({name: [["127.0.0.1"]] for name in NAMES})
+    monkeypatch.setattr(socket, "getaddrinfo", made)
+    return made
+
+
+Make = Callable[..., RemoteGateway]
+
+
+@pytest.fixture
+def make(
+    server: Origin, shared_server: tuple[Origin, Path], resolver: Resolver, tmp_path: Path
+) -> Iterator[Make]:
+    """A gateway by the sources of its settings: texts, or tables; data.test is one when nothing is said."""
+    with ExitStack() as stack:
+        rates = Rates(tmp_path / "usage.sqlite")
+        stack.callback(rates.close)
+
+        def made(*sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any) -> RemoteGateway:
+            rows = [
+                {"networks": ["127.0.0.0/8"], **({"at": one} if isinstance(one, str) else one)}
+                for one in sources or (f"data.test:{server.port}",)
+            ]
+            values = {
+                "source": rows, "ca": str(shared_server[1]), "silence_seconds": 30, "answer_seconds": 60,
+            }  # fmt: skip
+            settings = RemoteSettings.model_validate(values | more)
+            gateway = RemoteGateway(
+                settings, tmp_path / "remote", rates, narrowed or (lambda _principal: None)
+            )
+            return stack.enter_context(closing(gateway))
+
+        yield made
+
+
+@dataclass
+class Call:
+    """One call with its reading, and the questions of its container."""
+
+    reading: Reading
+    name: str  # of its first address there, below /vsihost/
+
+    def look(self, name: str = "") -> Answer:
+        return self.reading.answer(Question(1, Op.LOOK, name or self.name))
+
+    def read(self, *ranges: tuple[int, int], name: str = "") -> Answer:
+        return self.reading.answer(Question(1, Op.READ, name or self.name, ranges))
+
+    def list(self, name: str) -> Answer:
+        return self.reading.answer(Question(1, Op.LIST, name))
+
+
+Opened = Callable[..., Call]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """A call that reads some addresses; it is closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def made(
+            gateway: RemoteGateway, *texts: str, who: str = WHO, seconds: float = 20.0, **more: Any
+        ) -> Call:
+            addresses, deadline = [gateway.address(text, who) for text in texts], time.monotonic() + seconds
+            reading = gateway.open(addresses, principal=who, call_id="c1", deadline=deadline, **more)
+            stack.callback(reading.close)
+            reading.require_found()
+            return Call(reading, f"1/{addresses[0].name}")
+
+        yield made

@@ -1,0 +1,3 @@
+from tests.oracle.fixtures import grounds
+
+__all__ = ["grounds"]

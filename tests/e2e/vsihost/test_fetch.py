@@ -1,0 +1,52 @@
+"""Finding remote data and bringing it in, as a client does it."""
+
+import pytest
+
+from tests.e2e.remote.catalogue import serve as serve_catalogue
+from tests.e2e.remote.origin import Origin
+from tests.e2e.vsihost.conftest import Serve
+
+pytestmark = [pytest.mark.engine]
+FINDING = {"stac_search", "remote_list", "fetch"}
+
+
+@pytest.mark.claim("remote.fetched-is-checked")
+def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(serve, origin, place):
+    talk = serve("--approval", "never")
+    told = talk.done("fetch", url=origin.url("/ok/a.tif"), output="in.tif")
+    assert (place.workspace / "in.tif").read_bytes() == origin.files["a.tif"]
+    assert told["receipt"]["network"] == "none"
+    talk.done("info", path="in.tif")
+    origin.files |= {"page.tif": b"<html>log in</html>" * 1000, "empty.tif": b""}
+    for url, name in (
+        ("/ok/page.tif", "page.tif"),
+        ("/ok/empty.tif", "empty.tif"),
+        ("/cut/a.tif", "cut.tif"),
+        ("/ok/none.tif", "none.tif"),
+        ("/ok/d.zarr", "d.zarr"),
+        ("/ok/a.tif", "in.tif"),  # is there already
+        ("/ok/e.vrt", "e.vrt"),
+    ):
+        talk.failed("fetch", url=origin.url(url), output=name)
+    talk.failed("fetch", url="in.tif", output="copy.tif")
+    assert sorted(one.name for one in place.workspace.iterdir() if one.name[0] != ".") == ["in.tif"]
+
+
+def test_what_is_found_can_be_described(serve: Serve, origin: Origin):
+    serve_catalogue(origin)
+    origin.files["x.tif"] = origin.files["a.tif"]
+    talk = serve("--approval", "never")
+    found = talk.done("stac_search", api=origin.url("/stac"), collections=["cop-dem-glo-30"], limit=1)
+    [one] = found["next"]
+    [read] = talk.done(one["tool"], **one["arguments"])["receipt"]["remote"]
+    assert read["host"] == origin.url("").rstrip("/")
+    assert talk.failed("stac_search", api="https://elsewhere.test/stac")["code"] == "NETWORK_BLOCKED"
+
+
+def test_the_tools_are_listed_where_something_may_be_read_and_a_rule_stops_them(serve: Serve, origin: Origin):
+    for options, there in (({}, True), ({"remote": ""}, False)):
+        listed = {one.name for one in serve(**options).ask("list_tools").tools}
+        assert FINDING & listed == (FINDING if there else set())
+    asks = serve("--approval", "always")
+    assert asks.failed("stac_search", api=origin.url("/stac"))["code"] == "DENIED"
+    assert origin.asked == []

@@ -1,0 +1,97 @@
+"""What the tests of files over HTTP share."""
+
+from base64 import b64encode
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx2
+
+from tests.e2e.cli.conftest import gdal_mcp
+from tests.e2e.mcp.talk import Place
+from tests.e2e.web.hosted import SECONDS, Hosted, bearer
+
+SECRET = (
+    b"ID,X,Y\nnobody may read this over http,1,2\n"  # a dataset by itself, so that only the rules keep it in
+)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Somebody with a token, or without one, and their file transfers."""
+
+    hosted: Hosted
+    token: str | None = None
+
+    @cached_property
+    def _client(self) -> httpx2.Client:
+        """One for all requests: making one takes longer than most of them."""
+        headers = bearer(self.token) if self.token else {}
+        return httpx2.Client(timeout=SECONDS, trust_env=False, headers=headers, base_url=self.hosted.base)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def ask(self, method: str, path: str, **given: Any) -> httpx2.Response:
+        return self._client.request(method, path, **given)
+
+    def put(self, name: str, data: Any, **headers: str) -> httpx2.Response:
+        """Sends a file to a name in the first workspace; the name as it stands in an address."""
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        return self.ask("PUT", f"/uploads/0/{name}", content=data, headers=named)
+
+    def published(self, name: str, data: bytes) -> str:
+        """Sends a file that must be taken; returns where it is served."""
+        reply = self.put(quote(name), data)
+        assert reply.status_code in (200, 201), reply.text
+        return reply.headers["location"]
+
+    def link(self, path: str, seconds: float | None = None) -> str:
+        """The path and query of a new link."""
+        query = f"?seconds={seconds}" if seconds is not None else ""
+        reply = self.ask("POST", f"{path}{query}")
+        assert reply.status_code == 201, reply.text
+        return reply.json()["url"].removeprefix(self.hosted.base)
+
+
+def csv(*rows: str) -> bytes:
+    """A small dataset."""
+    return "\n".join(["name,x,y", *(f"{row},1,2" for row in rows), ""]).encode()
+
+
+def digest_field(data: bytes) -> str:
+    return f"sha-256=:{b64encode(sha256(data).digest()).decode()}:"
+
+
+def undo(place: Place, path: str) -> None:
+    """Undoes the call that a file is served from, in a process of its own."""
+    done = gdal_mcp("undo", path.split("/")[2], *place.options)
+    assert done.code == 0, done.stderr
+
+
+def arriving(place: Place) -> list[str]:
+    """What is there of uploads that are under way."""
+    return [name for name in place.staged if name.startswith("upload-")]
+
+
+def tree(place: Place) -> dict[str, bytes | None]:
+    """Everything in a workspace, with the contents of files, and what is there of uploads."""
+    found: dict[str, bytes | None] = dict.fromkeys(arriving(place))
+    for path in sorted(place.workspace.rglob("*")):
+        relative = path.relative_to(place.workspace)
+        if relative.parts[0] != ".gdal-mcp":
+            found[str(relative)] = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+    return found
+
+
+def outside(place: Place) -> Path:
+    """A file beside the workspace that nobody was given."""
+    path = place.workspace.parent / "outside.csv"
+    path.write_bytes(SECRET)
+    return path

@@ -1,0 +1,106 @@
+"""GDAL itself as the client: a Cloud Optimized GeoTIFF is opened over HTTP, and little of it is read."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.client import HTTPConnection, IncompleteRead
+
+import pytest
+from testcontainers.core.container import DockerContainer
+
+from gdal_mcp.runtime.image import Image
+from sandbox.engines.discovery import discover
+from tests.e2e.web.files_kit import Sender
+from tests.oci_store import docker_address
+
+pytestmark = pytest.mark.engine
+SIDE = 3000  # pixels; 18 MB without compression, a hundred times what opening needs
+
+
+@pytest.fixture(scope="module")
+def gdal(image: Image) -> Iterator[DockerContainer]:
+    """A GDAL that sees nothing but the network of this host."""
+    endpoint, client = discover(docker_address())
+    client.close()
+    where = {"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
+    made = DockerContainer(image.id, docker_client_kw=where).with_command(["sleep", "infinity"])
+    with made.with_kwargs(network_mode="host", entrypoint=[], user="65534:65534") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cog(sender: Sender) -> str:
+    """Where a large COG is served."""
+    arguments = {"input": "dem.tif", "output": "remote.tif", "size": [SIDE, SIDE], "output-format": "COG"}
+    options = {"resampling": "bilinear", "creation-option": ["COMPRESS=NONE"]}
+    with sender.hosted.talking(sender.token or "") as talk:
+        result = talk.done("gdal_write", algorithm="raster resize", arguments={**arguments, **options})
+    return f"/files/{result['receipt']['call_id']}/remote.tif"
+
+
+def run(gdal: DockerContainer, *argv: str) -> str:
+    done = gdal.get_wrapped_container().exec_run(list(argv), demux=True, workdir="/tmp")
+    assert done.exit_code == 0, done.output
+    return (done.output[0] or b"").decode()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a program of GDAL printed, and what it asked for and received over the network, as it counts that itself."""
+
+    text: str
+    requests: int
+    size: int  # bytes
+
+
+def seen(gdal: DockerContainer, *argv: str) -> Seen:
+    printed = run(gdal, *argv, "--config", "CPL_VSIL_SHOW_NETWORK_STATS", "YES")
+    text, _, told = printed.partition("Network statistics:")
+    methods = json.loads(told)["methods"].values()
+    size = sum(one.get("downloaded_bytes", 0) for one in methods)
+    return Seen(text, sum(one["count"] for one in methods), size)
+
+
+@pytest.mark.parametrize("by", ["token", "link"])
+def test_a_remote_gdal_opens_a_large_file_and_reads_a_pixel_with_little_of_it(sender, cog, gdal, oracle, by):
+    path = sender.hosted.place.path("remote.tif")
+    address, headers = cog, f"Authorization: Bearer {sender.token}"
+    if by == "link":
+        address, headers = sender.link(cog), "X-Nothing: here"
+    name = f"/vsicurl/{sender.hosted.base}{address}"
+    config = ("--config", "GDAL_HTTP_HEADERS", headers)
+    opening = seen(gdal, "gdalinfo", *config, name)
+    far = seen(gdal, "gdallocationinfo", "-valonly", *config, name, "2345", "1234")
+    assert f"Size is {SIDE}, {SIDE}" in opening.text
+    assert far.text.strip() == oracle.must("gdallocationinfo", "-valonly", str(path), "2345", "1234").strip()
+    assert opening.requests < 8
+    assert 0 < opening.size < path.stat().st_size / 20
+    assert 0 < opening.size + far.size < path.stat().st_size / 10
+
+
+def test_a_remote_gdal_finds_the_files_that_belong_to_a_dataset(sender: Sender, gdal: DockerContainer):
+    with sender.hosted.talking(sender.token or "") as talk:
+        result = talk.done("convert", input="zones.gpkg", output="remote.shp")
+    name = f"/vsicurl/{sender.hosted.base}/files/{result['receipt']['call_id']}/remote.shp"
+    config = ("--config", "GDAL_HTTP_HEADERS", f"Authorization: Bearer {sender.token}")
+    told = run(gdal, "ogrinfo", "-al", *config, name)
+    assert "south" in told  # from the .dbf
+    assert "UTM zone 11N" in told  # from the .prj
+
+
+def test_a_file_that_changes_while_it_is_sent_is_not_sent_to_its_end(sender: Sender, cog: str):
+    """Last in this file, as it spoils the file."""
+    path = sender.hosted.place.path("remote.tif")
+    connection = HTTPConnection(sender.hosted.host, timeout=60)
+    connection.request("GET", cog, headers={"Authorization": f"Bearer {sender.token}"})
+    answer = connection.getresponse()
+    begun = answer.read(1 << 20)
+    with path.open("r+b") as file:
+        file.seek(-8, os.SEEK_END)
+        file.write(b"tampered")
+    with pytest.raises(IncompleteRead) as cut:
+        answer.read()
+    connection.close()
+    assert len(begun) + len(cut.value.partial) < path.stat().st_size
+    assert sender.ask("GET", cog).status_code == 410

@@ -1,0 +1,154 @@
+"""Uploads where somebody is asked, and where little is allowed."""
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.approvals.model import Decision
+from tests.e2e.console.kit import approvals
+from tests.e2e.mcp.talk import Place
+from tests.e2e.web.files_kit import Sender, arriving, csv, tree
+from tests.e2e.web.hosted import Hosted, hosting
+from tests.e2e.web.test_uploads import begun
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+MOST = 64 << 10
+POLICY = f"""
+[[principal]]
+principals = ["token:little"]
+output_bytes_a_day = {len(csv("row")) + 10}
+
+[[principal]]
+principals = ["token:asks"]
+tools = ["info"]
+
+[[principal]]
+principals = ["token:reads"]
+read_only = true
+
+[[principal]]
+principals = ["token:ann", "token:bob"]
+
+[[rule]]
+decision = "allow"
+principals = ["token:little"]
+"""
+
+
+@pytest.fixture(scope="module")
+def strict(grounds: Path) -> Iterator[Hosted]:
+    """A server that asks before it writes, takes small files alone, and waits for them for two seconds."""
+    place = Place.made(grounds / "strict")
+    policy = grounds / "strict.toml"
+    policy.write_text(POLICY)
+    policy.chmod(0o600)
+    options = ("--policy", str(policy), "--upload-size", str(MOST), "--upload-seconds", "2")
+    with hosting(place, grounds / "strict.log", *options) as hosted:
+        yield hosted
+    assert place.staged == []
+
+
+@pytest.fixture(scope="module")
+def one(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
+    """`one(name)`: somebody with a token of that name."""
+    names = ("ann", "bob", "little", "asks", "reads", "new")
+    made = {name: Sender(strict, strict.token(name)) for name in names}
+    yield made.__getitem__
+    for sender in made.values():
+        sender.__exit__()
+
+
+def approve(place: Place, approval: object) -> None:
+    yes = Decision(approved=True, by="the person", how="a page", way="console")
+    with approvals(place) as store:
+        assert store.decide(str(approval), yes)
+
+
+def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
+    reply = sender.put(name, data)
+    assert reply.status_code == 409, reply.text
+    return reply.json()["error"]["requiresConfirmation"]
+
+
+@pytest.mark.claim("http.uploads")
+def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(one, strict):
+    ann, place = one("ann"), strict.place
+    before = tree(place)
+    asked = question(ann, "asked.csv", csv("mine"))
+    assert tree(place) == before
+    approve(place, asked["approval"])
+    for sender, name, data in (
+        (ann, "asked.csv", csv("more")),
+        (ann, "other.csv", csv("mine")),
+        (one("bob"), "asked.csv", csv("mine")),
+    ):
+        assert question(sender, name, data)["approval"] != asked["approval"]
+    assert tree(place) == before
+    assert ann.put("asked.csv", csv("mine")).status_code == 201
+    assert place.path("asked.csv").read_bytes() == csv("mine")
+    place.path("asked.csv").unlink()
+    assert question(ann, "asked.csv", csv("mine"))["approval"] != asked["approval"]
+
+
+def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(one, strict):
+    before = tree(strict.place)
+    for name in ("asks", "reads", "new"):
+        reply = one(name).put("x.csv", csv("x"))
+        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "DENIED")
+    assert tree(strict.place) == before
+    uploads = [event for event in strict.place.audited if event.get("tool") == "upload"]
+    told = [event for event in uploads if event.get("outcome") == "DENIED"]
+    assert {event["subject"]["principal"] for event in told} >= {"token:asks", "token:reads", "token:new"}
+
+
+def test_what_a_day_allows_is_not_passed(one: Callable[[str], Sender], strict: Hosted):
+    assert one("little").put("first.csv", csv("row")).status_code == 201
+    reply = one("little").put("second.csv", csv("row"))
+    assert reply.status_code == 429
+    assert int(reply.headers.get("retry-after", "1")) > 0
+    assert not strict.place.path("second.csv").exists()
+
+
+def status(opened: socket.socket) -> int:
+    with opened, opened.makefile("rb") as answer:
+        return int(answer.readline().split()[1])
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_sent(one: Callable[[str], Sender], strict: Hosted):
+    opened = begun(one("ann"), "large.csv", f"Content-Length: {MOST + 1}", "Expect: 100-continue")
+    assert status(opened) == 413
+    assert arriving(strict.place) == []
+
+
+@pytest.mark.claim("http.uploads")
+def test_a_file_that_does_not_say_its_length_is_cut_off(one: Callable[[str], Sender], strict: Hosted):
+    opened = begun(one("ann"), "large.csv", "Transfer-Encoding: chunked")
+    piece = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+    try:
+        for _ in range(200):
+            opened.sendall(piece)
+    except OSError:  # it stopped listening
+        pass
+    else:
+        assert status(opened) == 413
+    opened.close()
+    assert not strict.place.path("large.csv").exists()
+
+
+def test_a_file_that_comes_too_slowly_is_not_waited_for(one: Callable[[str], Sender], strict: Hosted):
+    """It never rests, and would take for ever."""
+    opened = begun(one("ann"), "slow.csv", "Content-Length: 60000")
+
+    def answered() -> bool:
+        ready, _, _ = select.select([opened], [], [], 0)
+        if not ready:
+            opened.sendall(b"x")
+        return bool(ready)
+
+    until(answered, seconds=20)
+    assert status(opened) == 408
+    assert arriving(strict.place) == []

@@ -1,0 +1,148 @@
+"""The world that an attack meets: a workspace full of traps, and a folder outside of it that holds the bait."""
+
+import gzip
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.mcp.attack_files import lay_all
+from tests.e2e.mcp.hostile_files import CANARY, OGR_VRT
+from tests.e2e.mcp.talk import Place
+from tests.oracle.container import Oracle
+from tests.security.attacks import traps_raster, traps_vector
+from tests.security.attacks.binary import PROGRAM, databases, tiffs
+from tests.security.attacks.listener import Listener, addresses
+from tests.security.attacks.native import library
+
+OVERVIEW = (
+    "<PAMDataset><Metadata domain='OVERVIEWS'><MDI key='OVERVIEW_FILE'>{}</MDI></Metadata></PAMDataset>"
+)
+BAIT = (CANARY * 20)[:400]  # as many bytes as the pixels of the small rasters
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where the traps are and what they name."""
+
+    place: Place
+    outside: Path
+
+    def text(self, template: str, url: str = "", host: str = "", port: int = 0) -> str:
+        """A trap's text with the names of this world in it."""
+        marks = {"OUT": self.outside, "WS": self.place.workspace, "URL": url, "HOST": host, "PORT": port}
+        for mark, value in marks.items():
+            template = template.replace(f"@{mark}@", str(value))
+        return template
+
+
+def lay_ground(place: Place, oracle: Oracle, data: Path) -> Ground:
+    """Everything that names a file, and the files that it names."""
+    ground = Ground(place, lay_all(place, oracle, data))
+    _bait(ground.outside)
+    for name, text in {**traps_raster.FILES, **traps_vector.FILES}.items():
+        place.path(name).write_text(ground.text(text))
+    for name, entries in traps_vector.WORKBOOKS.items():
+        _workbook(place.path(name), {entry: ground.text(text) for entry, text in entries.items()})
+    _made_by_gdal(ground, oracle)
+    databases(place.workspace, ground.outside, data / "zones.gpkg")
+    tiffs(place.workspace)
+    _libraries(ground)
+    _folders(ground)
+    return ground
+
+
+def lay_network(ground: Ground, listener: Listener) -> list[str]:
+    """Everything that names an address; each of this host's own has its share. Returns the names of the files."""
+    hosts = addresses()
+    for number, (name, text) in enumerate({**traps_raster.URLS, **traps_vector.URLS}.items()):
+        host = hosts[number % len(hosts)]
+        url = listener.url(host, trap(name))
+        ground.place.path(name).write_text(ground.text(text, url, host, listener.port))
+    for host in hosts:  # the plainest of them once for each address
+        name = f"net-at-{host.replace('.', '-').replace(':', 'c')}.vrt"
+        url = listener.url(host, trap(name))
+        ground.place.path(name).write_text(ground.text(traps_raster.URLS["net-vrt.vrt"], url))
+    return sorted(path.name for path in ground.place.workspace.glob("net*"))
+
+
+def trap(name: str) -> str:
+    """What a file's requests are known by."""
+    return name.replace(".", "-")
+
+
+def _bait(outside: Path) -> None:
+    tif = (outside / "secret.tif").read_bytes()
+    for name, content in {
+        "secret.bin": BAIT,
+        "secret.gsb": BAIT,
+        "secret.tif.gz": gzip.compress(tif),
+        "secret.kml": f"<kml><Document><Placemark><name>{CANARY.decode()}</name></Placemark></Document></kml>".encode(),
+        "secret.gml": b"<x>" + CANARY + b"</x>",
+    }.items():
+        (outside / name).write_bytes(content)
+    with zipfile.ZipFile(outside / "secret.zip", "w") as made:
+        made.writestr("secret.tif", tif)
+
+
+def _workbook(path: Path, entries: Mapping[str, str]) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        for name, text in entries.items():
+            made.writestr(name, text)
+
+
+def _made_by_gdal(ground: Ground, oracle: Oracle) -> None:
+    """Formats whose bytes GDAL and HDF5 write better than we do."""
+    made = oracle.folder("binary-traps")
+    oracle.python(PROGRAM, str(made), str(ground.outside), CANARY.decode())
+    for path in made.iterdir():
+        folder = ground.outside if path.name.startswith("secret") else ground.place.workspace
+        (folder / path.name).write_bytes(path.read_bytes())
+    honest = ground.place.path("ok.tif").read_bytes()
+    for name, text in {
+        "aux-abs.tif.aux.xml": OVERVIEW.format("@OUT@/secret-small.tif"),
+        "aux-up.tif.aux.xml": OVERVIEW.format(":::BASE:::/../outside/secret-small.tif"),
+        "beside-ovr.tif.ovr": traps_raster.FILES["as-tif.tif"],
+        "beside-msk.tif.msk": traps_raster.FILES["as-tif.tif"],
+    }.items():
+        ground.place.path(name).write_text(ground.text(text))
+        ground.place.path(name.partition(".tif")[0] + ".tif").write_bytes(honest)
+
+
+def _libraries(ground: Ground) -> None:
+    ground.place.path("canary.so").write_bytes(library())
+    ground.place.path("canary.so").chmod(0o755)
+    texts = {name: OGR_VRT.format(layer="x", name=source) for name, source in LIBRARIES.items()}
+    more = "<OpenOptions><OOI key='ADBC_DRIVER'>@WS@/canary.so</OOI></OpenOptions><SrcDataSource>"
+    texts["so-adbc.vrt"] = OGR_VRT.format(layer="x", name="ADBC:x").replace("<SrcDataSource>", more)
+    for name, text in texts.items():
+        ground.place.path(name).write_text(ground.text(text))
+
+
+LIBRARIES = {
+    "so-odbc.vrt": "ODBC:DRIVER=@WS@/canary.so;",
+    "so-odbc.geojson": "ODBC:DRIVER=@WS@/canary.so;",
+    "so-odbc.tif": "ODBC:DRIVER=@WS@/canary.so;DBQ=x",
+    "so-mssql.vrt": "MSSQL:DRIVER=@WS@/canary.so;",
+    "so-mssql.gml": "MSSQL:server=x;DRIVER=@WS@/canary.so;",
+    "so-pgeo.vrt": "PGEO:DRIVER=@WS@/canary.so;",
+    "so-sqlite.vrt": "SQLITE:@WS@/loads.sqlite",
+}
+
+ARRAY = {"dtype": "|u1", "compressor": None, "fill_value": 0, "order": "C", "filters": None, "zarr_format": 2}
+
+
+def _folders(ground: Ground) -> None:
+    """Datasets that are folders, with links in them; each folder itself is honest."""
+    zarr = ground.place.path("linked.zarr")
+    (zarr / "a").mkdir(parents=True)
+    (zarr / ".zgroup").write_text('{"zarr_format":2}')
+    (zarr / "a" / ".zarray").write_text(json.dumps({**ARRAY, "shape": [20, 20], "chunks": [20, 20]}))
+    (zarr / "a" / "0.0").symlink_to(ground.outside / "secret.bin")
+    table = ground.place.path("linked-table")
+    table.mkdir()
+    (table / "secret.csv").symlink_to(ground.outside / "secret.csv")
+    (table / "plain.csv").write_text("id,name\n1,a\n")
+    os.link(ground.outside / "secret.txt", ground.outside / "linked.txt")

@@ -1,0 +1,61 @@
+"""Whether bytes hold the bait, in any of the spellings in which a tool may hand it on."""
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import mcp_types as t
+
+from tests.e2e.mcp.attack_files import HOST
+from tests.e2e.mcp.hostile_files import CANARY
+
+_PIECE = 12  # letters of the bait that no accident repeats
+
+
+@lru_cache(maxsize=1)
+def _forms() -> tuple[bytes, ...]:
+    found = [CANARY, CANARY.lower(), CANARY.decode().encode("utf-16-le")]
+    found += [CANARY.hex().encode(), CANARY.hex().upper().encode()]
+    # base64 of what stands anywhere in a longer text
+    found += [base64.b64encode(b"\0" * shift + CANARY)[4:-4] for shift in range(3)]
+    found += [CANARY[-_PIECE:], HOST]
+    numbers = [str(letter) for letter in CANARY[-_PIECE:]]
+    found += [separator.join(numbers).encode() for separator in (",", ", ", " ", "\n", ".0, ", ".0,")]
+    return tuple(found)
+
+
+def leaked(data: bytes) -> bool:
+    """Whether the bait, or a line of a password file, can be read in it."""
+    squeezed = b"".join(data.split()) if b"\n" in data else data
+    return any(form in data or form in squeezed for form in _forms())
+
+
+def pixels(png: bytes) -> bytes:
+    """The decoded rows of a PNG, filters not undone."""
+    place, parts = 8, b""
+    while place < len(png):
+        length, kind = struct.unpack(">I4s", png[place : place + 8])
+        parts += png[place + 8 : place + 8 + length] if kind == b"IDAT" else b""
+        place += 12 + length
+    return zlib.decompress(parts)
+
+
+def parts(result: t.CallToolResult) -> Iterator[bytes]:
+    """All that a client is told, pictures decoded."""
+    yield result.model_dump_json().encode()
+    for one in result.content:
+        if isinstance(one, t.ImageContent):
+            yield pixels(base64.b64decode(one.data))
+
+
+def discreet(result: t.CallToolResult) -> bool:
+    return not any(leaked(part) for part in parts(result))
+
+
+def code(result: t.CallToolResult) -> str:
+    """`OK`, or the code of the error."""
+    structured: dict[str, Any] = result.structured_content or {}
+    return structured["error"]["code"] if result.is_error else "OK"

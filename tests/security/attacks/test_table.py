@@ -1,0 +1,85 @@
+"""Every attack of the table, through the protocol, against the real server and its containers."""
+
+import tomllib
+from pathlib import Path
+
+import mcp_types as t
+import pytest
+
+from docs.promises import marks
+from tests.e2e.mcp.attack_files import EARLY, TYPED, UNSAFE, started_calls
+from tests.e2e.mcp.talk import Talk
+from tests.security.attacks.conftest import Attacked
+from tests.security.attacks.leaks import code, discreet
+from tests.security.attacks.table import LISTED, TABLE
+
+pytestmark = pytest.mark.engine
+
+LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "DISK_LIMIT", "OUTPUT_LIMIT"}
+
+
+def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bool:
+    """Whether a call ended as its letter says."""
+    ended, said = code(result), result.structured_content
+    began = (said["error"] if result.is_error else said["receipt"])["call_id"] in started
+    if letter == "V":
+        early = result.is_error and said["error"]["stage"] in EARLY
+        return early and not began and ended in TYPED | {"APPROVAL_DENIED", "OUTPUT_EXISTS"}
+    if letter == "F":
+        return ended in LIMITS and "at least" in said["error"]["message"]
+    if letter == "K":
+        return ended in LIMITS
+    if letter == "A":
+        return ended == "OK"
+    return began and ended in {"OK", "GDAL_ERROR"}
+
+
+def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[str, t.CallToolResult]:
+    """How the calls of these letters ended, which is as they say."""
+    asked = {key: one.calls for key, one in TABLE.items() if one.letter in letters}
+    calls = {f"{key} {number}": call for key, some in asked.items() for number, call in enumerate(some)}
+    ended = attacked.together(calls, talk)
+    started = started_calls(attacked.place)
+    broken = {
+        key: f"{code(end)} {str(end.structured_content)[:300]}"
+        for key, end in ended.items()
+        if not kept_promise(TABLE[key.split()[0]].letter, end, started)
+    }
+    assert broken == {}, broken
+    assert [key for key, end in ended.items() if not discreet(end)] == []
+    assert [key for key, end in ended.items() if UNSAFE.search(str(end.structured_content))] == []
+    return ended
+
+
+@pytest.mark.claim(
+    "content.known-attacks-end-as-the-table-says", "args.refused-before-anything-runs", "args.unknown-refused"
+)
+def test_what_is_refused_is_refused_before_a_container_is_started(attacked: Attacked):
+    check(attacked, "V")
+
+
+@pytest.mark.claim("resources.certain-excess-refused")
+def test_a_flood_is_refused_by_its_estimate(attacked: Attacked):
+    check(attacked, "F")
+    assert not any(attacked.place.path(name).exists() for name in ("big.tif", "tiles"))
+
+
+@pytest.mark.nightly
+@pytest.mark.claim("content.known-attacks-end-as-the-table-says")
+def test_what_is_tried_reaches_nothing_and_what_is_harmless_works(attacked: Attacked):
+    named = check(attacked, "SA")["P19 0"].structured_content["untrusted"]["report"]
+    assert [one["driver"] for one in named] == ["GTiff"] * len(LISTED)
+    assert "south" in attacked.place.path("a42.geojson").read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.claim("content.known-attacks-end-as-the-table-says")
+def test_what_never_ends_is_ended(attacked: Attacked, hurried: Talk):
+    check(attacked, "K", hurried)
+
+
+@pytest.mark.claim("supply.promises-tested")
+def test_what_worked_on_other_servers_is_held_up_by_the_test_that_its_row_names():
+    tests = marks().tests
+    for row in tomllib.loads(Path("docs/peers.toml").read_text(encoding="utf-8"))["attack"]:
+        assert row["test"] in tests[row["claim"]], row["attack"]

@@ -1,0 +1,26 @@
+"""One process that servers are copied from, and one place that they all work in, whose host is attested already."""
+
+import pytest
+
+from tests.e2e.mcp.conftest import containers
+from tests.e2e.mcp.talk import Place
+from tests.forking import Forks
+from tests.security.faults.kit import made, serves_again, writes
+from tests.security.faults.nursery import Nursery
+
+__all__ = ["containers"]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Nursery:
+    return Nursery(
+        Forks.loaded(module="tests.security.faults.zygote"),
+        tmp_path_factory.mktemp("nursery") / "servers.log",
+    )
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
+    prepared = made(tmp_path_factory.mktemp("faults"))
+    serves_again(servers, prepared, writes("first.tif"))
+    return prepared

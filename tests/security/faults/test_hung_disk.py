@@ -1,0 +1,63 @@
+"""Inputs on a file system that answers containers, and on which every read of the server itself hangs."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.testing.samples import write_samples
+from tests.e2e.mcp.talk import Place, talking
+from tests.oracle.fixtures import grounds
+from tests.security.faults.hung_disk import HungDisk, hung_disk
+
+__all__ = ["grounds"]
+
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("resources.deadline")]
+
+CALLS = 4
+SECONDS = 60  # a bound on waiting: 10 s for digests and 2 s of grace are promised after the end of each call
+
+
+def of_a_server(pid: int) -> bool:
+    """Whether a thread is a process's of this host, and neither this test's nor a container's."""
+    if os.path.exists(f"/proc/self/task/{pid}"):
+        return False
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def place(grounds: Path) -> Place:
+    return Place.made(grounds / "hung")
+
+
+@pytest.fixture
+def disk(grounds: Path, tmp_path: Path) -> Iterator[tuple[Path, HungDisk]]:
+    write_samples(tmp_path)
+    names = [f"dem{number}.tif" for number in range(CALLS)]
+    content = (tmp_path / "dem.tif").read_bytes()
+    with hung_disk(grounds / "mounted", dict.fromkeys(names, content), of_a_server) as made:
+        yield grounds / "mounted", made
+
+
+@pytest.mark.claim("resources.deadline", "resources.drafts-hold-nobody")
+def test_a_digest_that_hangs_ends_neither_its_call_late_nor_anybody_elses(place: Place, disk, grounds: Path):
+    folder, hung = disk
+    options = ("--workspace-ro", str(folder), "--timeout-seconds", "20", "--approval", "never")
+    with talking(place.command(*options), grounds / "hung.log") as talk:
+        calls = [
+            talk.start("convert", input=str(folder / f"dem{n}.tif"), output=f"out{n}.tif")
+            for n in range(CALLS)
+        ]
+        assert not talk.call("list_workspace").is_error  # meanwhile
+        results = [one.result(SECONDS) for one in calls]
+        assert [one.is_error for one in results] == [False] * CALLS
+        assert hung.waiting >= CALLS
+        ended = [one for one in place.audited if one["type"] == "call.finished" and one["tool"] == "convert"]
+        assert [one["materials"][0]["sha256"] for one in ended] == [
+            None
+        ] * CALLS  # not known, and recorded so
+        assert all(one["materials"][0]["reason"] for one in ended)

@@ -1,0 +1,89 @@
+"""An engine that takes requests and answers none, at each kind of request that a call makes."""
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sandbox.engines import docker
+from sandbox.engines.discovery import DOCKER_SOCKET, connect, discover
+from tests.e2e.mcp.pipes import Pipes
+from tests.integration.engine_proxy import EngineProxy
+from tests.oci_store import docker_address
+from tests.security.faults.kit import PATIENCE, ROWS, serves_again, tells, writes
+from tests.security.faults.scenes import Scene, outcome_of, seen
+
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
+
+# part of the request's first line, and the row that tells what comes of silence there
+REQUESTS = {
+    "making": (b"/containers/create", "engine-silent"),
+    "reading back": (b"/json HTTP", "engine-silent"),
+    "attaching": (b"/attach?", "engine-silent"),
+    "starting": (b"/start HTTP", "engine-silent"),
+    "removing": (b"DELETE ", "engine-silent-at-removal"),
+    "anything": (b"", "engine-silent"),
+}
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A server that reaches the engine through a proxy of its own."""
+
+    proxy: EngineProxy
+    pipes: Pipes
+    scene: Scene
+
+
+@contextlib.contextmanager
+def proxied(path: Path) -> Iterator[EngineProxy]:
+    endpoint, client = discover(docker_address())
+    client.close()
+    made = EngineProxy(path, str(endpoint.socket or DOCKER_SOCKET))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.nightly
+def test_a_silent_engine_is_told_at_each_kind_of_request_and_waited_for_no_longer_than_is_said(
+    place, servers, containers, tmp_path
+):
+    with contextlib.ExitStack() as stack:
+        behind = {}
+        for number, kind in enumerate(REQUESTS):
+            proxy = stack.enter_context(proxied(tmp_path / f"{number}.sock"))
+            options = ("--approval", "never", "--engine", proxy.address)
+            pipes = stack.enter_context(servers.serving(place, *options, patience=PATIENCE))
+            behind[kind] = Behind(proxy, pipes, writes(f"{number}.tif"))
+        assert _all_at_once(behind, Scene("", "info", {"path": "in.tif"})) == ["OK"] * len(behind)
+        for kind, one in behind.items():
+            one.proxy.meet("silence", REQUESTS[kind][0])
+        begun = {kind: one.scene.begin(one.pipes) for kind, one in behind.items()}
+        for kind, one in behind.items():
+            result = tells(REQUESTS[kind][1], partial(one.scene.finish, one.pipes, begun[kind]))
+            assert one.proxy.met.is_set(), kind
+            assert (one.scene.name in seen(place)) is ("error" not in result)
+            one.proxy.restore()
+        assert _all_at_once(behind) == ["OK"] * len(behind)
+        owners = place.owners
+    serves_again(servers, place, writes("last.tif"))
+    assert containers.of_owners(owners) == []
+
+
+def _all_at_once(behind: dict[str, Behind], scene: Scene | None = None) -> list[str]:
+    """The outcomes of one call of each server."""
+    begun = [(one, (scene or one.scene).begin(one.pipes)) for one in behind.values()]
+    return [outcome_of(one.scene.finish(one.pipes, identifier)) for one, identifier in begun]
+
+
+def test_the_seconds_that_are_told_cover_the_patience_that_a_server_has():
+    answer = inspect.signature(connect).parameters["timeout"].default
+    # one request that is not answered, and the removal of what was made before it, whose last try may take as long again
+    assert ROWS["engine-silent"].seconds >= 2 * answer + docker.DockerEngine.removal_seconds
+    assert ROWS["engine-silent-at-removal"].seconds >= answer + docker.DockerEngine.removal_seconds

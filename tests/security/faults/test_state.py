@@ -1,0 +1,143 @@
+"""The registry and the audit log are locked, damaged, tampered with or closed while a server runs: nothing runs unrecorded."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from gdal_mcp.records import schema as registry_schema
+from gdal_mcp.records.audit import verify
+from tests.e2e.mcp.pipes import Pipes
+from tests.e2e.mcp.talk import Place
+from tests.security.faults.disks import read_only
+from tests.security.faults.kit import PATIENCE, ROWS, made, serves_again, tells, writes
+from tests.security.faults.nursery import Nursery
+from tests.security.faults.scenes import Scene, outcome_of, seen
+
+pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.records-fail-closed")]
+
+_SCENE = writes("unrecorded.tif")
+_ASKED = writes("unrecorded.tif", approval="writes")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
+    """One of its own, as it is spoilt."""
+    prepared = made(tmp_path_factory.mktemp("state"))
+    serves_again(servers, prepared, writes("first.tif"))
+    return prepared
+
+
+@pytest.fixture
+def pipes(place: Place, servers: Nursery) -> Iterator[Pipes]:
+    """A server that has recorded a call. After the test it has not run the other, and runs it now."""
+    with servers.serving(place, "--approval", "never", patience=PATIENCE) as pipes:
+        assert outcome_of(Scene("", "gdal_search", {"query": "slope"}).call(pipes)) == "OK"
+        yield pipes
+        assert "unrecorded.tif" not in seen(place)
+        assert place.staged == []
+        assert outcome_of(_SCENE.call(pipes)) == "OK"
+    place.path("unrecorded.tif").unlink()
+    assert verify(place.state / "audit.jsonl").ok
+
+
+@contextlib.contextmanager
+def locked(place: Place) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(place.state / "registry.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@pytest.mark.nightly
+def test_a_registry_that_another_process_holds(place: Place, pipes: Pipes):
+    with locked(place):
+        error = tells("registry-locked", lambda: _SCENE.call(pipes))["error"]
+    assert error["stage"] == "audit"
+    assert ROWS["registry-locked"].seconds >= 3 * registry_schema._BUSY_SECONDS
+
+
+def truncated(log: bytes) -> bytes:
+    return log[: log.rstrip(b"\n").rindex(b"\n") + 1]
+
+
+def edited(log: bytes) -> bytes:
+    at = log.rindex(b'"outcome"')
+    return log[:at] + b'"outCome"' + log[at + 9 :]
+
+
+def reordered(log: bytes) -> bytes:
+    *first, one, other = log.splitlines(keepends=True)
+    return b"".join((*first, other, one))
+
+
+SPOILT = (truncated, edited, reordered)
+
+
+@pytest.mark.parametrize("spoil", SPOILT, ids=lambda spoil: spoil.__name__)
+def test_an_audit_log_that_is_not_to_be_trusted(place: Place, pipes: Pipes, spoil: Callable[[bytes], bytes]):
+    log = place.state / "audit.jsonl"
+    sound = log.read_bytes()
+    spoilt = spoil(sound)
+    log.write_bytes(spoilt)
+    error = tells(f"audit-{spoil.__name__}", lambda: _SCENE.call(pipes))["error"]
+    assert error["stage"] == "audit"
+    assert log.read_bytes() == spoilt  # it is evidence
+    assert not verify(log).ok
+    log.write_bytes(sound)
+
+
+@contextlib.contextmanager
+def cut_short(place: Place) -> Iterator[None]:
+    log = place.state / "audit.jsonl"
+    sound = log.read_bytes()
+    log.write_bytes(truncated(sound))
+    yield
+    log.write_bytes(sound)
+
+
+@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
+def test_an_answer_that_cannot_be_recorded_lets_nothing_run(place: Place, servers: Nursery):
+    lets_nothing_run(place, servers, "audit-truncated", cut_short(place))
+
+
+@pytest.mark.nightly
+@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
+def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: Nursery):
+    lets_nothing_run(place, servers, "registry-locked", locked(place))
+
+
+def lets_nothing_run(place: Place, servers: Nursery, row: str, spoilt: AbstractContextManager[None]) -> None:
+    """What is spoilt when a person says yes."""
+    with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:
+        identifier = _ASKED.begin(pipes)
+        question = pipes.until(lambda message: message.get("method") == "elicitation/create")
+        with spoilt:
+            _ASKED.accept(pipes, question)
+            error = tells(row, lambda: _ASKED.finish(pipes, identifier))["error"]
+            assert "unrecorded.tif" not in seen(place)
+        assert error["stage"] == "approval"
+    serves_again(servers, place, _ASKED)
+    place.path("unrecorded.tif").unlink()
+
+
+def test_a_registry_that_is_damaged_and_moved_aside(place: Place, servers: Nursery):
+    with servers.serving(place, "--approval", "never") as pipes:
+        assert outcome_of(Scene("", "gdal_search", {"query": "slope"}).call(pipes)) == "OK"
+        for path in place.state.glob("registry.sqlite*"):
+            path.write_bytes(b"\xff" * 8192)
+        tells("registry-damaged", lambda: _SCENE.call(pipes))
+        assert "unrecorded.tif" not in seen(place)
+    for path in place.state.glob("registry.sqlite*"):
+        path.unlink()
+    serves_again(servers, place, _SCENE)
+    place.path("unrecorded.tif").unlink()
+
+
+def test_a_state_folder_that_is_read_only_lets_no_server_start(place: Place, servers: Nursery):
+    with read_only(place.state):
+        code, said = servers.run(*place.command()[3:])
+    assert (code, said) == (1, "")
+    serves_again(servers, place, _SCENE)

@@ -1,0 +1,89 @@
+"""A file that refers to another of the same workspace: with `mount_scope = inputs` the other is not there to be read."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+import pytest
+
+from tests.e2e.mcp.talk import Talk
+from tests.security.scope.conftest import Inside, Twins
+from tests.security.scope.traps import BAIT, CALLS, TRAPS
+
+pytestmark = pytest.mark.engine
+
+
+# all that can be read of each dataset, as one text: the pixels of bands and overviews, the rows of layers
+READ_ALL = """
+from osgeo import gdal
+gdal.UseExceptions()
+def read(name):
+    opened = gdal.OpenEx(os.path.join(job["top"], name))
+    bands = [opened.GetRasterBand(number + 1) for number in range(opened.RasterCount)]
+    bands += [band.GetOverview(number) for band in bands for number in range(band.GetOverviewCount())]
+    layers = [opened.GetLayer(number) for number in range(opened.GetLayerCount())]
+    rows = [row.ExportToJson() for layer in layers for row in layer]
+    return b"".join([*(bytes(band.ReadRaster()) for band in bands), *(row.encode() for row in rows)]).decode("latin-1")
+found = {}
+for name in job["names"]:
+    try:
+        found[name] = read(name)
+    except Exception as error:
+        found[name] = "not read: " + str(error)
+return {"code": 0, "found": found}
+"""
+
+
+def read_by(inside: Inside, *, whole: bool) -> dict[str, str]:
+    """By trap what a container of such a call can read of it, in the whole environment of calls."""
+    return inside.sees(READ_ALL, *TRAPS, whole=whole, top=str(inside.workspace))["found"]
+
+
+def shown(talk: Talk) -> dict[str, bytes]:
+    """By call all that came of it: the answer, and what was published, which is then taken away."""
+    under_way = {key: talk.start(tool, **arguments) for key, (tool, arguments) in CALLS.items()}
+    return {key: _all_of(call) for key, call in under_way.items()}
+
+
+def _all_of(call: "Future[t.CallToolResult]") -> bytes:
+    answer = call.result(timeout=300)
+    found: dict[str, Any] = answer.structured_content
+    files = [Path(row["path"]) for row in found.get("outputs", [])]
+    published = [path.read_bytes() for path in files]
+    for path in files:
+        path.unlink()
+    return b"\n".join([answer.model_dump_json().encode(), *published])
+
+
+@pytest.fixture(scope="module")
+def narrow(twins: Twins) -> dict[str, bytes]:
+    return shown(twins.narrow)
+
+
+@pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
+def test_no_way_of_referring_reaches_a_file_that_was_not_named(inside: Inside):
+    found = read_by(inside, whole=False)
+    assert set(found) == set(TRAPS)
+    assert [name for name, text in found.items() if BAIT.decode() in text] == []
+
+
+@pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
+def test_every_one_of_them_reaches_it_when_the_whole_workspace_is_seen(inside: Inside):
+    """Else the test above would hold for a reason of its own."""
+    assert [name for name, text in read_by(inside, whole=True).items() if BAIT.decode() not in text] == []
+
+
+@pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
+def test_calls_show_nothing_of_a_file_that_was_not_named(narrow: dict[str, bytes], twins: Twins):
+    assert [key for key, everything in narrow.items() if BAIT in everything] == []
+    assert BAIT not in twins.narrow_log.read_bytes()
+    assert [key for key, everything in shown(twins.wide).items() if BAIT not in everything] == []
+
+
+@pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
+def test_whoever_misses_a_file_is_told_of_the_setting(narrow: dict[str, bytes]):
+    """GDAL names the file that it does not find; why it is not there, only we know."""
+    failed = [key for key, everything in narrow.items() if b"GDAL_ERROR" in everything]
+    assert set(CALLS) - set(failed) == {"an overview"}  # without its overview a raster has its own pixels
+    assert [key for key in failed if b"--mount-scope" not in narrow[key]] == []

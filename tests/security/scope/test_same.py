@@ -1,0 +1,102 @@
+"""Normal work is the same whether a call sees the whole workspace or what it names: answers, published bytes, files found."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.mcp.talk import Talk
+from tests.security.scope.beside import OWN, RASTERS, VECTORS
+from tests.security.scope.conftest import Inside, Twins
+from tests.security.scope.traps import Call
+
+pytestmark = pytest.mark.engine
+
+
+def write(algorithm: str, **arguments: Any) -> Call:
+    return "gdal_write", {"algorithm": algorithm, "arguments": arguments}
+
+
+# `{}` is a name of each server's own: companions, folders, several inputs, changes in place
+CALLS: Final[dict[str, Call]] = {
+    "described": ("info", {"path": "stats.tif"}),
+    "pictured": ("preview", {"path": "world.png"}),
+    "listed": ("list_workspace", {"path": "folder"}),
+    "planned": ("validate_call", {"tool": "info", "arguments": {"path": "zones.gpkg"}}),
+    "joined": write("vector concat", input=VECTORS, output="{}-rows.geojson", mode="single", output_crs="EPSG:4326"),
+    "changed": write("raster edit", dataset="{}.tif", nodata="7"),
+    "virtual": ("gdalbuildvrt", {"src_datasets": ["west.tif", "east.tif"], "dst_vrt": "{}.vrt"}),
+    "warped": ("gdalwarp", {"src_datasets": RASTERS, "t_srs": "EPSG:32612", "dst_dataset": "{}-warped.tif"}),
+    "steps": ("pipeline", {"steps": "read whole.gdb ! buffer --distance 10 ! write {}-buffered.geojson"}),
+}  # fmt: skip
+
+
+def said(value: Any, name: str) -> Any:
+    """The same without what differs from call to call, and with one name for what each server wrote."""
+    if isinstance(value, Mapping):
+        return {key: said(one, name) for key, one in value.items() if key not in _OWN}
+    if isinstance(value, list):
+        return [said(one, name) for one in value]
+    return value.replace(name, "{}") if isinstance(value, str) else value
+
+
+_OWN: Final = frozenset(
+    {"receipt", "mounts", "argv", "estimate", "modified", "call_id", "undo_id", "undo"}
+) | {
+    *("before", "after")  # what is replaced is not seen by a container that sees the inputs alone
+}
+
+
+def done(talk: Talk, name: str, calls: Mapping[str, Call]) -> dict[str, Any]:
+    """By call what was told, and by name the digests of what was published; all of them at once."""
+    under_way = {key: talk.start(tool, **_named(arguments, name)) for key, (tool, arguments) in calls.items()}
+    told = {}
+    for key, call in under_way.items():
+        answer = call.result(timeout=300)
+        assert not answer.is_error, (key, answer.structured_content)
+        found = answer.structured_content
+        told[key] = {**said(found, name), "published": _digests(found, name)}
+    return told
+
+
+def _named(value: Any, name: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _named(one, name) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_named(one, name) for one in value]
+    return value.replace("{}", name) if isinstance(value, str) else value
+
+
+def _digests(told: Mapping[str, Any], name: str) -> dict[str, str]:
+    files = filter(Path.is_file, (Path(row["path"]) for row in told.get("outputs", [])))
+    return {one.name.replace(name, "{}"): hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
+
+
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
+def test_calls_answer_and_publish_the_same(twins: Twins):
+    assert done(twins.wide, "twin-a", CALLS) == done(twins.narrow, "twin-b", CALLS)
+
+
+LISTED = """
+from osgeo import gdal
+gdal.UseExceptions()
+opened = ((name, gdal.OpenEx(os.path.join(job["top"], name))) for name in job["names"])
+return {"code": 0, "files": {name: [os.path.basename(one) for one in dataset.GetFileList()] for name, dataset in opened}}
+"""
+
+
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
+def test_a_dataset_finds_the_files_that_belong_to_it(inside: Inside):
+    narrow, wide = (
+        inside.sees(LISTED, *OWN, whole=whole, top=str(inside.workspace))["files"] for whole in (False, True)
+    )
+    assert [name for name, own in OWN.items() if not set(own) <= set(narrow[name])] == []
+    assert narrow == wide
+
+
+@pytest.mark.claim("sandbox.scope-inputs-mounts")
+def test_what_a_call_would_see_is_told_before_it_is_made(twins: Twins):
+    told = twins.narrow.done("validate_call", tool="info", arguments={"path": "over.tif"})
+    assert told["mounts"] == [f"{twins.place.path(name)}:ro" for name in ("over.tif", "over.tif.ovr")]

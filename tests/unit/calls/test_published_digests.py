@@ -1,0 +1,93 @@
+"""A digest is told of a file that was seen to be the one that was published, and of no other."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.calls.longresults import ResultStore
+from gdal_mcp.records.registry import Artifact
+from gdal_mcp.server.mcp.resources import Resources
+from tests.e2e.web.test_artifact_store import Kept, put_another, write_in_place
+from tests.waiting import until
+
+pytestmark = pytest.mark.claim("outputs.digest-only-if-unchanged")
+
+SHA, CHANGED = "io.gdal-mcp/sha256", "io.gdal-mcp/changed"
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(tmp_path)
+    yield made
+    made.registry.close()
+
+
+@pytest.fixture
+def resources(kept: Kept, tmp_path: Path) -> Resources:
+    return Resources(kept.store, kept.workspaces, 8, ResultStore(tmp_path / "results"))
+
+
+def read(resources: Resources, artifact: Artifact) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is said of a part, in words and beside its bytes."""
+    words, blob = resources.read(artifact.uri, "2025-11-25", None).contents
+    return json.loads(words.text), blob.meta  # type: ignore[union-attr,return-value]
+
+
+def listed(resources: Resources) -> dict[str, Any]:
+    (one,) = resources.page(None, None).resources
+    assert one.meta is not None
+    return one.meta
+
+
+def touch(made: Artifact) -> None:
+    """Until it shows: the clock of files goes in steps of some milliseconds."""
+
+    def shows() -> bool:
+        os.utime(made.path)
+        return Path(made.path).stat().st_ctime > made.created
+
+    until(shows)
+
+
+def test_what_is_as_it_was_published_has_its_digest(kept: Kept, resources: Resources):
+    made = kept.publish()
+    words, meta = read(resources, made)
+    assert words["sha256"] == meta[SHA] == listed(resources)[SHA] == made.sha256
+    assert "changed" not in words
+
+
+@pytest.mark.parametrize("change", [write_in_place, put_another])
+def test_what_is_not_is_said_to_have_changed(kept, resources, change):
+    made = kept.publish()
+    read(resources, made)
+    change(Path(made.path))
+    for _ in range(2):
+        words, meta = read(resources, made)
+        assert words["changed"] is meta[CHANGED] is True
+        assert made.sha256 not in json.dumps([words, meta, listed(resources)])
+    assert listed(resources)[CHANGED] is True
+
+
+def test_a_list_says_nothing_of_a_file_that_was_touched_until_somebody_reads_it(kept, resources):
+    made = kept.publish()
+    touch(made)
+    assert not {SHA, CHANGED} & listed(resources).keys()
+    assert read(resources, made)[1][SHA] == made.sha256
+    assert listed(resources)[SHA] == made.sha256
+
+
+def test_what_changes_while_it_is_read_has_none(kept, resources, monkeypatch):
+    made = kept.publish()
+    real = os.pread
+
+    def meanwhile(file: int, length: int, offset: int) -> bytes:
+        write_in_place(Path(made.path))
+        return real(file, length, offset)
+
+    read(resources, made)  # it was compared before
+    monkeypatch.setattr(os, "pread", meanwhile)
+    assert SHA not in read(resources, made)[1]

@@ -1,0 +1,234 @@
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdal_mcp.records import audit
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.records.audit_record import MAX_LINE, parse_line, write_line
+from tests.unit.records.audit_kit import COUNT, head_of, lines_of
+
+
+def spawn(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", code, *arguments])
+
+
+def test_each_record_names_the_digest_of_the_line_before(log: AuditLog) -> None:
+    lines = lines_of(log)
+    records = [json.loads(line) for line in lines]
+    assert [record["seq"] for record in records] == list(range(1, COUNT + 1))
+    for line, following in zip(lines, records[1:], strict=False):
+        assert following["previous"] == hashlib.sha256(line.rstrip(b"\n")).hexdigest()
+
+
+@pytest.mark.claim("audit.private")
+def test_the_log_its_head_and_its_lock_are_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        log = AuditLog(tmp_path / "new" / "audit.jsonl")
+        log.append({})
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in log.path.parent.iterdir()}
+    assert modes == {"audit.jsonl": 0o600, "audit.head": 0o600, "audit.lock": 0o600}
+    assert log.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_log_that_others_may_read_is_made_private(log: AuditLog) -> None:
+    log.path.chmod(0o644)
+    log.append({})
+    assert log.path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.claim("audit.survives")
+def test_the_record_is_synced_before_append_returns(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    real = os.fdatasync
+
+    def sync(file: int) -> None:
+        real(file)
+        synced.append(os.fstat(file).st_ino)
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    log.append({})
+    assert log.path.stat().st_ino in synced
+
+
+@pytest.mark.claim("audit.private")
+def test_a_link_or_a_pipe_in_the_place_of_the_log_is_refused(tmp_path: Path) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "audit.jsonl"
+    victim.write_text("precious")
+    path.symlink_to(victim)
+    with pytest.raises(AuditUnavailable):
+        AuditLog(path).append({})
+    assert victim.read_text() == "precious"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(AuditUnavailable):
+        AuditLog(path)
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))  # lone surrogates too
+    | st.binary(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@pytest.mark.claim("audit.one-line-each")
+@given(event=st.dictionaries(st.text(st.characters(exclude_categories=())), anything, max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_whatever_an_event_holds_it_becomes_one_line_of_ascii(event: dict[str, Any]) -> None:
+    line = write_line(Checkpoint(), "now", event)
+    assert line.isascii()
+    assert b"\n" not in line
+    assert b"\r" not in line
+    record = parse_line(line)
+    assert record is not None
+    assert record.hash == hashlib.sha256(line).hexdigest()
+    assert set(record.event) == set(event)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "line\nbreak\r\u2028\x00\x1b[2J\x7f\x85", "\ud800 alone \udfff", float("nan"), float("-inf"),
+        10**5000, {"a": {1: Path("/x"), None: {2}}}, b"\xff\x00",
+    ],
+    ids=["controls", "surrogates", "nan", "infinity", "huge number", "odd names and things", "bytes"],
+)  # fmt: skip
+def test_hostile_values_are_recorded_and_the_chain_goes_on(log: AuditLog, value: Any) -> None:
+    record = log.append({"type": "x", "object": value})
+    assert tail(log.path, 1) == (record,)
+    log.append({"type": "after"})
+    assert verify(log.path).records == COUNT + 2
+    assert verify(log.path).ok
+
+
+def nested(depth: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"object": "\x00" * 300_000, "type": "call.started", "outcome": "ok"},
+        {"object": ["𝄞" * 1000] * 100, "subject": {"k" * 9999: "v" * 400_000}, "type": "call.started"},
+        {"object": nested(100_000), "type": "call.started"},
+        {"object": [nested(60)] * 5000, "type": "call.started"},
+        {f"key-{number}": "value" for number in range(50_000)},
+        {"k" * 400_000: 1},
+    ],
+    ids=["long text", "two long fields", "very deep", "wide", "many fields", "long name"],
+)
+def test_an_event_that_is_too_large_is_cut_not_refused(log: AuditLog, event: dict[str, Any]) -> None:
+    log.append(event)
+    log.append({"type": "after"})
+    assert max(len(line) for line in lines_of(log)) <= MAX_LINE
+    assert verify(log.path).ok
+    assert verify(log.path).records == COUNT + 2
+    written = tail(log.path, 2)[0].event
+    if "type" in event:
+        assert written["type"] == event["type"]
+
+
+def test_what_is_cut_is_still_bound_by_its_hash(log: AuditLog) -> None:
+    record = log.append({"type": "x", "object": "y" * 400_000})
+    whole = json.dumps("y" * 400_000)
+    cut = record.event["object"]
+    assert cut["sha256"] == hashlib.sha256(whole.encode()).hexdigest()
+    assert cut["bytes"] == len(whole)
+    assert whole.startswith(cut["start"])
+
+
+def test_two_processes_of_200_records_make_one_chain(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    code = "import sys; from pathlib import Path; from gdal_mcp.records.audit import AuditLog\n"
+    code += "log = AuditLog(Path(sys.argv[1]))\nfor n in range(200): log.append({'who': sys.argv[2], 'n': n})"
+    writers = [spawn(code, str(path), who) for who in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    found = verify(path)
+    assert (found.ok, found.records) == (True, 400)
+    for who in "ab":
+        assert [one.event["n"] for one in tail(path, 400) if one.event["who"] == who] == list(range(200))
+
+
+def test_a_log_can_be_verified_while_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: [log.append({"n": number}) for number in range(200)])
+        while not writing.done():
+            assert verify(path).ok
+    assert verify(path).records == 200
+
+
+def test_a_lock_that_is_never_given_back_is_an_error(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_LOCK_SECONDS", 0.0)
+    with audit._locked(log.path, fcntl.LOCK_EX), pytest.raises(AuditUnavailable):
+        log.append({})
+    log.append({})
+
+
+def test_a_copy_without_its_lock_file_can_be_verified(log: AuditLog, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / "audit.jsonl"
+    copy.parent.mkdir()
+    copy.write_bytes(log.path.read_bytes())
+    copy.with_suffix(".head").write_bytes(head_of(log).read_bytes())
+    assert verify(copy).ok
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["audit.head", "audit.jsonl"]
+
+
+def test_tail_gives_the_last_records_in_order_and_leaves_out_what_is_none(log: AuditLog) -> None:
+    every = list(range(1, COUNT + 1))
+    for count in (0, 1, 3, COUNT, COUNT + 10):
+        assert [record.seq for record in tail(log.path, count)] == every[max(0, COUNT - count) :]
+    with log.path.open("ab") as file:
+        file.write(b"garbage\r\ntorn")
+    assert [record.seq for record in tail(log.path, 3)] == every[-2:]
+
+
+def test_tail_reads_across_blocks(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    sizes = [0, 5, 16_000, 16_384, 17_000, 100_000, 200_000, 1]
+    for size in sizes:
+        log.append({"object": "x" * size})
+    assert [len(record.event["object"]) for record in tail(log.path, 50)] == sizes
+
+
+@pytest.mark.parametrize("kind", ["many records", "one line without an end"])
+def test_verify_holds_one_line_in_memory(tmp_path: Path, kind: str) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    if kind == "many records":
+        for _ in range(160):
+            log.append({"object": "x" * 250_000})
+    else:
+        log.path.write_bytes(b"x" * (40 << 20))
+    assert log.path.stat().st_size > 38 << 20
+    tracemalloc.start()
+    try:
+        verify(log.path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20

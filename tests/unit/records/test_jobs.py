@@ -1,0 +1,278 @@
+"""Calls that outlive their requests: how each ends exactly once, whoever is quicker."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import pytest
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from gdal_mcp.records.schema import RegistryUnavailable
+from gdal_mcp.records.tasks import Task, TaskStore
+from tests.e2e.conformance.profile import questions, text
+from tests.unit.records.jobs_kit import DONE, Call, table
+from tests.unit.virtual_time import settle
+
+pytestmark = pytest.mark.anyio
+
+YES = {"action": "accept", "content": {"name": "x"}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "registry.sqlite"
+
+
+async def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Path):
+    async with table(path, after=600.0) as made:
+        for outcome in (DONE, text("no", is_error=True), questions("name")):
+            call = Call(outcome=outcome)
+            call.go.set()
+            assert await made.jobs.call(call.job()) == outcome
+    assert not await anyio.Path(path).exists()
+
+
+async def test_a_failure_in_time_is_the_requests_own(path: Path):
+    async with table(path, after=600.0) as made:
+        for failure, code in ((MCPError(-32602, "no"), -32602), (RuntimeError("secret"), -32603)):
+            call = Call(outcome=failure)
+            call.go.set()
+            with pytest.raises(MCPError) as caught:
+                await made.jobs.call(call.job())
+            assert caught.value.error.code == code
+            assert "secret" not in caught.value.error.message
+
+
+async def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
+    async with table(path) as made:
+        call = Call()
+        task = await made.as_task(call)
+        assert (task.status, task.principal) == ("working", "ann")
+        assert made.store.get(task.id, "ann") is not None  # it was on disk before anybody was told
+        assert made.pending != set()
+        call.tell(0.4, "warping")
+        told = await made.jobs.get(task.id, "ann")
+        assert "warping" in told.message
+        assert "40%" in told.message
+        assert told.updated >= task.updated
+        call.go.set()
+        ended = await made.until(task, "completed")
+        assert ended.payload["content"] == [{"type": "text", "text": "done"}]
+        assert made.store.get(task.id, "ann") == ended
+        while made.pending:
+            await anyio.lowlevel.checkpoint()
+        assert made.jobs._live == {}
+
+
+async def test_only_an_error_of_the_protocol_is_a_failed_task(path: Path):
+    for outcome, status, shown in (
+        (text("no", is_error=True), "completed", {"isError": True}),
+        (MCPError(-32001, "no"), "failed", {"code": -32001, "message": "no"}),
+        (RuntimeError("secret"), "failed", {"code": -32603}),
+    ):
+        async with table(path.with_name(str(outcome))) as made:
+            task = await made.as_task(Call(outcome=outcome), ends=True)
+            ended = await made.until(task, "completed", "failed", "cancelled")
+            assert ended.status == status
+            assert ended.payload.items() >= shown.items()
+            assert "secret" not in repr(ended)
+            await made.as_task(Call(), ends=True)  # the server lives on
+
+
+async def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
+    async with table(path) as made:
+        call = Call()
+        task = await made.as_task(call)
+        await made.jobs.cancel(task.id, "ann")
+        ended = await made.until(task, "cancelled", "completed")
+        assert (ended.status, ended.payload, call.cancelled) == ("cancelled", None, True)
+        await made.jobs.cancel(task.id, "ann")  # again: nothing more
+        assert await made.jobs.get(task.id, "ann") == ended
+
+
+async def test_a_strangers_task_is_as_absent_as_none(path: Path):
+    async with table(path) as made:
+        call = Call()
+        task = await made.as_task(call)
+        answers = []
+        for task_id, principal in ((task.id, "bob"), ("no such", "ann"), ("no such", "bob")):
+            for ask in (
+                made.jobs.get(task_id, principal),
+                made.jobs.cancel(task_id, principal),
+                made.jobs.update(task_id, principal, {}),
+            ):
+                with pytest.raises(MCPError) as caught:
+                    await ask
+                answers.append(caught.value.error.model_dump())
+        assert answers == [answers[0]] * 9
+        assert answers[0]["code"] == -32602
+        assert not call.cancelled
+        call.go.set()
+        await made.until(task, "completed")
+
+
+async def test_a_cancelled_request_takes_its_call_along(path: Path):
+    async with table(path, after=600.0) as made:
+        call = Call()
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.jobs.call, call.job())
+            await call.begun.wait()
+            group.cancel_scope.cancel()
+        assert call.cancelled
+        assert made.pending == set()
+    assert not await anyio.Path(path).exists()
+
+
+class Slow(TaskStore):
+    """A store that waits for the test before and after it writes a new task."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "one", lambda _server: False)
+        self.asked, self.go = anyio.Event(), anyio.Event()
+
+    def create(self, principal: str, tool: str) -> Task | None:
+        anyio.from_thread.run_sync(self.asked.set)
+        made = super().create(principal, tool)
+        anyio.from_thread.run(self.go.wait)
+        return made
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path, cancelled: bool):
+    store = Slow(path)
+    async with table(path, store=store) as found:
+        made = found.jobs
+        call = Call()
+        answers = []
+
+        async def ask() -> None:
+            answers.append(await made.call(call.job()))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await store.asked.wait()
+            call.go.set()
+            with anyio.CancelScope(shield=True):
+                while made._pending:
+                    await anyio.lowlevel.checkpoint()
+            if cancelled:
+                group.cancel_scope.cancel()
+            store.go.set()
+        assert cancelled or answers == [DONE]
+        assert store._rows._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
+
+
+async def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(path: Path):
+    store = Slow(path)
+    async with table(path, store=store) as found:
+        made = found.jobs
+        call = Call()
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.call, call.job())
+            await store.asked.wait()
+            group.cancel_scope.cancel()
+            store.go.set()
+        assert call.cancelled
+        [row] = store._rows._db.execute("SELECT status FROM tasks").fetchall()
+        assert row["status"] == "cancelled"
+
+
+async def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
+    async with table(path) as made:
+        for _ in range(2):
+            await made.as_task(Call())
+        third, answers = Call(), []
+
+        async def ask() -> None:
+            answers.append(await made.jobs.call(third.job()))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await third.begun.wait()
+            third.go.set()
+        assert answers == [DONE]
+
+
+async def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: Any) -> None:
+        raise RegistryUnavailable("the disk is full")
+
+    async with table(path) as made:
+        task = await made.as_task(call := Call())
+        monkeypatch.setattr(made.store, "end", full)
+        call.go.set()
+        ended = await made.until(task, "completed")
+        assert ended.payload["content"] == [{"type": "text", "text": "done"}]
+
+
+async def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: Path):
+    call, tasks = Call(), []
+
+    async with table(path) as made:
+        tasks.append(await made.as_task(call))
+    assert call.cancelled
+    store = TaskStore(path, "two", lambda _server: False)
+    assert store.get(tasks[0].id, "ann").status == "failed"
+    store.close()
+
+
+async def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
+    async with table(path) as made:
+        call = Call(outcome=[questions("first", "second"), DONE])
+        task = await made.as_task(call, ends=True)
+        asking = await made.until(task, "input_required")
+        assert asking.payload.keys() == {"first", "second"}
+        assert asking.payload["first"]["method"] == "elicitation/create"
+        await made.jobs.update(task.id, "ann", {"third": {"nonsense": 1}, "first": YES})
+        await settle()
+        assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
+        with pytest.raises(ValidationError):
+            await made.jobs.update(task.id, "ann", {"second": {"action": 5}})
+        await made.jobs.update(task.id, "ann", {"first": {"nonsense": 1}})  # it has its answer
+        assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
+        await made.jobs.update(task.id, "ann", {"second": YES})
+        await made.until(task, "completed")
+        assert [sorted(heard) for heard in call.heard] == [[], ["first", "second"]]
+        await made.jobs.update(task.id, "ann", {"first": YES})  # too late: passed over
+
+
+@pytest.mark.claim("identity.answers-as-calls")
+async def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: Path):
+    async with table(path) as made:
+        task = await made.as_task(Call(outcome=[questions("name"), DONE], writes=True), ends=True)
+        await made.until(task, "input_required")
+        with pytest.raises(MCPError):
+            await made.jobs.update(task.id, "ann", {"name": YES}, may_write=False)
+        await settle()
+        assert (await made.jobs.get(task.id, "ann")).status == "input_required"
+        await made.jobs.update(task.id, "ann", {"name": YES}, may_write=True)
+        await made.until(task, "completed")
+
+
+async def test_no_key_asks_twice_in_one_task(path: Path):
+    async with table(path) as made:
+        call = Call(outcome=[questions("name"), questions("name"), questions("name"), DONE])
+        task = await made.as_task(call, ends=True)
+        keys: list[str] = []
+        for _ in range(3):
+            while (asking := await made.until(task, "input_required")).payload.keys() <= set(keys):
+                await anyio.lowlevel.checkpoint()
+            [key] = asking.payload
+            keys.append(key)
+            await made.jobs.update(task.id, "ann", {key: YES})
+        await made.until(task, "completed")
+        assert len(set(keys)) == 3
+        assert [sorted(heard) for heard in call.heard] == [[], ["name"], ["name"], ["name"]]
+
+
+@pytest.mark.parametrize("how", ["cancel", "silence"])
+async def test_a_task_that_gets_no_answer_ends(path: Path, how: str):
+    async with table(path, answer_seconds=0.05 if how == "silence" else 600.0) as made:
+        task = await made.as_task(Call(outcome=[questions("name")]), ends=True)
+        if how == "cancel":
+            await made.until(task, "input_required")
+            await made.jobs.cancel(task.id, "ann")
+        assert (await made.until(task, "cancelled")).payload is None

@@ -1,0 +1,135 @@
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.records.registry import Registry, RegistryUnavailable
+from gdal_mcp.records.schema import MIGRATIONS, connect
+from tests.unit.records.registry_kit import begin, clock, path, registry
+
+__all__ = ["clock", "path", "registry"]
+
+
+@pytest.mark.claim("audit.private")
+def test_the_files_are_private(registry: Registry, path: Path) -> None:
+    begin(registry, "c1")
+    modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+    assert len(modes) == 3, "the database and its two companions"
+    assert set(modes.values()) == {0o600}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as db:
+        for statement in MIGRATIONS[0]:
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        values = [
+            "c1", "alice", "t", "{}", "s", "00", "11", '["gdal"]', "sha256:22", "3.13.3", "runc", 1.0, 2.0,
+            "OK", "", "{}", "{}",
+        ]  # fmt: skip
+        db.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(values))})", values)
+    db.close()
+    registry = Registry(path)
+    call = registry.call("c1")
+    assert call
+    assert (call.argv, call.outcome, call.inputs, call.limits, call.printed) == (("gdal",), "OK", (), {}, "")
+    assert call.tool_version == "3.13.3"
+    registry.close()
+
+
+def test_many_processes_can_open_a_new_file_at_once(path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        assert pool.map(opened_version, [path] * 12) == [len(MIGRATIONS)] * 12
+
+
+def opened_version(path: Path) -> int:
+    registry = Registry(path)
+    version: int = registry._rows._db.execute("PRAGMA user_version").fetchone()[0]
+    registry.close()
+    return version
+
+
+def test_a_database_of_a_newer_version_and_what_is_no_database_are_left_alone(path: Path) -> None:
+    Registry(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    for contents in (path.read_bytes(), b"precious notes\n" * 1000):
+        path.write_bytes(contents)
+        with pytest.raises(RegistryUnavailable):
+            Registry(path)
+        assert path.read_bytes() == contents
+
+
+def test_what_is_not_a_file_is_refused(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir()
+    target = tmp_path / "target"
+    for number, make in enumerate((Path.mkdir, os.mkfifo, lambda place: place.symlink_to(target))):
+        place = path.with_name(f"{number}.sqlite")
+        make(place)
+        with pytest.raises(RegistryUnavailable):
+            Registry(place)
+    assert not target.exists()
+
+
+OPENER = """if True:
+    import os, sys
+    from pathlib import Path
+    from gdal_mcp.records.registry import Registry, RegistryUnavailable
+    if os.geteuid() == 0:  # root may write everywhere
+        os.setgid(65534)
+        os.setuid(65534)
+    path = Path(sys.argv[1])
+    assert path.read_bytes().startswith(b"SQLite")
+    try:
+        Registry(path)
+    except RegistryUnavailable:
+        sys.exit(7)
+"""
+
+
+def test_a_database_that_cannot_be_written_is_unavailable() -> None:
+    with tempfile.TemporaryDirectory() as name:  # not tmp_path, which another user cannot enter
+        folder = Path(name)
+        path = folder / "registry.sqlite"
+        Registry(path).close()
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+        path.chmod(0o400)
+        folder.chmod(0o555)
+        run = subprocess.run([sys.executable, "-c", OPENER, str(path)], check=False)
+        folder.chmod(0o700)
+        assert run.returncode == 7
+
+
+def test_several_open_a_new_database_at_once(tmp_path):
+    """SQLite refuses all but one of them now and then, so it is tried often."""
+    ready = threading.Barrier(4)
+
+    def connected(path: Path) -> None:
+        ready.wait()
+        connect(path).close()
+
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(100):
+            list(threads.map(connected, [tmp_path / f"{number}.sqlite"] * 4))
+
+
+def test_a_database_that_is_held_by_another_is_unavailable(path, registry, monkeypatch):
+    registry._rows._db.execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RegistryUnavailable):
+        begin(registry, "c1")
+    other.execute("ROLLBACK")
+    other.close()
+    begin(registry, "c1")

@@ -1,0 +1,177 @@
+"""The hosts of a server when containers, engines and set-ups fail: each failure costs only what it is of."""
+
+import contextlib
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from gdal_mcp.runtime.hosting import Hosting
+from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+from sandbox.waiting import Cancellation
+from tests.unit.runtime.hosting_kit import Gate, Machine, hosted
+from tests.unit.sandbox.pool_kit import run
+from tests.waiting import until
+
+SECONDS = 30
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def hosting(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosting]:
+    with hosted(machine, tmp_path, monkeypatch) as made:
+        yield made
+
+
+def boxes(hosting: Hosting):
+    return hosting._toolboxes
+
+
+def call(hosting: Hosting, host, cancel: Cancellation):
+    """As the server makes it. Raises what the call raised, once the hosting was told of it."""
+    try:
+        with host.pool.claim(hosting.kind(host, None), "call-0001", cancel) as lease:
+            return run(lease, cancel)
+    except SandboxError:
+        hosting.failed(host)
+        raise
+
+
+def in_time(do) -> list[object]:
+    """What `do` returns in a thread of its own, which must end."""
+    got: list[object] = []
+    thread = threading.Thread(target=lambda: got.append(do()), daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert got, "it waits for something that somebody else holds up"
+    return got
+
+
+@pytest.mark.claim("faults.engine-fails")
+def test_a_container_that_fails_leaves_every_host_and_every_other_container(hosting, machine, cancel):
+    first, second = (hosting.ready(one) for one in boxes(hosting))
+    hosting.keep_warm()
+    second.pool.keep()
+    until(lambda: first.pool.figures().waiting and second.pool.figures().waiting)
+
+    def refuse(what, _about):
+        if what == "start":
+            raise EngineUnavailable("the container crashed at its start")
+
+    waiting = {*machine.engine.boxes}
+    machine.engine.before = refuse
+    with pytest.raises(EngineUnavailable), first.pool.start(hosting.kind(first, None), "call-1", cancel):
+        pass
+    hosting.failed(first)
+    machine.engine.before = lambda _what, _about: None
+    assert [hosting.ready(one) for one in boxes(hosting)] == [first, second]
+    assert waiting <= {*machine.engine.boxes}
+    assert call(hosting, first, cancel).usage.pool == "warm"
+
+
+@pytest.mark.claim("faults.engine-fails")
+def test_a_call_of_the_engine_before_never_drops_the_host_of_the_engine_after(hosting, machine, cancel):
+    old = hosting.ready()
+    machine.restart()
+    with pytest.raises(EngineUnavailable):
+        call(hosting, old, cancel)
+    new = hosting.ready()
+    assert new is not old
+    hosting.failed(old)  # a second call of the old one fails later
+    hosting.invalidate(old)
+    assert hosting.ready() is new
+    assert call(hosting, new, cancel)
+
+
+@pytest.mark.claim("faults.engine-fails")
+def test_an_engine_that_was_lost_is_closed_once_its_last_call_has_ended(hosting, machine, cancel):
+    old = hosting.ready()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(old.pool.claim(hosting.kind(old, None), "call-0001", cancel))
+        machine.restart()
+        hosting.failed(old)
+        assert hosting.ready() is not old
+        assert old.engine.closed == 0
+        with pytest.raises(EngineUnavailable):  # its container went with its engine
+            stack.close()
+    until(lambda: old.engine.closed == 1)
+    until(lambda: sum(not one.closed for one in machine.opened) == 1)  # that of the host in use
+
+
+@pytest.mark.claim("faults.engine-fails")
+def test_a_set_up_that_fails_leaves_nothing_open(hosting, machine):
+    def refuse():
+        raise AttestationFailed("weaker than asked")
+
+    def attempt():
+        with pytest.raises(AttestationFailed):
+            hosting.ready()
+
+    machine.attest = refuse
+    attempt()  # whatever is opened once
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    gc.disable()  # which could hide what nobody closes
+    try:
+        for _ in range(20):
+            attempt()
+    finally:
+        gc.enable()
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    assert all(one.closed for one in machine.opened)
+
+
+@pytest.mark.claim("faults.engine-fails")
+def test_a_toolbox_that_is_being_set_up_holds_up_no_other(hosting, machine, cancel):
+    first, second = boxes(hosting)
+    host, gate = hosting.ready(first), Gate()
+    gate.close()
+    machine.attest = gate
+    setting_up = threading.Thread(target=hosting.ready, args=(second,))
+    setting_up.start()
+    assert gate.reached.wait(SECONDS)
+    in_time(lambda: hosting.ready(first) is host and call(hosting, host, cancel))
+    in_time(lambda: hosting.failed(host) is None)
+    gate.open()
+    setting_up.join()
+
+
+@pytest.mark.claim("faults.engine-fails")
+def test_a_removal_that_does_not_end_holds_up_no_call_and_no_new_host(hosting, machine, cancel):
+    hosting.keep_warm()
+    host, gate = hosting.ready(), Gate()
+    until(lambda: host.pool.figures().waiting)
+    machine.engine.before = lambda what, _about: gate() if what == "remove" else None
+    gate.close()
+    hosting.invalidate(host)
+    assert gate.reached.wait(SECONDS)
+    (new,) = in_time(hosting.ready)
+    assert new is not host
+    # a container of another toolbox is made, started and used meanwhile; its own removal waits with the others
+    other = hosting.ready(boxes(hosting)[1])
+    lease = in_time(lambda: other.pool.claim(hosting.kind(other, None), "call-0002", cancel))[0]
+    gate.open()
+    with lease:
+        assert run(lease, cancel)
+
+
+def test_named_pipes_of_a_workspace_are_covered_in_every_container(tmp_path, monkeypatch):
+    with hosted(Machine(), tmp_path, monkeypatch) as hosting:
+        (workspace,) = hosting._workspaces.items
+        pipe = workspace.root / "pipe"
+        os.mkfifo(pipe)
+        host = hosting.ready()
+        assert hosting.template(host, None).pipes == (PurePosixPath(pipe),)
+        pipe.unlink()
+        assert hosting.template(host, None).pipes == ()
+        uncovered = replace(host, info=replace(host.info, covers_paths=False))
+        os.mkfifo(pipe)
+        assert hosting.template(uncovered, None).pipes == ()

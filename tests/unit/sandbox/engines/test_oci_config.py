@@ -1,0 +1,115 @@
+"""What a runtime is told, and when there is none to be told: the pure part of the engine without a daemon."""
+
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from sandbox.engines.oci.config import Labels, config
+from sandbox.engines.oci.confinement import selinux_labels
+from sandbox.engines.oci.kernel import delegated_controllers, delegated_group, delegation_error
+from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
+from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.isolation.probe_rules import CONFINED
+from sandbox.isolation.rows import Evidence, judged
+from sandbox.template import Mount, SandboxTemplate, VolumePath
+from tests.unit.sandbox.hardening_kit import STAGING, TEMPLATE, WORKSPACE
+
+PLAIN = replace(TEMPLATE, runtime="")
+
+
+def told(template: SandboxTemplate = PLAIN, labels: Labels | None = None) -> dict[str, Any]:
+    return config(template, "/gdal-mcp/1", "x86_64", labels or Labels())
+
+
+def options(destination: PurePosixPath | str) -> set[str]:
+    return set(next(row["options"] for row in told()["mounts"] if row["destination"] == str(destination)))
+
+
+def test_mounts_are_read_only_to_the_last_one_below_but_for_the_output() -> None:
+    assert {"rro", "rnosuid", "rnodev", "rnoexec", "rprivate"} <= options(WORKSPACE)
+    assert {"rw", "nosuid", "nodev", "noexec"} <= options(STAGING)
+    assert "rbind" not in options(STAGING)
+    assert {"ro", "noexec"} <= options(WORKSPACE / ".gdal-mcp")
+    assert "ro" in options("/dev")
+    shown = [row["destination"] for row in told()["mounts"]]
+    assert not {"/dev/shm", "/dev/pts", "/dev/mqueue", "/sys"} & set(shown)
+    places = [row["destination"] for row in told(replace(PLAIN, cgroup_visible=True))["mounts"]]
+    assert set(places) - set(shown) == {"/sys", "/sys/fs/cgroup"}
+
+
+def test_a_volume_of_another_engine_is_refused() -> None:
+    volume = Mount(VolumePath("/data", "disk", PurePosixPath("a")), WORKSPACE)
+    with pytest.raises(IsolationRefused):
+        told(replace(PLAIN, mounts=(volume,)))
+
+
+def test_security_modules_are_told_what_confines_it() -> None:
+    assert not {"apparmorProfile", "selinuxLabel"} & set(told()["process"])
+    assert told(labels=Labels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
+    for pair in ((3, 3), (3, 2), (0, 1022), (1023, 1022)):
+        labels = selinux_labels(*pair)
+        made = told(labels=labels)
+        assert made["process"]["selinuxLabel"] == labels.selinux
+        assert made["linux"]["mountLabel"] == labels.selinux_files
+        first, second = (int(one[1:]) for one in labels.selinux.rpartition(":")[2].split(","))
+        assert 0 <= first < second <= 1023
+
+
+def test_where_a_module_is_on_attestation_asks_that_it_confines() -> None:
+    for options, label, verdict in (
+        (("name=apparmor",), "gdal-mcp-sandbox (enforce)", "held"),
+        (("name=apparmor",), "unconfined", "failed"), (("name=apparmor",), "", "failed"),
+        (("name=selinux",), "system_u:system_r:unconfined_t:s0", "failed"),
+        (("name=selinux",), "system_u:system_r:container_t:s0:c1,c2", "held"),
+        (("name=seccomp",), "", "n/a"),
+    ):  # fmt: skip
+        evidence = Evidence(PLAIN, look={"files": {"security label": label}}, security_options=options)
+        assert [row.verdict for row in judged((CONFINED,), evidence)] == [verdict], (options, label)
+
+
+@pytest.mark.claim("engine.weak-refused")
+def test_a_runtime_below_its_floor_is_not_used() -> None:
+    old, new = Runtime("crun", "/x", "1.7.9"), Runtime("runc", "/y", "1.1.5")
+    assert usable((old, new)) == (new,)
+    for none in ((), (old,), (Runtime("runc", "/y", "0"),)):
+        with pytest.raises(EngineUnavailable):
+            usable(none)
+    assert list(FLOORS) == ["crun", "runc"]
+
+
+@pytest.mark.claim("engine.oci-bounded-or-refused")
+def test_what_is_missing_without_root_is_named() -> None:
+    assert "memory, pids" in delegation_error(frozenset({"cpu"}))
+    assert "Delegate" in delegation_error(frozenset())
+    assert not delegation_error(frozenset({"cpu", "memory", "pids"}))
+
+
+def test_what_is_delegated_is_what_the_own_group_of_version_2_holds(tmp_path: Path) -> None:
+    (tmp_path / "user.slice").mkdir()
+    for groups, controllers, found in (
+        ("0::/user.slice\n", "cpu memory pids\n", {"cpu", "memory", "pids"}),
+        ("0::/user.slice\n", "memory pids\n", {"memory", "pids"}),
+        ("0::/elsewhere\n", "cpu memory pids\n", set()),
+        ("4:memory:/user.slice\n1:cpu:/user.slice\n", "cpu memory pids\n", set()),  # version 1 alone
+        ("4:memory:/user.slice\n0::/user.slice\n", None, set()),  # hybrid: no controller is of version 2
+    ):
+        (tmp_path / "groups").write_text(groups)
+        (tmp_path / "user.slice/cgroup.controllers").unlink(missing_ok=True)
+        if controllers is not None:
+            (tmp_path / "user.slice/cgroup.controllers").write_text(controllers)
+        own = delegated_group(tmp_path, tmp_path / "groups")
+        assert delegated_controllers(own) == found, (groups, controllers)
+
+
+@pytest.mark.claim("engine.oci-rootless")
+def test_without_root_nothing_is_asked_for_less_but_devices_of_its_own() -> None:
+    ours, theirs = (config(PLAIN, "/gdal-mcp/x", "x86_64", rootless=one) for one in (False, True))
+    linux = theirs["linux"]
+    assert linux["namespaces"].pop() == {"type": "user"}
+    for kind, number in zip(("uidMappings", "gidMappings"), PLAIN.user, strict=True):
+        assert linux.pop(kind) == [{"containerID": number, "hostID": 0, "size": 1}]
+    assert ours["linux"]["resources"].pop("devices")
+    assert ours["process"].pop("oomScoreAdj") == 0
+    assert theirs == ours

@@ -1,0 +1,326 @@
+"""The sum of what is promised, among the threads of a process and among processes."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from sandbox.capacity import LockFileCapacity
+from sandbox.errors import CapacityExhausted
+from tests.unit.sandbox.pool_kit import promised
+
+MIB = 1 << 20
+OTHER = """
+import sys
+from pathlib import Path
+from sandbox.capacity import LockFileCapacity
+file, total, size = sys.argv[1:]
+capacity, held = LockFileCapacity(Path(file), int(total)), []
+for line in sys.stdin:
+    if line == "take\\n":
+        place = capacity.take(int(size))
+        held += [place] if place else []
+        print("taken" if place else "none", flush=True)
+    else:
+        held.pop().release()
+        print("released", flush=True)
+"""
+
+
+class Other:
+    """Another process on the same file."""
+
+    def __init__(self, file: Path, total: int, size: int) -> None:
+        command, pipe = [sys.executable, "-c", OTHER, str(file), str(total), str(size)], subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    def do(self, what: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "memory.lock"
+
+
+@pytest.fixture
+def ours(file: Path) -> Iterator[LockFileCapacity]:
+    """Room for four of 64 MiB."""
+    made = LockFileCapacity(file, 256 * MIB)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def other(file: Path) -> Iterator[Other]:
+    made = Other(file, 256 * MIB, 64 * MIB)
+    yield made
+    made.close()
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: LockFileCapacity):
+    places = [ours.take(64 * MIB) for _ in range(4)]
+    assert all(places)
+    assert ours.take(64 * MIB) is None
+    places[1].release()
+    places[1].release()  # nothing more is free for it
+    assert ours.take(64 * MIB) is not None
+    assert ours.take(64 * MIB) is None
+    assert promised(ours) == 256 * MIB
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_many_threads_at_once_never_hold_more_than_there_is(ours: LockFileCapacity):
+    now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)
+
+    def one() -> None:
+        together.wait()
+        for _ in range(50):
+            with ours.wait(64 * MIB, 60.0):
+                with lock:
+                    now[0] += 1
+                    most[0] = max(most[0], now[0])
+                with lock:
+                    now[0] -= 1
+
+    threads = [threading.Thread(target=one) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 1 <= most[0] <= 4
+    assert promised(ours) == 0
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_what_another_process_holds_is_not_promised_again(ours: LockFileCapacity, other: Other):
+    assert [other.do("take") for _ in range(3)] == ["taken"] * 3
+    place = ours.take(64 * MIB)
+    assert place is not None
+    assert (ours.take(64 * MIB), other.do("take")) == (None, "none")
+    assert other.do("release") == "released"
+    assert ours.take(64 * MIB)
+    assert other.do("take") == "none"
+
+
+def test_our_refill_leaves_room_that_another_process_has_not_taken(ours: LockFileCapacity, other: Other):
+    assert [other.do("take") for _ in range(3)] == ["taken"] * 3
+    assert ours.take(64 * MIB, leaving=64 * MIB) is None
+    assert other.do("take") == "taken"  # nothing of the attempt stays
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_a_process_that_is_killed_gives_back_all_it_held(ours: LockFileCapacity, other: Other):
+    assert [other.do("take") for _ in range(4)] == ["taken"] * 4
+    waiting, got = threading.Event(), []
+
+    def meanwhile() -> bool:
+        waiting.set()
+        return False
+
+    thread = threading.Thread(target=lambda: got.append(ours.wait(64 * MIB, 60.0, meanwhile)))
+    thread.start()
+    assert waiting.wait(30)
+    assert got == []
+    other.process.send_signal(signal.SIGKILL)
+    other.process.wait()
+    thread.join()
+    assert got
+    assert all(ours.take(64 * MIB) for _ in range(3))
+
+
+def test_what_never_fits_is_refused_at_once_and_what_does_not_fit_now_in_time(ours: LockFileCapacity):
+    looks = []
+    with pytest.raises(CapacityExhausted):
+        ours.wait(257 * MIB, 1e9, lambda: bool(looks.append(1)))
+    assert looks == []
+    held = [ours.take(64 * MIB) for _ in range(4)]
+    with pytest.raises(CapacityExhausted):
+        ours.wait(64 * MIB, 0.0)
+    assert all(held)
+
+
+def test_who_waits_may_make_room_or_give_up(ours: LockFileCapacity):
+    held = [ours.take(256 * MIB)]
+
+    def make_room() -> bool:
+        held.pop().release()
+        return True
+
+    place = ours.wait(64 * MIB, 60.0, make_room)
+    assert promised(ours) == 64 * MIB
+    assert held == []
+    place.release()
+    held.append(ours.take(256 * MIB))
+    with pytest.raises(KeyboardInterrupt):
+        ours.wait(64 * MIB, 60.0, lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+
+
+def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(ours: LockFileCapacity):
+    places = [ours.take(64 * MIB) for _ in range(4)]
+    ours.total_bytes = 128 * MIB
+    places[3].release()
+    assert ours.take(64 * MIB) is None
+    places[0].release()
+    assert ours.take(64 * MIB) is None  # 128 MiB are still held
+    places[1].release()
+    assert ours.take(64 * MIB)
+
+
+def test_a_promise_that_outlives_its_file_touches_no_other(file: Path, tmp_path: Path):
+    capacity = LockFileCapacity(file, 256 * MIB)
+    place = capacity.take(64 * MIB)
+    capacity.close()
+    successor = LockFileCapacity(file, 256 * MIB)  # most likely under the same descriptor
+    assert all(successor.take(64 * MIB) for _ in range(4))
+    place.release()
+    watcher = Other(file, 256 * MIB, 64 * MIB)
+    assert watcher.do("take") == "none"
+    watcher.close()
+    successor.close()
+
+
+def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: LockFileCapacity, other: Other):
+    assert all(ours.take(64 * MIB) for _ in range(4))
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    assert other.do("take") == "none"
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_memory_that_is_free_in_pieces_can_be_promised_whole(ours: LockFileCapacity):
+    first, second = ours.take(64 * MIB), ours.take(64 * MIB)
+    first.release()
+    assert ours.take(192 * MIB)  # with 64 MiB still held in the middle of it
+    assert second is not None
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_opening_the_same_files_elsewhere_in_the_process_drops_no_promise(
+    ours: LockFileCapacity, file: Path, other: Other
+):
+    assert all(ours.take(64 * MIB) for _ in range(4))
+    for one in [file, *file.glob("*")]:
+        if one.is_file():
+            one.open("rb").close()
+    second = LockFileCapacity(file, 256 * MIB)
+    assert second.take(64 * MIB) is None
+    second.close()
+    assert other.do("take") == "none"
+
+
+@pytest.mark.claim("resources.memory-promised")
+def test_a_large_request_is_served_before_small_ones_that_came_later(ours: LockFileCapacity, other: Other):
+    """Small requests, of this process and another one, never leave as much free at once as the large one needs."""
+    held, looked, got = [ours.take(64 * MIB) for _ in range(4)], threading.Event(), []
+
+    def look() -> bool:
+        looked.set()
+        return False
+
+    def large() -> None:
+        got.append(ours.wait(256 * MIB, 60.0, look))
+
+    waiting = threading.Thread(target=large)
+    waiting.start()
+    assert looked.wait(30)
+    for one in held:
+        one.release()
+        assert ours.take(64 * MIB) is None or got
+        assert other.do("take") == "none"
+    waiting.join()
+    assert promised(ours) == 256 * MIB
+
+
+def test_a_request_of_a_process_that_was_killed_holds_up_nobody(file: Path, ours: LockFileCapacity):
+    held = ours.take(64 * MIB)
+    asking = "import sys; from pathlib import Path; from sandbox.capacity import LockFileCapacity\n"
+    asking += (
+        "LockFileCapacity(Path(sys.argv[1]), 1 << 28).wait(1 << 28, 1e6, lambda: bool(print(flush=True)))"
+    )
+    waiter = subprocess.Popen([sys.executable, "-c", asking, str(file)], stdout=subprocess.PIPE)
+    assert waiter.stdout is not None
+    waiter.stdout.readline()  # it has looked, and waits
+    assert ours.take(64 * MIB) is None  # it came first
+    waiter.kill()
+    waiter.communicate()
+    assert ours.take(64 * MIB)
+    assert held is not None
+
+
+def test_a_ledger_that_cannot_be_read_counts_as_all_the_memory(file: Path, ours: LockFileCapacity):
+    stranger = LockFileCapacity(file, 256 * MIB)
+    (file / stranger._name).write_bytes(b"")
+    assert ours.take(MIB) is None
+    stranger.take(MIB)
+    stranger.close()
+    assert ours.take(256 * MIB)
+
+
+class Promises(RuleBasedStateMachine):
+    """Sizes of every kind, taken and given back in any order."""
+
+    places = Bundle("places")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.capacity = LockFileCapacity(Path(self.folder.name), 10 * MIB)
+        self.held: list = []
+
+    @rule(target=places, size=st.integers(1, 11 * MIB), leaving=st.integers(0, 4 * MIB))
+    def take(self, size, leaving):
+        wanted = sum(one.length for one in self.held) + -(-size // MIB) + -(-leaving // MIB)
+        place = self.capacity.take(size, leaving=leaving)
+        assert (place is not None) == (wanted <= 10)  # whenever it fits
+        if place is not None:
+            self.held.append(place)
+        return place
+
+    @rule(place=consumes(places))
+    def give_back(self, place):
+        if place is not None:
+            place.release()
+            self.held.remove(place)
+
+    @invariant()
+    def the_sum_is_what_was_taken(self):
+        assert promised(self.capacity) == sum(one.length for one in self.held) * MIB
+
+    def teardown(self):
+        self.capacity.close()
+        self.folder.cleanup()
+
+
+TestPromises = Promises.TestCase
+
+
+@given(st.integers(1, 9 * MIB), st.integers(0, 40 * MIB))
+def test_as_many_places_can_be_taken_as_there_are_said_to_be(size, total):
+    with tempfile.TemporaryDirectory() as folder:
+        capacity, taken = LockFileCapacity(Path(folder), total), 0
+        while capacity.take(size):
+            taken += 1
+        assert taken == total // MIB // math.ceil(size / MIB)
+        capacity.close()

@@ -1,0 +1,24 @@
+"""What is said of a workspace that the container's user cannot reach: who cannot enter what, not only that something differs."""
+
+from dataclasses import replace
+
+from sandbox.isolation.probe_rules import FILES
+from sandbox.isolation.rows import Evidence, Folder, judged
+from tests.unit.sandbox.hardening_kit import TEMPLATE
+
+BOOT = "9f1c"
+
+
+def rows(path: str):
+    asked = {path: Folder(1, 2, "ab")}
+    look = {"files": {"boot": BOOT, "nonces": {}, "folders": {path: (0, 0, "EACCES")}}}
+    template = replace(TEMPLATE, user=(65534, 65534))
+    return judged(FILES, Evidence(template, look=look, folders=asked, boot=BOOT))
+
+
+def test_a_closed_folder_of_the_image_above_a_workspace_is_named_with_the_user():
+    [row] = [row for row in rows("/root/maps") if "/root/maps" in row.name]
+    assert not row.ok
+    assert "65534:65534" in row.found
+    assert "/root," in row.found
+    assert "/root" not in next(row for row in rows("/data/maps") if "/data/maps" in row.name).found

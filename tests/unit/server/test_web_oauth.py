@@ -1,0 +1,225 @@
+"""Signed tokens: whose are good, and every way in which one is not."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.server.http.issuers import Issuer as Known
+from gdal_mcp.server.http.issuers import Keys
+from gdal_mcp.server.http.oauth import LEEWAY_SECONDS, SignedTokens
+from tests.e2e.web.issuing import Issuer, Signer
+
+RESOURCE = "https://gdal.example.org/mcp"
+OTHER = Issuer("https://other.example")
+Verify = Callable[[str], Principal | None]
+
+
+class Given(Keys):
+    """The keys of an issuer that need not be fetched."""
+
+    def __init__(self, name: str, document: Any) -> None:
+        super().__init__(Known(name, f"{name}/jwks"))
+        self.document = document
+
+    def fetch_data(self) -> Any:
+        return self.document
+
+
+def verifying(*issuers: Issuer, document: Any = None) -> Verify:
+    """Tries one token, as a server does that knows these issuers."""
+
+    def verify(text: str) -> Principal | None:
+        known = {one.name: Given(one.name, document or one.keys) for one in issuers}
+        return anyio.run(SignedTokens(known, RESOURCE).verify, text)
+
+    return verify
+
+
+def part(value: Any) -> str:
+    text = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "RS256", "PS256", "EdDSA"])
+@pytest.mark.parametrize("kid", ["k1", None])
+def test_a_token_of_a_known_issuer_is_the_principal_that_it_names(algorithm: str, kid: str | None):
+    issuer = Issuer(signer=Signer(algorithm, kid))
+    found = verifying(issuer)(issuer.token(RESOURCE, scope=f"{READ} {WRITE} openid"))
+    assert found == Principal("oauth:https://issuer.example#ann", frozenset({READ, WRITE}))
+
+
+def test_scopes_are_those_that_the_token_says_and_the_server_knows():
+    issuer = Issuer()
+    for given, scopes in (
+        ({"scope": None, "scp": f"{READ} {WRITE}"}, {READ, WRITE}),
+        ({"scope": None, "scp": [READ, ADMIN, 7, None]}, {READ, ADMIN}),
+        ({"scope": None}, set()),
+        ({"scope": {"gdal:read": True}}, set()),
+        ({"scope": READ.upper()}, set()),
+        ({"scope": f"x{READ}"}, set()),
+        ({"scope": READ, "scp": [ADMIN]}, {READ}),
+        ({"aud": ["https://a.example", RESOURCE]}, {READ}),  # one of several audiences may be ours
+        ({"exp": int(time.time()) - 5}, {READ}),  # clocks may differ a little
+    ):
+        found = verifying(issuer)(issuer.token(RESOURCE, **given))
+        assert found is not None
+        assert found.scopes == scopes
+
+
+NOW = time.time()  # when tests are collected, which may be half an hour before they run
+BAD_CLAIMS = {
+    "another audience": {"aud": "https://elsewhere.example/mcp"},
+    "the server without its path": {"aud": "https://gdal.example.org"},
+    "an audience that begins like ours": {"aud": RESOURCE + "/x"},
+    "no audience": {"aud": None},
+    "other audiences": {"aud": ["https://a.example", "https://b.example"]},
+    "ended": {"exp": int(NOW) - LEEWAY_SECONDS - 5},
+    "no end": {"exp": None},
+    "an end that is no time": {"exp": "tomorrow"},
+    "an endless end": {"exp": float("inf")},
+    "not begun": {"nbf": int(NOW) + 86_400},
+    "made in the future": {"iat": int(NOW) + 86_400},
+    "no making": {"iat": None},
+    "no issuer": {"iss": None},
+    "a strange issuer": {"iss": "https://strange.example"},
+    "an issuer with a slash more": {"iss": "https://issuer.example/"},
+    "two issuers": {"iss": ["https://issuer.example"]},
+    "nobody": {"sub": None},
+    "an empty name": {"sub": ""},
+    "a name that is a number": {"sub": 7},
+    "a name with a line end": {"sub": "ann\nbob"},
+    "a name without end": {"sub": "a" * 256},
+}
+
+
+@pytest.mark.claim("identity.signed-tokens")
+def test_a_token_that_is_not_for_this_server_now_is_nothing(subtests: pytest.Subtests):
+    for claims in BAD_CLAIMS.values():
+        with subtests.test(claims=claims):
+            issuer = Issuer()
+            payload = {**issuer.claims(RESOURCE), **claims}
+            text = by_hand(issuer.signer, payload)
+            assert verifying(issuer)(issuer.token(RESOURCE)) is not None
+            assert verifying(issuer)(text) is None
+
+
+@pytest.mark.claim("identity.signed-tokens")
+def test_only_an_access_token_opens_and_others_where_the_issuer_is_set_so():
+    """By RFC 9068, whose check keeps an ID token of the same issuer out."""
+    issuer = Issuer()
+
+    def verified(kind: Any, *, plain: bool) -> bool:
+        keys = Given(issuer.name, issuer.keys)
+        keys.issuer = Known.parsed(f"{issuer.name} {issuer.name}/jwks{' typ=JWT' if plain else ''}")
+        text = issuer.signer.sign(issuer.claims(RESOURCE), typ=kind)
+        return anyio.run(SignedTokens({issuer.name: keys}, RESOURCE).verify, text) is not None
+
+    for kind in ("at+jwt", "application/at+jwt", "AT+JWT"):
+        assert verified(kind, plain=False)
+        assert verified(kind, plain=True)
+    for kind in ("JWT", None):
+        assert not verified(kind, plain=False)
+        assert verified(kind, plain=True)
+    for kind in ("id+jwt", "logout+jwt", "dpop+jwt", "at", "jwt+at", "application/jwt"):
+        assert not verified(kind, plain=False)
+        assert not verified(kind, plain=True)
+
+
+def by_hand(signer: Signer, payload: dict[str, Any]) -> str:
+    """A library would refuse to make some of these."""
+    clean = {name: value for name, value in payload.items() if value is not None}
+    head = {"alg": "ES256", "kid": signer.kid, "typ": "at+jwt"}
+    signing = f"{part(head)}.{part(clean)}"
+    signature = jwt.get_algorithm_by_name("ES256").sign(signing.encode(), signer.key)
+    return f"{signing}.{part(signature)}"
+
+
+@pytest.mark.claim("identity.signed-tokens")
+def test_a_token_without_a_signature_is_nothing():
+    issuer = Issuer()
+    claims = issuer.claims(RESOURCE)
+    for algorithm in ("none", "None", "NONE", "", None):
+        assert verifying(issuer)(f"{part({'alg': algorithm, 'kid': 'k1'})}.{part(claims)}.") is None
+    head, body, _signature = issuer.token(RESOURCE).split(".")
+    assert verifying(issuer)(f"{head}.{body}.") is None
+
+
+@pytest.mark.claim("identity.signed-tokens")
+def test_a_public_key_is_never_taken_for_a_shared_secret():
+    issuer = Issuer(signer=Signer("RS256"))
+    public, spki = issuer.signer.key.public_key(), serialization.PublicFormat.SubjectPublicKeyInfo
+    pem, der = (
+        public.public_bytes(one, spki) for one in (serialization.Encoding.PEM, serialization.Encoding.DER)
+    )
+    for digest in ("sha256", "sha384", "sha512"):
+        head = part({"alg": f"HS{digest[3:]}", "kid": "k1"})
+        signing = f"{head}.{part(issuer.claims(RESOURCE))}"
+        for secret in (pem, pem.strip(), der, json.dumps(issuer.signer.public).encode(), b""):
+            made = hmac.new(secret, signing.encode(), getattr(hashlib, digest)).digest()
+            assert verifying(issuer)(f"{signing}.{part(made)}") is None
+
+
+@pytest.mark.claim("identity.signed-tokens")
+def test_an_issuer_speaks_for_itself_alone():
+    issuer = Issuer()
+    verify = verifying(issuer, OTHER)
+    assert verify(OTHER.token(RESOURCE)) == Principal("oauth:https://other.example#ann", frozenset({READ}))
+    forged = OTHER.signer.sign(OTHER.claims(RESOURCE, iss=issuer.name))
+    assert verify(forged) is None
+
+
+@pytest.mark.claim("identity.signed-tokens")
+def test_a_key_in_the_token_itself_or_what_must_be_understood_and_is_not_proves_nothing():
+    issuer, mine = Issuer(), Signer(kid="k1")
+    claims = issuer.claims(RESOURCE)
+    evil = "https://evil.example/x"
+    for headers in ({"jwk": mine.public}, {"jku": evil}, {"x5u": evil}):
+        assert verifying(issuer)(mine.sign(claims, **headers)) is None
+    assert verifying(issuer)(issuer.signer.sign(claims, crit=["exotic"], exotic=True)) is None
+
+
+def test_a_key_for_something_else_one_of_two_without_names_or_a_shared_secret_proves_nothing():
+    issuer, unnamed = Issuer(), Issuer(signer=Signer(kid=None))
+    for row in ({"use": "enc"}, {"alg": "ES384"}, {"kty": "RSA"}, {"crv": "P-384"}):
+        document = {"keys": [{**issuer.signer.public, **row}]}
+        assert verifying(issuer, document=document)(issuer.token(RESOURCE)) is None, row
+    other = Signer(kid=None, key=ec.generate_private_key(ec.SECP256R1()))
+    document = {"keys": [unnamed.signer.public, other.public]}
+    assert verifying(unnamed, document=document)(unnamed.token(RESOURCE)) is None
+    secret = b"s" * 64
+    document = {"keys": [{"kty": "oct", "k": part(secret), "kid": "k1", "alg": "HS256"}]}
+    text = jwt.encode(issuer.claims(RESOURCE), secret, algorithm="HS256", headers={"kid": "k1"})
+    assert verifying(issuer, document=document)(text) is None
+
+
+def test_a_short_key_proves_nothing():
+    short = Signer("RS256", key=rsa.generate_private_key(public_exponent=65537, key_size=1024))
+    issuer = Issuer(signer=short)
+    with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
+        text = issuer.token(RESOURCE)
+    assert verifying(issuer)(text) is None
+
+
+def test_rubbish_is_nothing_and_breaks_nothing(subtests: pytest.Subtests):
+    for text in (
+        *("", ".", "..", "a.b.c", "a.b.c.d.e", "é.é.é", "x" * 5000, "\ud800.a.b"),
+        f"{part({'alg': 'ES256'})}.{part([])}.AA",
+        f"{part([])}.{part({})}.AA",
+        f"{part({'alg': ['ES256']})}.{part({'iss': 'https://issuer.example'})}.AA",
+        f"{part({'alg': {'a': 1}})}.{part({'iss': {'a': 1}})}.AA",
+        f"{part(b'[' * 100_000)}.{part({})}.AA",
+        f"{part({'alg': 'ES256', 'kid': {'a': 1}})}.{part({'iss': 'https://issuer.example'})}.AA",
+    ):
+        with subtests.test(text=text):
+            assert verifying(Issuer())(text) is None

@@ -1,0 +1,94 @@
+"""A dataset's companions are found by name, and only its own."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import APPENDED, REPLACED, Listings
+from sandbox.errors import PathRefused
+from tests.unit.sandbox.staging_kit import CALL, area_at, place, publish, tree, write
+
+
+def found(root: Path, name: str) -> set[str]:
+    return {one.name for one in Listings().companions(place(area_at(root), name))}
+
+
+@pytest.mark.parametrize("ending", sorted(APPENDED))
+def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, ending):
+    names = ["x.tif", *(f"{name}{ending}" for name in ("x.tif", "y.tif", "x", "xx.tif"))]
+    write(tmp_path, dict.fromkeys(names, b""))
+    assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
+
+
+@pytest.mark.parametrize("main", REPLACED)
+def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_path, main):
+    endings = sorted(REPLACED[main])
+    names = {f"x{one}" for one in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
+    write(tmp_path, dict.fromkeys([f"x{main}", *names, "x.unrelated", "xy.prj", "X.prj", "y.shx"], b""))
+    assert found(tmp_path, f"x{main}") == names
+
+
+@pytest.mark.parametrize(
+    ("names", "main", "expected"),
+    [
+        (["x.shp", "x.dbf", "x.prj", "x.asc"], "x.asc", set()),
+        (["x.shp", "x.dbf", "x.prj", "x.asc"], "x.shp", {"x.dbf"}),
+        (["x.shp", "x.dbf", "x.cpg", "x.shx"], "x.dbf", set()), (["x.dbf", "x.cpg"], "x.dbf", {"x.cpg"}),
+        (["x.tif", "x.jpg", "x.wld", "x.tfw"], "x.tif", {"x.tfw"}),
+        (["x.tif", "x.shp", "x.dbf", "x.shx"], "x.tif", set()),
+        (["x.tab", "x.dat", "x.tif", "x.map"], "x.tif", set()),
+        (["x.tif", "x.tif.xml", "x.png", "x.txt", "x"], "x.tif", set()), (["x", "x.prj"], "x", set()),
+        (["x.tif", "x.TIF", "x.tfw", "x.tif.ovr"], "x.tif", {"x.tif.ovr"}),
+    ],
+)  # fmt: skip
+def test_a_file_that_may_belong_to_another_dataset_stays(tmp_path, names, main, expected):
+    write(tmp_path, dict.fromkeys(names, b""))
+    assert found(tmp_path, main) == expected
+
+
+def test_a_new_place_and_a_folder_have_none(tmp_path):
+    write(tmp_path, {"x.tif.ovr": b"", "y.zarr/0": b"", "y.zarr.aux.xml": b""})
+    assert found(tmp_path, "x.tif") == set()
+    assert found(tmp_path, "y.zarr") == set()
+
+
+def test_a_companion_that_is_a_link_is_not_passed_over(tmp_path):
+    write(tmp_path, {"x.gpkg": b"", "log": b""})
+    (tmp_path / "x.gpkg-wal").symlink_to("log")
+    with pytest.raises(PathRefused):
+        found(tmp_path, "x.gpkg")
+
+
+def test_a_stale_log_would_hide_a_new_database_and_does_not(tmp_path):
+    root, scratch = tmp_path / "workspace", tmp_path / "scratch"
+    for folder in (root, scratch):
+        folder.mkdir()
+    with sqlite3.connect(scratch / "old.gpkg") as old:
+        old.execute("pragma journal_mode = wal")
+        old.execute("create table old (x)")
+        old.commit()
+        for ending in ("", "-wal"):  # as a process leaves them that dies with the database open
+            shutil.copy(scratch / f"old.gpkg{ending}", root / f"x.gpkg{ending}")
+    old.close()
+    with sqlite3.connect(scratch / "new.gpkg") as new:
+        new.execute("create table new (y)")
+    new.close()
+
+    shutil.copy(scratch / "new.gpkg", scratch / "naive.gpkg")
+    shutil.copy(root / "x.gpkg-wal", scratch / "naive.gpkg-wal")
+    assert tables(scratch / "naive.gpkg") != ["new"]
+
+    area = area_at(root)
+    publish(area, {"x.gpkg": (scratch / "new.gpkg").read_bytes()})
+    assert [*tree(root)] == ["x.gpkg"]
+    assert tables(root / "x.gpkg") == ["new"]
+    area.undo(CALL)
+    assert tables(root / "x.gpkg") == ["old"]
+
+
+def tables(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as opened:
+        return [name for (name,) in opened.execute("select name from sqlite_master")]

@@ -1,0 +1,136 @@
+"""Finding an algorithm by plain words."""
+
+import string
+import tomllib
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.discovery.entries import of_algorithm, tool_name, words
+from gdal_mcp.toolboxes.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
+from tests.boxes import GDAL
+
+QUESTIONS = tomllib.loads((Path(__file__).parents[2] / "data" / "questions.toml").read_text(encoding="utf-8"))
+FOUND = 3  # hits among which an expected one counts
+
+
+def answered(group: str) -> list[str]:
+    """The questions of a group that have an expected algorithm among the first hits."""
+    return [
+        one["ask"]
+        for one in QUESTIONS[group]
+        if {hit.path for hit in search(packaged(), one["ask"], FOUND)} & set(one["expected"])
+    ]
+
+
+def test_plain_questions_find_their_algorithm():
+    for group, reached in [("tuned", 30), ("held_out", 29), ("fresh", 25)]:
+        assert len(QUESTIONS[group]) == 30
+        assert len(answered(group)) >= reached
+
+
+def test_questions_of_analysts_find_their_algorithm():
+    assert len(QUESTIONS["analysts"]) == 50
+    assert len(answered("analysts")) >= 45
+    assert "raster info" in [hit.path for hit in search(packaged(), "mean of a raster", FOUND)]
+
+
+def test_what_only_sql_does_leads_to_sql():
+    for ask in (
+        "spatial join", "area of polygons", "centroid", "nearest neighbour", "nearest hospital for each school",
+        "remove duplicate features", "hexagon grid", "join csv to polygons by code",
+        "regular expression replace in an attribute",
+    ):  # fmt: skip
+        assert "vector sql" in [hit.path for hit in search(packaged(), ask, FOUND)], ask
+
+
+def test_what_a_formula_a_format_or_a_position_does_leads_there():
+    for ask, path in (
+        ("mask clouds by QA bit", "raster calc"), ("convert feet to metres", "raster calc"),
+        ("change matrix between two land cover years", "raster calc"), ("moving average over bands", "raster calc"),
+        ("vector tiles mbtiles pmtiles", "vector convert"), ("elevation profile along a line", "raster pixel-info"),
+        ("line of sight between two points", "raster viewshed"), ("percentile of a raster", "raster info"),
+    ):  # fmt: skip
+        assert path in [hit.path for hit in search(packaged(), ask, FOUND)], ask
+
+
+def test_an_algorithm_is_found_by_its_own_name():
+    for path in packaged().algorithms:
+        for name in (path.replace("-", " "), tool_name(path)):
+            assert path in [hit.path for hit in search(packaged(), name, FOUND)], name
+
+
+def test_a_mistyped_word_is_taken_for_the_nearest():
+    for wrong, right in (
+        ("hilshade", "raster hillshade"), ("contuor lines", "raster contour"),
+        ("polygonise", "raster polygonize"), ("poligonize", "raster polygonize"),
+        ("reprojct a shapefile", "vector reproject"), ("viewshd", "raster viewshed"),
+    ):  # fmt: skip
+        assert right in [hit.path for hit in search(packaged(), wrong, FOUND)], wrong
+
+
+def test_what_nothing_is_near_to_finds_nothing():
+    assert search(packaged(), "qqqqzzzz wwxxyy") == ()
+    assert search(packaged(), "") == ()
+    assert search(packaged(), "the of and !!! ???") == ()
+
+
+def test_a_hit_says_what_it_is_and_why():
+    told = search(packaged(), "shade the mountains")[0].as_dict()
+    names = ("raster hillshade", "raster_hillshade", "writes")
+    assert (told["algorithm"], told["tool"], told["effect"]) == names
+    assert told["line"] == packaged().algorithms["raster hillshade"].description
+    assert "mountain" in str(told["why"])
+
+
+def test_hand_picked_tools_are_found_too_and_say_whether_they_write():
+    tools = [one for one in GDAL.tools.values() if one.name in ("gdalwarp", "find_crs")]
+    picked = [(one.name, one.title, one.description, one.writes) for one in tools]
+    found = {hit.tool: hit for hit in search(packaged(), "warp reproject find_crs", 50, picked=picked)}
+    assert (found["gdalwarp"].effect, found["find_crs"].effect) == ("writes", "reads")
+    assert found["find_crs"].path == ""
+    assert "find_crs" not in {hit.tool for hit in search(packaged(), "warp reproject find_crs", 50)}
+
+
+def test_the_first_hits_of_many_are_the_hits_of_few():
+    assert search(packaged(), "raster", 3) == search(packaged(), "raster", 50)[:3]
+    assert len(search(packaged(), "raster vector input output", 10_000)) <= MAX_HITS
+    assert search(packaged(), "raster", 0) == ()
+
+
+@given(st.text(max_size=3000))
+def test_any_text_is_a_question(text: str):
+    hits = search(packaged(), text)
+    assert hits == search(packaged(), text)
+    assert all(hit.why and hit.score > 0 for hit in hits)
+
+
+@given(st.text(alphabet=string.ascii_letters + " -_'.", max_size=200))
+def test_case_and_signs_do_not_matter(text: str):
+    assert words(text) == words(text.upper()) == words(f"!{text.replace(' ', '  ')}?")
+
+
+def test_of_a_very_long_question_only_the_beginning_is_read():
+    short = "shade the mountains"
+    assert search(packaged(), f"{short}{' ' * MAX_LETTERS}contour") == search(packaged(), short)
+    unknown = [f"zq{number}" for number in range(MAX_WORDS + 1)]
+    assert search(packaged(), " ".join([*unknown, "contour"])) == ()
+
+
+def test_the_vocabulary_names_existing_algorithms_only_and_all_of_them():
+    assert set(read("vocabulary.toml")["algorithms"]) == set(packaged().algorithms)
+    assert set(read("vocabulary.toml")["quiet"]) <= set(packaged().algorithms)
+
+
+def test_every_word_that_is_meant_by_another_is_known():
+    known = Index([of_algorithm(packaged(), one) for one in packaged().algorithms.values()])
+    dead = [
+        (word, other)
+        for word, others in read("vocabulary.toml")["words"].items()
+        for other in others
+        if all("~" in reason for hit in known.search(other, 50) for reason in hit.why)
+    ]
+    assert dead == []

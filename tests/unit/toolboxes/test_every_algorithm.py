@@ -1,0 +1,167 @@
+"""Every algorithm and every step: what fits is passed on and reads back the same; what does not fit is refused."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from gdal_mcp.toolboxes.gdal.catalogue.arguments import read_words
+from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema, json_name, offered
+from tests.unit.toolboxes.fitting import BY_CONTEXT, FITTING, calls, minimal, sample
+
+CONTEXT = Context(packaged(), threads=4, allow_sql=True)
+EVERY = {
+    **{f"gdal {path}": algorithm for path, algorithm in packaged().algorithms.items()},
+    **{f"step {path}": step.algorithm for path, step in packaged().steps.items()},
+}
+PIPELINES = {name for name, one in EVERY.items() if any(a.rule.check == "pipeline" for a in one.arguments)}
+BINDABLE = sorted(set(EVERY) - PIPELINES)
+
+
+def covering() -> list[str]:
+    """Few algorithms that have, together, an argument of every type, role, check, form and group."""
+    traits = {
+        name: {
+            (one.type, one.role, one.rule.check, one.rule.form, bool(one.exclusion_group), one.packed)
+            for one in EVERY[name].arguments
+        }
+        for name in BINDABLE
+    }
+    chosen, missing = [], set[Any]().union(*traits.values())
+    while missing:
+        chosen.append(max(sorted(traits), key=lambda name: len(traits[name] & missing)))
+        missing -= traits[chosen[-1]]
+    return chosen
+
+
+COVERING = covering()
+FEW = settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+def resolved(bound: Bound) -> Bound:
+    return bound.resolve(lambda _argument, text: f"/ws/{text}")
+
+
+def test_the_table_of_fitting_values_knows_every_check() -> None:
+    used = {
+        argument.rule.check
+        for algorithm in EVERY.values()
+        for argument in offered(algorithm)
+        if argument.element_type == "string" and argument.role not in PATH_ROLES
+    }
+    assert used == set(FITTING) | BY_CONTEXT
+
+
+def test_what_fits_is_passed_on_and_reads_back_the_same() -> None:
+    for name in COVERING:
+        FEW(given(st.just(EVERY[name]), calls(EVERY[name]))(reads_back))()
+
+
+def reads_back(algorithm: Algorithm, call: dict[str, Any]) -> None:
+    bound = resolved(bind(algorithm, call, CONTEXT))
+    argv = render(bound)
+    read = {one.argument.name: one.values for one in read_words(algorithm, argv)}
+    assert read == {one.name: one.values for one in bound.arguments if one.role is not Role.HOST_OWNED}
+    assert not {word.partition("=")[0].lower() for word in argv} & RESERVED_TOKENS
+    # the order of the keys changes nothing
+    assert render(resolved(bind(algorithm, dict(reversed(call.items())), CONTEXT))) == argv
+    for compact in (False, True):
+        schema = Draft202012Validator(input_schema(algorithm, compact=compact))
+        assert not list(schema.iter_errors({json_name(name): value for name, value in call.items()}))
+
+
+WRONG_TYPE = {"boolean": "yes", "integer": "ten", "real": True, "string": {"a": ["b"]}, "dataset": 5}
+
+
+def spoiled(algorithm: Algorithm) -> Iterator[dict[str, Any]]:
+    """Calls with one thing wrong: a name too many or too few, or a value of another type, range, list or company."""
+    call = minimal(algorithm)
+    yield {**call, "no-such-argument": 1}
+    for missing in (name for name in call if algorithm.long_names[name].required):
+        yield {name: value for name, value in call.items() if name != missing}
+    for argument in offered(algorithm):
+        wrong: list[Any] = [WRONG_TYPE[argument.element_type]]
+        if argument.element_type in ("integer", "real"):
+            wrong.append(float("nan"))
+            if argument.minimum is not None:
+                low = argument.minimum - 1
+                wrong.append([low] * max(1, argument.min_count) if argument.is_list else low)
+        elif argument.rule.check == "choice":
+            wrong.append("no-such-choice")
+        if argument.element_type == "string" and not argument.is_list:
+            wrong.append(["a", "b"])
+        yield from ({**call, argument.name: value} for value in wrong)
+        for rival in algorithm.companions(argument, "exclusion_group"):
+            pair = (argument, algorithm.long_names[rival])
+            if all(one in offered(algorithm) and one.element_type != "boolean" for one in pair):
+                yield {**call, **{one.name: sample(one) for one in pair}}
+
+
+@pytest.mark.claim("args.unknown-refused")
+def test_a_call_with_one_thing_wrong_is_refused() -> None:
+    for name in BINDABLE:
+        for call in spoiled(EVERY[name]):
+            with pytest.raises(ArgumentRefused):
+                assert not bind(EVERY[name], call, CONTEXT), (name, call)
+
+
+@pytest.mark.claim("args.unknown-refused")
+def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process() -> None:
+    for name in sorted(EVERY):
+        algorithm = EVERY[name]
+        closed = {
+            known
+            for known, argument in algorithm.long_names.items()
+            if argument.role is Role.FORBIDDEN or argument.hidden
+        }
+        for word in closed | {token[2:] for token in RESERVED_TOKENS} - set(algorithm.long_names):
+            for value in (True, "x", ["x"], {"x": "y"}):
+                with pytest.raises(ArgumentRefused):
+                    bind(algorithm, {word: value}, CONTEXT)
+
+
+HOSTILE = [
+    "/etc/passwd", "@/etc/passwd", "../../etc/passwd", "~/.ssh/id_rsa", "http://127.0.0.1/x",
+    "/vsicurl/http://127.0.0.1/x", "<VRTDataset/>", "a\0b", "a\nb", "a\u202eb", "x=?", "?",
+]  # fmt: skip
+FORMULAS = {"@/etc/passwd", " @/etc/passwd", "a\0b", "http://127.0.0.1/x", "<VRTDataset/>", "?"}  # fmt: skip
+
+
+@pytest.mark.claim("args.unknown-refused")
+def test_no_value_and_no_expression_takes_a_path_a_url_or_a_control_character() -> None:
+    for name in BINDABLE:
+        algorithm = EVERY[name]
+        for argument in offered(algorithm):
+            if argument.element_type != "string" or argument.role not in (Role.VALUE, Role.EXPRESSION):
+                continue
+            for text in FORMULAS if argument.role is Role.EXPRESSION else HOSTILE:
+                if argument.role is Role.VALUE and harmless(argument, text):
+                    continue
+                value = [text] if argument.is_list and argument.max_count != 1 else text
+                with pytest.raises(ArgumentRefused):
+                    bind(algorithm, {**minimal(algorithm), argument.name: value}, CONTEXT)
+
+
+def harmless(argument: Argument, text: str) -> bool:
+    """Text of a page is neither opened nor fetched, and may not hold markup; names inside a file may hold a colon or a slash."""
+    check = argument.rule.check
+    if check == "page-text":
+        return not set(text) & set("<\0\n\u202e") and not text.endswith("?")
+    return check in ("page-url", "layer", "field", "metadata-name") and text.startswith("http:")
+
+
+@pytest.mark.claim("args.pipelines-parsed")
+def test_the_text_of_a_pipeline_is_never_bound_as_one() -> None:
+    for name in sorted(PIPELINES):
+        with pytest.raises(ArgumentRefused):
+            bind(EVERY[name], {"pipeline": "read a.tif ! write b.tif"}, CONTEXT)

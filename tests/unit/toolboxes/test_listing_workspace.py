@@ -1,0 +1,168 @@
+"""A page of a workspace has each dataset once, and the pages together have all of them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.errors import ToolError
+from gdal_mcp.toolboxes.gdal.datasets.listing import Page, Query, as_json, page
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, Names
+from sandbox.browse import opened
+from sandbox.workspace import Workspace, Workspaces
+from tests.unit.sandbox.staging_kit import write
+
+DATA = {
+    "a.tif": b"12345", "a.tif.aux.xml": b"123", "a.tfw": b"1", "b/roads.shp": b"12", "b/roads.shx": b"1",
+    "b/roads.dbf": b"1", "b/roads.prj": b"", "b/readme.txt": b"", "c.zarr/zarr.json": b"{}",
+    "c.zarr/x/0": b"0", "marked/.zgroup": b"{}", "marked/y/.zarray": b"{}", "d.gdb/a00000001.gdbtable": b"",
+}  # fmt: skip
+
+
+def one_page(
+    root: Path, cursor: str | None = None, at: str = "", limit: int = 100, pattern: str = "*"
+) -> Page:
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    folder = workspaces.input(str(root / at))
+    with opened(workspaces, folder) as top:
+        return page(top, Query(folder, pattern, limit), cursor)
+
+
+def names(shown: Page) -> list[str]:
+    return [str(row.found.relative) for row in shown.rows]
+
+
+def test_a_dataset_is_one_row_with_all_its_files(root):
+    write(root, DATA)
+    rows = {str(row.found.relative): row for row in one_page(root).rows}
+    assert list(rows) == ["a.tif", "b", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked"]
+    assert (rows["a.tif"].companions, rows["a.tif"].bytes) == (("a.tfw", "a.tif.aux.xml"), 9)
+    roads = rows["b/roads.shp"]
+    assert (roads.companions, roads.bytes) == (("roads.dbf", "roads.prj", "roads.shx"), 4)
+
+
+def test_the_inside_of_a_dataset_is_listed_when_it_is_asked_for(root):
+    write(root, DATA)
+    assert names(one_page(root, at="marked")) == ["marked/.zgroup", "marked/y"]
+    assert names(one_page(root, at="c.zarr")) == ["c.zarr/x", "c.zarr/x/0", "c.zarr/zarr.json"]
+
+
+def test_the_pages_together_have_every_row_once_and_in_order(root):
+    for limit in [1, 2, 3, 7, 100]:
+        write(root, DATA)
+        cursor, found = None, []
+        while True:
+            shown = one_page(root, cursor, limit=limit)
+            assert len(shown.rows) <= limit
+            found += names(shown)
+            cursor = shown.cursor
+            if cursor is None:
+                break
+        assert found == names(one_page(root))
+
+
+def test_what_comes_and_goes_between_pages_makes_nothing_show_twice(root):
+    write(root, dict.fromkeys(("b", "c", "d", "e"), b""))
+    first = one_page(root, limit=2)
+    (root / "c").unlink()  # the row that the cursor stands at
+    write(root, {"a": b"", "d1": b""})
+    assert names(one_page(root, first.cursor, limit=10)) == ["d", "d1", "e"]
+
+
+def test_a_pattern_is_for_names_or_for_paths_with_a_slash_and_never_slow(root):
+    write(root, {**DATA, "a" * 200: b""})
+    assert names(one_page(root, pattern="*.shp")) == ["b/roads.shp"]
+    assert names(one_page(root, pattern="b/*")) == ["b/readme.txt", "b/roads.shp"]
+    assert names(one_page(root, pattern="roads.*", at="b")) == ["b/roads.shp"]
+    for nothing in ("[", "*a" * 100 + "b"):
+        assert names(one_page(root, pattern=nothing)) == []
+
+
+def test_a_cursor_of_another_question_is_refused(root):
+    write(root, DATA)
+    cursor = one_page(root, limit=1).cursor
+    strange = ({"cursor": one} for one in ("x", "é", "====", "AAAA", "A" * 100_000))
+    others = ({"cursor": cursor, "pattern": "*.tif"}, {"cursor": cursor, "at": "b"})
+    for asked in (*strange, *others):
+        with pytest.raises(ToolError):
+            one_page(root, **asked)
+
+
+@given(st.binary(max_size=60))
+def test_no_cursor_does_more_than_be_refused(tmp_path_factory, raw):
+    import base64
+
+    root = tmp_path_factory.mktemp("cursor")
+    write(root, {"a": b"", "b": b""})
+    real = base64.urlsafe_b64decode(one_page(root, limit=1).cursor or "")
+    for forged in (raw, real[:8] + raw):
+        try:
+            shown = one_page(root, base64.urlsafe_b64encode(forged).decode())
+        except ToolError:
+            continue
+        assert set(names(shown)) <= {"a", "b"}
+
+
+def test_a_folder_with_too_many_names_is_listed_as_far_as_it_goes_and_says_so(root):
+    write(root, dict.fromkeys("abcdef", b""))
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    folder = workspaces.input(str(root))
+    with opened(workspaces, folder, limit=4) as top:
+        shown = page(top, Query(folder))
+    assert len(shown.rows) == 4
+    assert not shown.complete
+    assert one_page(root).complete
+
+
+def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
+    write(root, DATA)
+    shown = one_page(root)
+    known = ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
+    assert set(map(str, shown.to_identify)) == {str(root / name) for name in known}
+    names = [*(str(root / name) for name in ("a.tif", "b/readme.txt", "b")), "/etc/passwd"]
+    report = dict(zip(names, ["GTiff", None, "ESRI Shapefile", "CSV"], strict=True))
+    entries = {entry["path"]: entry.get("driver") for entry in as_json(shown, report)["entries"]}
+    assert entries[str(root / "a.tif")] == "GTiff"
+    assert entries[str(root / "b/readme.txt")] is None
+    assert "/etc/passwd" not in entries
+
+
+def test_names_that_forge_or_are_no_text_are_shown_harmless_and_never_asked_about(root):
+    hostile = ["a\nb.tif", "\u202egpj.tif", "a\u200bb.tif", "x,y.tif"]
+    write(root, dict.fromkeys(hostile, b""))
+    with open(os.fsencode(root) + b"/\xff.tif", "wb"):
+        pass
+    shown = one_page(root)
+    entries = as_json(shown)["entries"]
+    assert len(entries) == 5
+    assert all(entry["path"].isprintable() for entry in entries)
+    assert [entry["path"] for entry in entries if entry.get("addressable", True)] == [str(root / "x,y.tif")]
+    assert shown.to_identify == ()
+
+
+def test_a_file_from_before_or_after_all_calendars_is_listed(root):
+    write(root, {"a": b"", "b": b""})
+    os.utime(root / "a", (2**40, 2**40))
+    os.utime(root / "b", (-(2**33), -(2**33)))
+    assert len(as_json(one_page(root))["entries"]) == 2
+
+
+ENDINGS = ".tif .tfw .shp .dbf .cpg .prj .asc .tif.ovr .tif.ovr.aux.xml .shp.xml _rpc.txt".split()
+ENDINGS += [".gpkg", ".gpkg-wal", "", ".img", ".hdr", ".txt", ".TFW", ".mrf", ".idx"]
+NAMES = st.builds(
+    lambda stem, ending: stem + ending, st.sampled_from(["x", "y", "x.y"]), st.sampled_from(ENDINGS)
+)
+
+
+@given(st.sets(NAMES, max_size=12))
+def test_companions_of_many_files_are_those_of_each_one(tmp_path_factory, some):
+    root = tmp_path_factory.mktemp("family")
+    write(root, dict.fromkeys(some, b""))
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+    each = [Listings().companions(workspaces.input(str(root / name))) for name in some]
+    claimed = {one.name for companions in each for one in companions}
+    owners = Names(sorted(some)).owners
+    assert set(owners) == claimed
+    assert not set(owners.values()) & claimed

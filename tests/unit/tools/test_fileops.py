@@ -1,0 +1,404 @@
+"""Copying, renaming and deleting touches the files of the dataset that was named, all of them, and no other.
+
+A plan is carried out here as a call does it: copies to staging, publication, renames, removals. What GDAL itself does in
+the container is played where it matters.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.plan import Command, Draft, Effect, Plan
+from gdal_mcp.toolboxes.gdal.datasets.operations import (
+    ALWAYS_ASKED,
+    FILE_OPERATIONS,
+    FileWork,
+    check_identified,
+    plan_operation,
+)
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from sandbox.errors import StagingFailed
+from sandbox.outputs.store import Publication
+from sandbox.template import Limits
+from sandbox.workspace import RESERVED, Workspace, Workspaces
+from tests.unit.sandbox.staging_kit import CALL, USER, area_at, tree, write
+
+ROADS = {
+    "roads.shp": b"shp", "roads.shx": b"shx", "roads.dbf": b"dbf", "roads.prj": b"prj",
+    "roads.shp.xml": b"xml",
+}  # fmt: skip
+DATA = {
+    **ROADS, "dem.tif": b"tif", "dem.tif.aux.xml": b"aux", "dem.tfw": b"tfw",
+    "dem.txt": b"somebody's notes",
+    "mosaic.vrt": b"<VRTDataset><SourceFilename relativeToVRT='1'>dem.tif</SourceFilename></VRTDataset>",
+    "cube.zarr/zarr.json": b"{}", "cube.zarr/c/0": b"0", "base.gdb/a00000001.gdbtable": b"1",
+    "maps/old.tif": b"old", "maps/old.tif.ovr": b"stale",
+}  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    write(folder, DATA)
+    return folder
+
+
+@pytest.fixture
+def readable(tmp_path: Path) -> Path:
+    folder = tmp_path / "readable"
+    folder.mkdir()
+    write(folder, {"theirs.tif": b"theirs", "tree/x": b"x"})
+    return folder
+
+
+def planned(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> FileWork:
+    values: dict[str, tuple[str, ...]] = {}
+    for name, value in given.items():
+        texts = ["true"] if value is True else [value] if isinstance(value, str) else value
+        values[name.replace("_", "-")] = tuple(texts)
+    spaces = Workspaces((Workspace.at(root, writable=True), *others))
+    return plan_operation(operation, values, Paths(spaces, "outputs", CALL))
+
+
+def carry_out(root: Path, work: FileWork, call_id: str = CALL) -> None:
+    """As a call does after its container."""
+    with area_at(root).open(call_id, USER) as staging:
+        for copy in work.copies:
+            staging.copy_in(copy.source, copy.target.name)
+        targets = {output.target.name: output.target for output in work.outputs}
+        publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
+        gone = (*(old for output in work.outputs for old in output.replaces), *work.removes)
+        staging.publish(call_id, publications, gone, work.transfers, work.listings)
+
+
+def done(root: Path, operation: str, **given: str | list[str] | bool) -> dict[str, bytes]:
+    """The workspace after an operation, which an undo must bring back as it was."""
+    before = tree(root)
+    done.calls += 1
+    call_id = f"call-{done.calls:04}"
+    carry_out(root, planned(root, operation, **given), call_id)
+    after = tree(root)
+    area_at(root).undo(call_id)
+    assert tree(root) == before
+    return after
+
+
+done.calls = 0
+
+
+def without(*names: str) -> dict[str, bytes]:
+    """The files at first, but for those whose names begin so."""
+    return {path: data for path, data in DATA.items() if not path.startswith(names)}
+
+
+def refusal(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> Code:
+    with pytest.raises(ToolError) as raised:
+        planned(root, operation, *others, **given)
+    return raised.value.code
+
+
+# --- datasets: deleting
+
+
+@pytest.mark.claim("outputs.own-files-only")
+def test_a_dataset_is_deleted_with_its_own_files_and_no_others(root):
+    for names, goes in [
+        (["mosaic.vrt"], ["mosaic.vrt"]), (["cube.zarr"], ["cube.zarr/"]), (["base.gdb/"], ["base.gdb/"]),
+        (["roads.shp", "dem.tif", "dem.tif"], ["roads.", "dem.tif", "dem.tfw"]),
+    ]:  # fmt: skip
+        assert done(root, "dataset delete", filename=names) == without(*goes)
+
+
+def test_gdal_must_know_what_is_deleted(root):
+    work = planned(root, "dataset delete", filename=["dem.tif", "dem.txt"])
+    tif, txt = str(root / "dem.tif"), str(root / "dem.txt")
+    known = [{"name": tif, "driver": "GTiff"}, {"name": txt, "driver": "CSV"}]
+    check_identified(work.identified, (), known)
+    check_identified(work.identified[:1], ("GTiff",), known)
+    with pytest.raises(ToolError):
+        check_identified(work.identified, ("GTiff",), known)
+    for report in (known[:1], [known[0], {"name": txt, "driver": None}], [], None, {"name": txt}, ["x"]):
+        with pytest.raises(ToolError):
+            check_identified(work.identified, (), report)
+    assert {word.partition("=")[2] for word in work.argv if word.startswith("--filename=")} == {tif, txt}
+
+
+# --- datasets: renaming
+
+
+def test_a_shapefile_gets_another_name_with_all_its_files(root):
+    after = done(root, "dataset rename", source="roads.shp", destination="maps/lines.shp")
+    moved = {f"maps/lines{name.removeprefix('roads')}": data for name, data in ROADS.items()}
+    assert after == {**without("roads."), **moved}
+
+
+def test_what_follows_the_whole_name_follows_the_new_whole_name(root):
+    after = done(root, "dataset rename", source="dem.tif", destination="a.b.TIF")
+    renamed = {"a.b.TIF": b"tif", "a.b.TIF.aux.xml": b"aux", "a.b.tfw": b"tfw"}
+    assert after == {**without("dem.tif", "dem.tfw"), **renamed}
+
+
+def test_a_folder_gets_another_name_or_goes_into_a_folder(root):
+    cube = {"zarr.json": b"{}", "c/0": b"0"}
+    after = done(root, "dataset rename", source="cube.zarr", destination="c2.zarr")
+    left = without("cube.zarr")
+    assert after == {**left, **{f"c2.zarr/{name}": data for name, data in cube.items()}}
+    after = done(root, "dataset rename", source="cube.zarr", destination="maps")
+    assert after == {**left, **{f"maps/cube.zarr/{name}": data for name, data in cube.items()}}
+
+
+def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
+    write(root, {"c2.zarr/old": b"old"})
+    for operation, left in (("dataset rename", without("cube.zarr")), ("dataset copy", DATA)):
+        given = {"source": "cube.zarr", "destination": "c2.zarr"}
+        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+        after = done(root, operation, overwrite=True, **given)
+        assert after == {**left, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
+
+
+def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root):
+    for operation in ["dataset rename", "dataset copy"]:
+        given = {"source": "dem.tif", "destination": "maps/old.tif"}
+        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+        after = done(root, operation, overwrite=True, **given)
+        new = {"maps/old.tif": b"tif", "maps/old.tif.aux.xml": b"aux", "maps/old.tfw": b"tfw"}
+        left = without("maps/") if operation == "dataset copy" else without("maps/", "dem.tif", "dem.tfw")
+        assert after == {**left, **new}
+
+
+def test_files_left_from_a_dataset_that_is_gone_are_not_taken_for_the_new_one_s(root):
+    for operation in ["dataset rename", "dataset copy"]:
+        write(root, {"gone.dbf": b"stale"})
+        given = {"source": "roads.shp", "destination": "gone.shp"}
+        assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
+        assert done(root, operation, overwrite=True, **given)["gone.dbf"] == b"dbf"
+
+
+def test_a_file_that_may_be_somebody_else_s_is_never_in_the_way(root):
+    write(root, {"x.shp": b"1", "x.shx": b"1", "x.prj": b"of which?", "x.asc": b"1"})
+    given = {"source": "roads.shp", "destination": "x.shp"}
+    for operation in ("dataset rename", "dataset copy"):
+        assert refusal(root, operation, overwrite=True, **given) is Code.INVALID_ARGUMENT
+
+
+# --- datasets: copying
+
+
+def test_a_copy_has_every_file_and_the_original_too(root):
+    after = done(root, "dataset copy", source="roads.shp", destination="lines.shp")
+    assert after == {**DATA, **{f"lines{name.removeprefix('roads')}": data for name, data in ROADS.items()}}
+    after = done(root, "dataset copy", source="cube.zarr", destination="c2.zarr")
+    assert after == {**DATA, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
+    write(root, {"a.gpkg": b"db", "a.gpkg-wal": b"log"})
+    assert done(root, "dataset copy", source="a.gpkg", destination="b.gpkg")["b.gpkg-wal"] == b"log"
+
+
+@pytest.mark.claim("outputs.own-files-only")
+def test_a_renamed_or_copied_vrt_leaves_its_sources_alone(root):
+    for operation, left in (("dataset rename", without("mosaic.vrt")), ("dataset copy", DATA)):
+        after = done(root, operation, source="mosaic.vrt", destination="m.vrt")
+        assert after == {**left, "m.vrt": DATA["mosaic.vrt"]}
+
+
+def test_a_dataset_is_copied_out_of_a_read_only_workspace(root, readable):
+    other = Workspace.at(readable, writable=False)
+    work = planned(root, "dataset copy", other, source=str(readable / "theirs.tif"), destination="mine.tif")
+    carry_out(root, work)
+    assert (root / "mine.tif").read_bytes() == b"theirs"
+
+
+# --- files
+
+
+def test_a_file_is_deleted_alone_and_a_folder_when_it_is_empty_or_on_demand(root):
+    assert done(root, "vsi delete", filename="roads.dbf") == without("roads.dbf")
+    (root / "empty").mkdir()
+    carry_out(root, planned(root, "vsi delete", filename="empty"))
+    assert not (root / "empty").exists()
+    area_at(root).undo(CALL)
+    assert (root / "empty").is_dir()
+    assert done(root, "vsi delete", filename="maps", recursive=True) == without("maps/")
+
+
+def test_a_file_or_folder_is_moved(root):
+    after = done(root, "vsi move", source="dem.txt", destination="notes.md")
+    assert after == {**without("dem.txt"), "notes.md": DATA["dem.txt"]}
+    assert done(root, "vsi move", source="maps", destination="cube.zarr")["cube.zarr/maps/old.tif"] == b"old"
+
+
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
+def test_a_copy_by_gdal_goes_to_staging_only(root):
+    work = planned(root, "vsi copy", source="maps", destination="maps2", recursive=True)
+    assert work.argv == (
+        "vsi", "copy", "--recursive", f"--source={root}/maps", "--destination=/staging/maps2",
+    )  # fmt: skip
+    assert (work.transfers, work.removes) == ((), ())
+
+
+@pytest.mark.claim("outputs.gdal-writes-staging-only")
+def test_a_sync_works_on_a_copy_of_its_destination(root):
+    for source, destination, named, target, update in [
+        ("maps", "new", "maps", "new", False),  # GDAL makes new/maps of it
+        ("maps", "cube.zarr/maps", "maps", "cube.zarr/maps", False),
+        ("maps/", "new", "maps/", "new", False),
+        ("maps", "cube.zarr", "maps/", "cube.zarr/maps", False),
+        ("maps/", "cube.zarr", "maps/", "cube.zarr", True),
+        ("dem.tif", "maps", "dem.tif", "maps/dem.tif", False),
+        ("dem.tif", "maps/old.tif", "dem.tif", "maps/old.tif", True),
+    ]:
+        work = planned(
+            root, "vsi sync", source=source, destination=destination, recursive=True, strategy="overwrite"
+        )
+        (output,) = work.outputs
+        assert (output.target.path, output.update) == (root / target, update)
+        assert f"--source={root}/{named}" in work.argv
+        assert f"--destination=/staging/{output.target.name}" in work.argv
+        assert set(work.argv) >= {"--recursive", "--strategy=overwrite"}
+
+
+def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
+    work = planned(root, "vsi sync", source="maps/", destination="cube.zarr", recursive=True)
+    (root / "cube.zarr/c/0").write_bytes(b"edited")
+    with area_at(root).open(CALL, USER) as staging:
+        staging.copy_in(work.outputs[0].target, "cube.zarr")
+        staging.collect()
+        with pytest.raises(StagingFailed):
+            staging.publish(CALL, [Publication("cube.zarr", work.outputs[0].target)], listings=work.listings)
+    assert (root / "cube.zarr/c/0").read_bytes() == b"edited"
+
+
+# --- what is never touched
+
+
+def test_what_is_not_there_is_neither_renamed_nor_deleted(root):
+    for operation, name in TOUCHING.items():
+        assert refusal(root, operation, **{name: "gone.tif", "destination": "new.tif"}) is Code.NOT_FOUND
+
+
+TOUCHING: Mapping[str, str] = {
+    **dict.fromkeys(("dataset delete", "vsi delete"), "filename"),
+    **dict.fromkeys(("dataset rename", "vsi move"), "source"),
+}
+
+BOTH, MOVING, WALKING = ("dataset rename", "dataset copy"), ("vsi move", "vsi copy"), ("vsi copy", "vsi sync")
+INTO_ITSELF = [
+    {"source": "cube.zarr", "destination": f"cube.zarr/{name}", "recursive": True}
+    for name in ("c", "new.zarr")
+]
+REFUSED: list[tuple[str, tuple[str, ...], list[dict[str, Any]]]] = [
+    ("a part of a dataset is none", ("dataset delete", "dataset rename"),
+     [{"filename": [name], "source": name, "destination": f"x{name}"} for name in ("roads.dbf", "roads.shx", "dem.tif.aux.xml", "dem.tfw")]),
+    ("a folder of files is no dataset, even if GDAL says so", ("dataset delete", "dataset copy"),
+     [{"filename": ["maps"], "source": "maps", "destination": "maps2"}]),
+    ("a VRT is not taken from its sources", BOTH, [{"source": "mosaic.vrt", "destination": "maps/m.vrt"}]),
+    ("an extension stays, because the format does", BOTH,
+     [{"source": source, "destination": target} for source, target in
+      (("dem.tif", "dem.png"), ("dem.tif", "dem"), ("roads.shp", "roads.dbf"), ("cube.zarr", "cube"), ("cube.zarr", "c.gdb"))]),
+    ("a dataset that might be torn apart stays", BOTH,
+     [{"source": "er.ers", "destination": "b.ers"}, {"source": "i.img", "destination": "b.img"}]),
+    ("what exists is never moved or copied over", MOVING, [{"source": "dem.tif", "destination": "roads.shp"}, {"source": "dem.txt", "destination": "full"}]),
+    ("a folder needs to be meant", ("vsi delete", "vsi copy"), [{"filename": "maps", "source": "maps", "destination": "maps2"}]),
+    ("nothing goes into itself", (*MOVING, *BOTH, "vsi sync"), INTO_ITSELF),
+    ("a name that GDAL would split is not looked at", ("dataset delete",), [{"filename": ["a.tif,roads.shp"]}]),
+    ("nothing is named", tuple(sorted(FILE_OPERATIONS)), [{}]),
+]  # fmt: skip
+
+
+def test_what_would_part_or_lose_something_is_refused(root, subtests):
+    write(root, dict.fromkeys(("er.ers", "er", "i.img", "i.ige", "full/dem.txt", "a.tif,roads.shp"), b""))
+    for name, operations, calls in REFUSED:
+        with subtests.test(name):
+            for operation in operations:
+                for given in calls:
+                    takes = {"filename"} if "delete" in operation else {"source", "destination", "recursive"}
+                    asked = {key: value for key, value in given.items() if key in takes}
+                    assert refusal(root, operation, **asked) is Code.INVALID_ARGUMENT
+
+
+def test_nothing_is_moved_to_another_workspace_and_no_whole_one_is_copied(root, readable):
+    other = Workspace.at(readable, writable=True)
+    for operation in ("dataset rename", "vsi move"):
+        given = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
+        assert refusal(root, operation, other, **given) is Code.INVALID_ARGUMENT
+    for operation in WALKING:
+        given = {"source": str(root), "destination": "new"}
+        assert refusal(root, operation, recursive=True, **given) is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.claim("outputs.own-files-only")
+def test_workspaces_our_own_folder_and_what_is_outside_are_never_touched(root, readable):
+    for operation in TOUCHING:
+        for what in ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]:
+            area_at(root).prepare()
+            given = {TOUCHING[operation]: str(root / what)}
+            more = {"destination": "new"} if TOUCHING[operation] == "source" else {}
+            assert refusal(root, operation, **given, **more) in (Code.PATH_NOT_ALLOWED, Code.NOT_FOUND)
+
+
+@pytest.mark.claim("outputs.read-only-workspaces")
+def test_a_read_only_workspace_is_never_touched(root, readable):
+    for operation in TOUCHING:
+        other = Workspace.at(readable, writable=False)
+        given = {TOUCHING[operation]: str(readable / "theirs.tif")}
+        more = {"destination": "new.tif"} if TOUCHING[operation] == "source" else {}
+        assert refusal(root, operation, other, **given, **more) is Code.PATH_NOT_ALLOWED
+
+
+@pytest.mark.claim("outputs.own-files-only")
+def test_a_link_is_not_what_it_leads_to(root):
+    (root / "link.tif").symlink_to("dem.tif")
+    (root / "link.zarr").symlink_to("cube.zarr")
+    for operation in TOUCHING:
+        for name in ("link.tif", "link.zarr"):
+            more = {"destination": f"new{Path(name).suffix}"} if TOUCHING[operation] == "source" else {}
+            assert refusal(root, operation, **{TOUCHING[operation]: name}, **more) is Code.PATH_NOT_ALLOWED
+
+
+def test_a_folder_with_a_link_out_of_it_is_not_copied(root):
+    (root / "maps/out").symlink_to("/etc")
+    for operation in WALKING:
+        given = {"source": "maps", "destination": "maps2", "recursive": True}
+        assert refusal(root, operation, **given) is Code.PATH_NOT_ALLOWED
+
+
+def test_a_name_that_is_no_path_is_refused(root):
+    for operation in sorted(FILE_OPERATIONS):
+        for name in ["/vsicurl/http://x/y.tif", "PG:dbname=x", "/vsimem/x.tif", "<VRTDataset/>"]:
+            given = {"source": name, "destination": "new.tif", "filename": name}
+            assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+            if not name.startswith("PG:"):  # a file may be called so
+                given = {"source": "dem.tif", "destination": name, "filename": name}
+                assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
+
+
+# --- what a person is asked
+
+
+@pytest.mark.claim("approval.losses-always-asked")
+def test_each_operation_that_takes_a_file_from_its_name_is_always_asked():
+    assert {"dataset delete", "dataset rename", "vsi delete", "vsi move", "vsi sync"} == ALWAYS_ASKED
+
+
+def test_an_approval_holds_for_what_is_deep_in_a_folder(root):
+    for operation in ["vsi delete", "vsi move"]:
+
+        def digest(operation: str = operation) -> str:
+            given = {"filename": "maps", "source": "maps", "destination": "new"}
+            work = planned(root, operation, recursive=True, **given)
+            losses = {"transfers": work.transfers, "removes": work.removes, "listings": work.listings}
+            draft = Draft(Command("gdal", work.argv), work.inputs, **losses)
+            plan = Plan(CALL, "t", "p", draft, Limits(), "sha256:0", "", (), {})
+            assert plan.effect is Effect.DESTROY
+            return plan.digest
+
+        write(root, {"maps/deep/one.tif": b"1"})
+        before = digest()
+        assert digest() == before
+        (root / "maps/deep/one.tif").write_bytes(b"22")
+        changed = digest()
+        write(root, {f"maps/deep/{operation}.tif": b""})
+        assert len({before, changed, digest()}) == 3
