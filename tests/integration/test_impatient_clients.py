@@ -132,6 +132,7 @@ async def test_a_call_whose_client_timed_out_goes_on_and_its_result_is_read_by_i
         assert answer.result["result"] == json.loads(kept[0])  # type: ignore[union-attr]
 
 
+@pytest.mark.claim("resources.sent-again-joins")
 async def test_the_same_call_sent_again_joins_the_running_one(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()

@@ -61,7 +61,7 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.claim("escape.no-host-writes")
+@pytest.mark.claim("escape.no-host-writes", "escape.no-pipes")
 def test_nothing_that_a_job_writes_into_a_pipe_of_its_workspace_reaches_the_host(
     runner, make_template, place, cancel
 ):
@@ -84,7 +84,7 @@ def test_nothing_that_a_job_writes_into_a_pipe_of_its_workspace_reaches_the_host
             os.close(one)
 
 
-@pytest.mark.claim("escape.no-host-writes")
+@pytest.mark.claim("escape.no-host-writes", "escape.no-pipes")
 @pytest.mark.parametrize("kind", ["docker", "oci"])
 def test_a_message_in_a_pipe_of_its_workspace_is_not_taken_by_a_job(
     runner, client, image, owner, make_template, place, cancel, kind

@@ -48,6 +48,7 @@ def prompts(root: Path, policy: Policy | None = None, tools: tuple[str, ...] = (
 
 
 @pytest.mark.claim("args.prompts-are-data")
+@pytest.mark.claim("args.prompts-are-data")
 def test_no_text_of_a_file_is_in_its_prompt_but_identifiers_and_its_path(root: Path):
     (root / "workflows" / "flood.json").write_text(document("flood_depth"))
     made = prompts(root)

@@ -21,6 +21,7 @@ def refused(status: int) -> "pytest.RaisesExc[Refused]":
     return pytest.RaisesExc(Refused, check=lambda error: error.status == status)
 
 
+@pytest.mark.claim("console.folders-recorded")
 def test_a_folder_is_recorded_before_it_is_made_by_somebody_who_may_approve_and_write(tmp_path: Path):
     with server(tmp_path) as made:
         browse, places = Browse(made.app), made.app.workspaces

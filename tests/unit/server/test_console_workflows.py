@@ -70,6 +70,7 @@ def test_a_workflow_is_there_for_its_owner_and_administrators_alone(ended: Serve
         workflows.show(OWNER, "../" * 4)
 
 
+@pytest.mark.claim("console.steps-shown-to-those-who-see-all")
 def test_a_picture_of_a_step_needs_every_workspace_that_the_steps_read(ended: Server, tmp_path: Path):
     workflows, all_of_it = Workflows(ended.app), ended.app.workspaces
     assert workflows.artifact(OWNER, all_of_it, WHOLE, "first").name == "first.tif"
