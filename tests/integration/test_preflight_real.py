@@ -124,11 +124,11 @@ def test_the_worker_says_what_gdal_says(place: Place):
 def test_where_the_data_lies_is_what_proj_says(place: Place):
     for name, boxes in place.boxes.items():
         for crs, box in boxes.items():
-            found = place.facts[name].places[crs]
+            found = place.facts[name].crs_extents[crs]
             assert found.degrees is (crs in ("EPSG:4326", "OGC:CRS84"))
             assert found.extent == pytest.approx(box, rel=1e-9), (name, crs)
-    assert place.facts["bare.tif"].places["EPSG:3857"].extent is None
-    zones = place.facts["zones.shp"].places["EPSG:4326"].extent
+    assert place.facts["bare.tif"].crs_extents["EPSG:3857"].extent is None
+    zones = place.facts["zones.shp"].crs_extents["EPSG:4326"].extent
     assert zones == pytest.approx((-117.65, 33.87, -117.62, 33.9), abs=0.01)
 
 

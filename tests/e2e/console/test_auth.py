@@ -73,8 +73,8 @@ def test_a_question_survives_every_forged_decision(stage: Stage, base: str, pers
     for body in ({}, {"approved": 1}, {"approved": "true"}, {"approved": None}):
         assert person.post(f"api/decide/{row.id}", body).status_code == 400
     with approvals(stage.place) as store:
-        assert store.look(row.id).state == "asked"
-        store.end(row.id, store.look(row.id).holder)
+        assert store.get(row.id).state == "asked"
+        store.end(row.id, store.get(row.id).holder)
 
 
 @pytest.mark.claim("console.session-needed")

@@ -98,7 +98,7 @@ def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, P
         for path, body in asks:
             assert people[name].post(f"api/{path}/{row.id}", body).status_code == code
     with approvals(house.server.place) as store:
-        assert store.look(row.id).state == "asked"
+        assert store.get(row.id).state == "asked"
         assert store.grants() == ()
     told = people["carol"].post(f"api/decide/{row.id}", {"approved": True}).json()
     assert (told["state"], told["by"], told["yours"]) == ("released", "token:carol", True)
@@ -147,14 +147,14 @@ def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(house, pe
     for row in (destroys, moves):
         assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).status_code == 409
         with approvals(house.server.place) as store:
-            assert store.look(row.id).state == "asked"
+            assert store.get(row.id).state == "asked"
 
 
 def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(house, people):
     row = asked(house.server.place, "token:ann", ways=("terminal",))
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": True}).status_code == 409
     with approvals(house.server.place) as store:
-        assert store.look(row.id).state == "asked"
+        assert store.get(row.id).state == "asked"
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": False}).json()["state"] == "denied"
 
 

@@ -121,8 +121,8 @@ def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(s
     for one in windows:
         expect(card(one, row.id).locator(".verdict")).to_be_visible()
     with approvals(stage.place) as store:
-        after = store.look(row.id)
-        store.end(row.id, store.look(row.id).holder)
+        after = store.get(row.id)
+        store.end(row.id, store.get(row.id).holder)
     assert after.state == "released"  # no call waits for it
     assert [one.page.locator(".verdict").text_content().count(after.decided_how) for one in windows] == [1, 1]
     until(lambda: sum(one.page.locator(".toast.bad").count() for one in windows) == 1)
@@ -204,7 +204,7 @@ def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: W
         expect(opened.page.locator("main")).to_contain_text(text)
         nothing_injected(opened)
     with approvals(stage.place) as store:
-        store.end(row.id, store.look(row.id).holder)
+        store.end(row.id, store.get(row.id).holder)
 
 
 def nothing_injected(opened: Window) -> None:
@@ -247,8 +247,8 @@ def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened:
     opened.page.keyboard.press("Enter")
     expect(card(opened, row.id).locator(".verdict")).to_contain_text("Approved")
     with approvals(stage.place) as store:
-        assert store.look(row.id).state == "released"
-        store.end(row.id, store.look(row.id).holder)
+        assert store.get(row.id).state == "released"
+        store.end(row.id, store.get(row.id).holder)
 
 
 def test_a_new_question_is_announced(stage: Stage, opened: Window):
@@ -261,7 +261,7 @@ def test_a_new_question_is_announced(stage: Stage, opened: Window):
     opened.go(f"#approval={row.id}")
     expect(card(opened, row.id)).to_be_focused()
     with approvals(stage.place) as store:
-        store.end(row.id, store.look(row.id).holder)
+        store.end(row.id, store.get(row.id).holder)
 
 
 def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage: Stage):

@@ -43,7 +43,7 @@ def tell_members(job, errors):
         if names:
             shown = ", ".join(f"/{KINDS[ending]}/{path}/{name}" for name in names[:MOST_NAMES])
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            errors.fail(f"the archive holds {shown}{more}")
+            errors.fail_first(f"the archive holds {shown}{more}")
 
 
 def as_folders(words):

@@ -260,9 +260,10 @@ def statistics_checks(dataset, rows):
         if None in kept or not row or "min" not in row or not row["exact"]:
             continue
         low, high = map(float, kept)
-        slack = 0.01 * (row["max"] - row["min"]) + 1e-6 * max(abs(row["max"]), 1)
+        minimum, maximum = float(row["min"]), float(row["max"])  # a text where JSON has no such number
+        slack = 0.01 * (maximum - minimum) + 1e-6 * max(abs(maximum), 1)
         approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"  # of a sample, so inside
-        apart = (row["min"] - low, high - row["max"])
+        apart = (minimum - low, high - maximum)
         if any(one > slack or (one < -slack and not approximate) for one in apart):
             yield {"code": "statistics_stale", "band": number, "minimum": row["min"], "maximum": row["max"]}
             return

@@ -102,6 +102,10 @@ class Errors:
     def fail(self, message):
         self(FAILURE, 1, message)
 
+    def fail_first(self, message):
+        """Puts a message before those of GDAL, so that it stays when a long error is truncated."""
+        self.heard = {(FAILURE, 1, message): 1, **self.heard}
+
     def take(self, other):
         """Counts what another one collected."""
         for level, number, message in other.heard:
