@@ -24,6 +24,7 @@ from gdal_mcp.approvals.question import Forecast
 from gdal_mcp.approvals.service import expired_error
 from gdal_mcp.approvals.waiting import ApprovalQueue, ApprovalRequest
 from gdal_mcp.calls.activity import Activity, Changes, RunningCall
+from gdal_mcp.calls.bounded_threads import BoundedThreads, run_cancellable
 from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
 from gdal_mcp.calls.execution import Execution
@@ -33,7 +34,6 @@ from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
-from gdal_mcp.calls.turns import BoundedThreads, run_cancellable
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Command, Draft

@@ -1,4 +1,4 @@
-"""BoundedThreads outcomes and errors of the sandbox into errors for the caller. Pure."""
+"""Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
 
 import re
 from collections import Counter

@@ -28,7 +28,7 @@ import httpcore2
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
-from gdal_mcp.remote.limits import Meter, Missing, ReadFailed, Shares
+from gdal_mcp.remote.budgets import Meter, Missing, ReadFailed, Shares
 from gdal_mcp.remote.network import DEADLINE, CheckedNetwork, Deadline
 from gdal_mcp.remote.record import Version
 from gdal_mcp.remote.signing import Target, place, signed

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from gdal_mcp.remote.address import Address
-from gdal_mcp.remote.limits import ReadFailed
+from gdal_mcp.remote.budgets import ReadFailed
 from gdal_mcp.remote.record import Version
 
 MAX_COPIES: Final = 20_000  # each takes more than a kilobyte of memory, also one of an empty file

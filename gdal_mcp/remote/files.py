@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import Final
 
 from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.budgets import Meter, Missing, ReadFailed
 from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import BLOCK, BlockCache, Copy
-from gdal_mcp.remote.limits import Meter, Missing, ReadFailed
 from gdal_mcp.remote.record import SourceRead, Version
 
 _PART: Final = (4 << 20) // BLOCK  # blocks of one request: at 30 ms and 1 Gbit/s, more make it no faster

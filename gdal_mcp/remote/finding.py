@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
+from gdal_mcp.remote.budgets import Meter, ReadFailed
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.remote.listing import Listed, listed
 from sandbox.parsing import require_simple
 

@@ -12,10 +12,10 @@ from urllib.parse import urljoin
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, NotAnAddress, parse
+from gdal_mcp.remote.budgets import CallBudget, DailyQuota, Meter, Quota, ReadFailed
 from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import BlockCache
 from gdal_mcp.remote.files import FetchDeps
-from gdal_mcp.remote.limits import CallBudget, DailyQuota, Meter, Quota, ReadFailed
 from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.parsing import parse_json

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.budgets import Meter, ReadFailed
 from gdal_mcp.remote.checks import Checks
-from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.settings.remote import PORTS
 
 _PAGE: Final = 4 << 20  # bytes of XML: a thousand keys of the longest names take half of that

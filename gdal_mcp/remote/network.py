@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpcore2
 
-from gdal_mcp.remote.limits import CallBudget
+from gdal_mcp.remote.budgets import CallBudget
 
 _SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
 

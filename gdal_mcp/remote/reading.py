@@ -11,9 +11,9 @@ import structlog
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, plain_name
+from gdal_mcp.remote.budgets import CallBudget, Meter, Missing, ReadFailed
 from gdal_mcp.remote.copies import BLOCK
 from gdal_mcp.remote.files import FetchDeps, RemoteFile
-from gdal_mcp.remote.limits import CallBudget, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
 from gdal_mcp.remote.trees import KeyIndex, of_names, of_zarr

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gdal_mcp.remote.limits import ReadFailed
+from gdal_mcp.remote.budgets import ReadFailed
 from sandbox.parsing import TooComplex, parse_json
 
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")

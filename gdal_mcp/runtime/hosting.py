@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from gdal_mcp.runtime.cached import cached_attestation, compiled_program
 from gdal_mcp.runtime.connection import Connection, Host
 from gdal_mcp.runtime.image import ImageUnsuitable, resolve, suitable
-from gdal_mcp.runtime.kept import cached_attestation, compiled_program
 from gdal_mcp.runtime.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.toolbox import Toolbox

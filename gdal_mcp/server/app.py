@@ -15,6 +15,7 @@ import structlog
 from gdal_mcp.approvals.service import ApprovalService
 from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.approvals.waiting import ApprovalQueue, ConsoleUrl, no_console
+from gdal_mcp.calls.bounded_threads import DRAFT_SECONDS, PLAN_SECONDS, BoundedThreads
 from gdal_mcp.calls.drafting import Drafting
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.calls.execution import Execution
@@ -22,10 +23,9 @@ from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.pipeline import Pipeline
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.recovery import recover
-from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, BoundedThreads
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.calls.workflows.check import Checker
-from gdal_mcp.calls.workflows.checking import WorkflowCheck
+from gdal_mcp.calls.workflows.check_tool import WorkflowCheck
 from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.policy.admission import Admission
 from gdal_mcp.policy.identity import Principal, local

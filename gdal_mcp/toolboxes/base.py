@@ -12,8 +12,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.policy.policy import Verdict
 from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.budgets import Meter
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.remote.limits import Meter
 from gdal_mcp.remote.places import AddressTable
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits

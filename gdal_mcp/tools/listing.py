@@ -12,7 +12,7 @@ from gdal_mcp.tools.look import LIST_WORKSPACE, PREVIEW
 from gdal_mcp.tools.pipelines import PIPELINE
 from gdal_mcp.tools.query import QUERY, QUERY_TO_FILE
 from gdal_mcp.tools.raster.reproject import REPROJECT
-from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE, brief_tool
+from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE, algorithm_tool
 from gdal_mcp.tools.validate import VALIDATE_CALL
 from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
 
@@ -26,8 +26,8 @@ def core(catalogue: Catalogue) -> tuple[Tool, ...]:
         CONVERT,
         REPROJECT,
         *(
-            brief_tool(catalogue, one["algorithm"], one["shown"], one["description"])
-            for one in data_of("gdal_mcp.tools", "brief.toml")["tool"]
+            algorithm_tool(catalogue, one["algorithm"], one["shown"], one["description"])
+            for one in data_of("gdal_mcp.tools", "algorithm_tools.toml")["tool"]
         ),
         QUERY,
         QUERY_TO_FILE,

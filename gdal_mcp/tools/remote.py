@@ -8,9 +8,9 @@ from pydantic import Field
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
+from gdal_mcp.remote.budgets import Meter
 from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.remote.limits import Meter
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.tools.common import WRITES_OUTPUT, DegreesBox, DraftContext, OutputPath

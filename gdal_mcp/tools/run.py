@@ -111,7 +111,7 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
     )
 
 
-def brief_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
+def algorithm_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
     """The same with a few arguments in its schema and the others, by their names, in one object `options`.
 
     `shown` has what is said of each argument; nothing where it is "".

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.remote.address import parse
+from gdal_mcp.remote.budgets import ReadFailed
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.listing import _parsed
 from gdal_mcp.toolboxes.base import ImmediateResult
 from gdal_mcp.tools.common import DraftContext

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdal_mcp.runtime.kept import cached_attestation
+from gdal_mcp.runtime.cached import cached_attestation
 from sandbox.isolation.rows import Row
 from tests.e2e.mcp.talk import Place
 from tests.security.faults.disks import MIB, full, read_only, small_disk

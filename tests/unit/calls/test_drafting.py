@@ -12,9 +12,9 @@ import anyio.to_thread
 import pytest
 
 from gdal_mcp.approvals.model import NullApprover
+from gdal_mcp.calls.bounded_threads import BoundedThreads
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
-from gdal_mcp.calls.turns import BoundedThreads
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.identity import Principal, local
 from gdal_mcp.server.app import App, running
