@@ -109,7 +109,7 @@ def _algorithms() -> Lines:
     yield ""
     yield (
         "\\* a file operation: the files of a dataset are recognised by their names, and links are not followed. "
-        "\\*\\* And a person is asked each time, whatever `approval` says."
+        "\\*\\* Also asks for approval each time, whatever `approval` says."
     )
 
 
