@@ -22,7 +22,9 @@ from sandbox.template import Limits
 MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
 _CHUNK = 1 << 20  # bytes read at a time
 _BATCH = 10_000  # names held in memory at a time
-_REMOVAL_SECONDS = 60.0  # a hundred thousand files take a few; only a folder that keeps being filled takes more
+_REMOVAL_SECONDS = (
+    60.0  # a hundred thousand files take a few; only a folder that keeps being filled takes more
+)
 _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
