@@ -138,7 +138,7 @@ def sum_checks(facts, rows):
 
 
 def joined_checks(dataset, sources):
-    """Merged rasters whose scales, units or nodata values differ."""
+    """Merged rasters whose colour tables differ, or in which another one's nodata value is data."""
     with quiet():
         opened = [
             gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]
