@@ -42,7 +42,7 @@ def mount_table() -> str | None:
 
 
 def boot() -> tuple[str, float]:
-    """The id of this boot, and the seconds since then, sleep included; "" and some clock where the kernel does not tell."""
+    """The id of this boot, and the seconds since then, sleep included; "" and another clock if the kernel does not provide them."""
     try:
         return _BOOT.read_text(encoding="ascii").strip(), time.clock_gettime(time.CLOCK_BOOTTIME)
     except (OSError, AttributeError):

@@ -154,7 +154,7 @@ def _checks(
 
 
 def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
-    """True if a check says the same of the same place. One without a place is about the call as a whole.
+    """True if a check repeats another one for the same place. A check without a place is about the call as a whole.
 
     Two with places of different kinds, such as an input and a layer, are not taken for the same.
     """

@@ -86,7 +86,7 @@ def _own_programs(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _shown(evidence: Evidence) -> Iterator[Judgement]:
-    """What the kernel shows to everybody. Of the host's paths, those of mounts that are not the kernel's own."""
+    """What the kernel shows to every process. Of the host's paths, those of mounts that are not the kernel's own."""
     kinds: Mapping[str, Any] = {row["target"]: row["type"] for row in evidence.facts["mounts"]}
     roots: Mapping[str, str] = evidence.look["sight"]["mount roots"]
     own = {*OWN_TYPES, "overlay"}

@@ -1,4 +1,4 @@
-"""A server that could not be assembled. It still answers, since a client that shows only "disconnected" helps nobody."""
+"""A server that could not be assembled. It still answers, because a client that only shows "disconnected" does not help the user."""
 
 import contextlib
 import signal

@@ -36,7 +36,7 @@ class TaskParams(t.RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Answers by the keys of the questions. Those to no open question are ignored, whatever they are."""
+    """Answers by the keys of the questions. Answers without an open question are ignored."""
 
     input_responses: dict[str, Any]
 

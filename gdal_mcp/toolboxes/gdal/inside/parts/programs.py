@@ -49,8 +49,8 @@ def run(job, report):
 def settings_of(job, drivers):
     """The GDAL settings of this job that differ from those of its container; the receipt names them.
 
-    With more threads, GDAL (3.13.3) hangs on a damaged chunk of a Zarr. Of remote data it is not known
-    what another format leads to, so that only what leads nowhere has several. GDAL's fast code for statistics reads half of the
+    With more threads, GDAL (3.13.3) hangs on a damaged chunk of a Zarr. Remote data in other formats can refer to a Zarr, so
+    only formats without references get several threads. GDAL's fast code for statistics reads half of the
     pixels with more than one thread, so it is off (`statistics_in_threads` in faults.toml); with one thread it is right, and four
     times as fast as the code that takes its place. Calls that do little else have it.
     """
