@@ -70,7 +70,7 @@ def rename(source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
 
 
 def call(name: str, *arguments: object) -> int:
-    """What a function of the C library returns. Raises OSError when it fails."""
+    """Calls a function of the C library and returns its result. Raises OSError if it fails."""
     result: int = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
     if result < 0:
         code = ctypes.get_errno()

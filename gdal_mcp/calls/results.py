@@ -68,7 +68,7 @@ def cost(usage: Usage, durations: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """What every answer says of a receipt. Seconds are those of all stages together."""
+    """The part of a receipt that every answer has. The seconds are the sum of all stages."""
     seconds = sum(value for name, value in whole["seconds"].items() if name not in _OVERLAPPING)
     return {
         "call_id": whole["call_id"],

@@ -68,7 +68,7 @@ def _namespaces(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _user_namespace(evidence: Evidence) -> Iterator[Judgement]:
-    """An engine that remaps user ids must have done so."""
+    """If the engine remaps user ids, the container's must be remapped."""
     rows = evidence.look["sight"]["uid_map"]
     ranges = [f"{inside} is {outside}, {count} ids" for inside, outside, count in rows]
     if ranges and ranges != ["0 is 0, 4294967295 ids"]:

@@ -111,7 +111,7 @@ class KubernetesEngine:
             cgroup_version="",
             security_options=("name=seccomp",),
             rootless=False,
-            runtimes=("Kubernetes",),  # what its nodes have is not told; a Pod with another one is refused
+            runtimes=("Kubernetes",),  # its nodes' architectures are unknown; a Pod on another one is refused
             address=f"{cluster.server}/{cluster.namespace}",
             identity=f"{cluster.server}/{cluster.namespace}",
             memory_bytes=_NO_LIMIT,
