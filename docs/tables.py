@@ -108,8 +108,8 @@ def _algorithms() -> Lines:
     yield from table(("gdal", "commands", "names"), rows)
     yield ""
     yield (
-        "\\* a file operation: what belongs to a dataset is told by its name, and links are not followed. "
-        "\\*\\* And a person is asked each time, whatever `approval` says."
+        "\\* a file operation: the files of a dataset are recognised by their names, and links are not followed. "
+        "\\*\\* Also asks for approval each time, whatever `approval` says."
     )
 
 

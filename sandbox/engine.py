@@ -215,7 +215,7 @@ class Engine(Protocol):
 
 @contextlib.contextmanager
 def removed_on_failure(container: Container) -> Iterator[None]:
-    """For a container that was never started. The first failure is the one that is raised."""
+    """Removes a container that was never started if the block fails. Raises the first failure."""
     try:
         yield
     except BaseException:

@@ -44,7 +44,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class HostReadFailed:
-    """The host could not read what the job asked for, so it ended the job: what that made of it would not be right."""
+    """The host could not read what the job asked for, so it ended the job, whose result would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)

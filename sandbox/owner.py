@@ -23,7 +23,7 @@ def is_free(lock: Path) -> bool:
 
 
 class Owner:
-    """This process among the servers that share a folder on this host, for as long as it lives; `id` goes into labels."""
+    """Identifies this process among the servers that share a folder on this host, for its lifetime; `id` is used in labels."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

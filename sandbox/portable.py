@@ -42,7 +42,7 @@ def mount_table() -> str | None:
 
 
 def boot() -> tuple[str, float]:
-    """The id of this boot, and the seconds since then, sleep included; "" and some clock where the kernel does not tell."""
+    """The id of this boot, and the seconds since then, sleep included; "" and another clock if the kernel does not provide them."""
     try:
         return _BOOT.read_text(encoding="ascii").strip(), time.clock_gettime(time.CLOCK_BOOTTIME)
     except (OSError, AttributeError):
@@ -70,7 +70,7 @@ def rename(source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
 
 
 def call(name: str, *arguments: object) -> int:
-    """What a function of the C library returns. Raises OSError when it fails."""
+    """Calls a function of the C library and returns its result. Raises OSError if it fails."""
     result: int = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
     if result < 0:
         code = ctypes.get_errno()

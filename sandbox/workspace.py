@@ -1,8 +1,8 @@
-"""The allowlist: a path text goes in, a `Located` comes out.
+"""The allowlist of workspaces: turns a path text into a `Located`.
 
 Invariants:
 * a `Located` names a place inside exactly one workspace, free of `.`, `..` and symlinks at the time it was made;
-* nothing outside a workspace is opened, listed or even asked for its existence, so a refusal reveals nothing;
+* nothing outside a workspace is opened, listed or checked for existence, so a refusal reveals nothing;
 * containment is decided component by component on open folder descriptors, never by comparing strings;
 * the server's own folder (`RESERVED`), where staging and undo live, is never reachable;
 * every later use on the host goes through `open_folder`/`open_file`, which follow no link at all.
@@ -43,7 +43,7 @@ _TOO_WIDE = ("/", "/home", "/root", "/run", "/var", "/opt", "/srv", "/mnt", "/me
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a name pointed at: enough to notice that it is another file, or that it was changed."""
+    """Identifies the file or folder at a name, so that a replacement or a change is noticed."""
 
     device: int
     inode: int
@@ -56,7 +56,7 @@ class Identity:
 
     @property
     def modified(self) -> float | None:
-        """Seconds since the epoch; None where it is not a valid date: a file's owner may set any time."""
+        """Seconds since the epoch; None if it is not a valid date, because a file's owner can set any time."""
         seconds = self.mtime_ns / 1e9
         return seconds if -62_135_596_800 <= seconds < 253_402_300_799 else None  # the years 1 to 9999
 
@@ -71,7 +71,7 @@ class Workspace:
 
     @classmethod
     def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
-        """The workspace at an existing folder. Raises PathRefused for a place that must not be one."""
+        """Makes the workspace at an existing folder. Raises PathRefused for a folder that must not be one."""
         given = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
         _refuse_unprintable(str(given))
         try:
@@ -96,7 +96,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A canonical place in a workspace and what was there: `identity` is None when nothing was."""
+    """A canonical place in a workspace. `identity` is what was there, None if nothing was."""
 
     workspace: Workspace
     relative: PurePosixPath
@@ -201,7 +201,7 @@ class Workspaces:
 
 
 class _Trail:
-    """Where a walk stands: the components done, and the open folders that they lead through from the workspace's root on."""
+    """The state of a walk: the resolved components, and the open folders on the way from the workspace's root."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.links = 0
@@ -246,7 +246,7 @@ class _Trail:
 
 
 def _found(workspace: Workspace, names: list[str]) -> Located:
-    """The end of a walk, looked up again from the workspace's root."""
+    """Looks up the end of a walk again from the workspace's root."""
     *above, name = names or ["."]
     with open_folder(workspace, PurePosixPath(*above)) as folder:
         status = _look(folder, name)
@@ -294,7 +294,7 @@ def _refuse_controls(text: str) -> None:
 
 
 def has_hidden_chars(text: str) -> bool:
-    """Whether a person or a model would be shown another name than the one that is opened."""
+    """True if the displayed name could differ from the name that is opened."""
     return any(unicodedata.category(letter) in _HIDING and letter not in _JOINERS for letter in text)
 
 

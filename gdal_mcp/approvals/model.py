@@ -125,7 +125,7 @@ class Approver(Protocol):
 
 
 class NullApprover(Approver):
-    """The approver where no person can be reached."""
+    """The approver if no person can be reached."""
 
 
 @dataclass(frozen=True, slots=True)

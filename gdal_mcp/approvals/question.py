@@ -180,7 +180,7 @@ def question_text(details: Mapping[str, Any]) -> str:
 
 
 def _some(values: list[Any]) -> dict[str, Any]:
-    """The first of them, and how many more there are."""
+    """The first items, and the number of the others."""
     return {"shown": values[:MAX_LISTED], "more": max(0, len(values) - MAX_LISTED)}
 
 

@@ -83,7 +83,7 @@ class Approvals:
         return new
 
     def reclaim(self, digest: str, principal: str, holder: str) -> Approval | None:
-        """What an earlier call with this plan left, for the call `holder`: a yes, which it reserves, or an open question."""
+        """Finds what an earlier call with this plan left for the call `holder`: an approval, which it reserves, or an open question."""
         with self._writing() as (db, _):
             self._release_dead(db)
             found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)

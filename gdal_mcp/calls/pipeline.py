@@ -234,7 +234,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
 
 
 async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
-    """The call as it would be planned now. Raises ToolError if that is not what was approved: files may have changed."""
+    """Plans the call again. Raises ToolError if the plan differs from the approved one, because files may have changed."""
     principal = call.request.principal
     draft = await deps.drafts.run(principal, partial(call.request.operation.draft, call, deps.drafting))
     if not isinstance(draft, ImmediateResult):

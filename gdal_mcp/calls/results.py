@@ -68,7 +68,7 @@ def cost(usage: Usage, durations: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """What every answer says of a receipt. Seconds are those of all stages together."""
+    """The part of a receipt that every answer has. The seconds are the sum of all stages."""
     seconds = sum(value for name, value in whole["seconds"].items() if name not in _OVERLAPPING)
     return {
         "call_id": whole["call_id"],
@@ -154,7 +154,7 @@ def _checks(
 
 
 def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
-    """True if a check says the same of the same place. One without a place is about the call as a whole.
+    """True if a check repeats another one for the same place. A check without a place is about the call as a whole.
 
     Two with places of different kinds, such as an input and a layer, are not taken for the same.
     """

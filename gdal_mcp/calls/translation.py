@@ -201,7 +201,7 @@ def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:
 
 
 def _folded(lines: Sequence[str]) -> Iterator[str]:
-    """Lines that differ in their numbers alone once, with how many there were: GEOS gives one for each geometry."""
+    """Merges lines that differ only in their numbers, with their count: GEOS prints one for each geometry."""
     shapes = [_NUMBERS.sub("#", one) for one in lines]
     counts = Counter(shapes)
     seen: set[str] = set()

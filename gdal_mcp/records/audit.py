@@ -132,7 +132,7 @@ class AuditLog:
 
 
 def segment_name(path: Path, first: int, last: int) -> Path:
-    """Of a closed file: `audit-000000000001-000000004211.jsonl`, so that names sort as their records."""
+    """The name of a closed file, `audit-000000000001-000000004211.jsonl`; names sort like their records."""
     return path.with_name(f"{path.stem}-{first:012d}-{last:012d}{path.suffix}")
 
 

@@ -119,7 +119,7 @@ class Rows:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction. Nobody else writes between its reads and its writes."""
+        """A transaction. No other connection writes between its reads and its writes."""
         with self._lock, explained(self.path), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db

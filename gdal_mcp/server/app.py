@@ -77,7 +77,7 @@ def running(
 ) -> Iterator[App]:
     """A server's parts, after recovery from what its predecessors left.
 
-    `console_url` tells where calls can be approved on a page; `approve_options` are the options with which
+    `console_url` returns the address of the page where calls can be approved; `approve_options` are the options with which
     `gdal-mcp approve` finds this server's questions; `boxes` are the toolboxes, by default those of the settings.
 
     Raises:

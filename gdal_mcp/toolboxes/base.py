@@ -35,7 +35,7 @@ class Answer:
     parsed: Any  # the printed JSON; None when it is none
     uri: str | None  # of the first output
     output: str | None  # its path
-    attached: Mapping[str, bytes] = field(default_factory=dict)  # files that the worker sent besides, by name
+    attached: Mapping[str, bytes] = field(default_factory=dict)  # further files from the worker, by name
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def create_body(
     foreign = {entry.partition("=")[0] for entry in image_environment} | set(_ENGINE_ENVIRONMENT)
     return {
         "Image": template.image,
-        "User": f"{uid}:{gid}",  # the group said too, or those of the image's /etc/group would be added
+        "User": f"{uid}:{gid}",  # with the group, because otherwise those of the image's /etc/group are added
         "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
         "Cmd": list(template.command[1:]),
         "Env": [*(f"{name}={value}" for name, value in ours.items()), *sorted(foreign - set(ours))],

@@ -20,7 +20,7 @@ _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it i
 # the second is the image's, with the name servers of the machine that built it
 _COVERED: Final = (_OWN_MARK, "/etc/resolv.conf")
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
-_UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
+_UNASKED_NAMES: Final = ("TERM", "container")  # variables that Podman adds to an environment by default
 # pseudo file systems that Podman mounts unasked, and two files of the container's own folder
 _OWN_TYPES: Final = frozenset({"proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 _OWN_PLACES: Final = ("/proc", "/dev", "/sys")

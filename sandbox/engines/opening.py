@@ -247,7 +247,7 @@ def _of_runtime(folder: Path, name: str, blocked: str) -> Engine:
 
 
 def _folder(place: str) -> Path:
-    # a home that nobody knows stays a ~, which is refused
+    # an unknown home folder stays a ~, which is refused
     own = Path(os.path.expanduser(OCI_FOLDER_OF_USER))  # noqa: PTH111
     usual = OCI_FOLDER if os.geteuid() == 0 else own
     return Path(place.removeprefix("//")) if place else usual

@@ -68,7 +68,7 @@ def _namespaces(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _user_namespace(evidence: Evidence) -> Iterator[Judgement]:
-    """An engine that remaps user ids must have done so."""
+    """If the engine remaps user ids, the container's must be remapped."""
     rows = evidence.look["sight"]["uid_map"]
     ranges = [f"{inside} is {outside}, {count} ids" for inside, outside, count in rows]
     if ranges and ranges != ["0 is 0, 4294967295 ids"]:
@@ -86,7 +86,7 @@ def _own_programs(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _shown(evidence: Evidence) -> Iterator[Judgement]:
-    """What the kernel shows to everybody. Of the host's paths, those of mounts that are not the kernel's own."""
+    """What the kernel shows to every process. Of the host's paths, those of mounts that are not the kernel's own."""
     kinds: Mapping[str, Any] = {row["target"]: row["type"] for row in evidence.facts["mounts"]}
     roots: Mapping[str, str] = evidence.look["sight"]["mount roots"]
     own = {*OWN_TYPES, "overlay"}

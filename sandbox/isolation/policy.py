@@ -53,7 +53,7 @@ def tmpfs(template: SandboxTemplate) -> Iterator[Tmpfs]:
 
 
 def masked(template: SandboxTemplate) -> tuple[str, ...]:
-    """What a container sees nothing of: named pipes, and all below /sys but for one that shows its limits."""
+    """The hidden paths of a container: the listed ones, and everything below /sys except the folder that shows its limits."""
     below_sys = _MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
     return (*MASKED, *below_sys, *map(str, template.pipes))
 

@@ -45,7 +45,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of one container, and what the server sees of the same things."""
+    """The measurements of one container, and the server's own view of the same facts."""
 
     template: SandboxTemplate
     facts: Mapping[str, Any] = field(default_factory=dict)  # what its worker measured before any job

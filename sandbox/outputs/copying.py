@@ -24,11 +24,11 @@ _RESERVE_PARTS = 50  # a small disk keeps one part in so many
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies within limits. Messages call the source `named`.
+    """Copies within limits. Messages name the source as `named`.
 
     `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; None is this
-    process's user. What is `trusted` is the server's own, which need not be readable by the user that the copy is for.
-    `check_cancelled` is asked before each part of a file; what it raises ends the copy.
+    process's user. A `trusted` source is the server's own and need not be readable by the user of the copy.
+    `check_cancelled` is called before each part of a file; an exception from it ends the copy.
     """
 
     named: str
@@ -40,7 +40,7 @@ class Copier:
     def file(self, source: int, folder: int, name: str) -> None:
         """Copies an open file to a free name.
 
-        Raises PathRefused for what the user may not read, StagingFailed when it changes meanwhile or the disk is nearly full,
+        Raises PathRefused if the user may not read it, StagingFailed if it changes meanwhile or the disk is nearly full,
         and OSError.
         """
         before = os.fstat(source)
@@ -50,7 +50,7 @@ class Copier:
         target = os.open(name, flags, 0o600, dir_fd=folder)
         try:
             copy(source, target, lambda: self._refuse_full(target))
-            # GDAL's sync takes a newer destination for one that needs nothing
+            # GDAL's sync skips a destination that is newer
             os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
             self._give(target)
         finally:
@@ -59,14 +59,14 @@ class Copier:
             raise StagingFailed(f"{name!r} changed while it was copied. Try again when nobody writes to it.")
 
     def folder(self, source: int, folder: int, name: str) -> None:
-        """Copies all below an open folder to a free name. Raises as `file`, and StagingFailed on anything but files."""
+        """Copies everything below an open folder to a free name. Raises like `file`, and StagingFailed for special files."""
         usage = StagingUsage()
         levels = [("", self._make(folder, name))]
         try:
             for entry in walk(source):
                 usage = usage.add(entry.status)
                 self._refuse_more(usage)
-                # of the open folder, as what a name says may be about another one by now
+                # of the open folder, because the name may refer to another one by now
                 self._refuse_closed(os.fstat(entry.folder), READ | ENTER)
                 while levels[-1][0] != entry.path.rpartition("/")[0]:
                     os.close(levels.pop()[1])
@@ -118,15 +118,15 @@ class Copier:
 
 
 def is_nearly_full(disk: os.statvfs_result) -> bool:
-    """Whether less is left of a disk than what no job may take."""
+    """True if the free space of a disk is below the reserve that no job may use."""
     reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
     return disk.f_bavail * disk.f_frsize < reserve
 
 
 def copy(source: int, target: int, check_cancelled: Callable[[], object]) -> None:
-    """Fills an empty file with another's contents: shares its blocks where the file system can, else copies.
+    """Fills an empty file with another's contents: shares its blocks if the file system supports it, else copies.
 
-    `check_cancelled` is asked before each part. Holes stay holes. The contents are not synced: a copy is only worth something once it is
+    `check_cancelled` is called before each part. Holes stay holes. The contents are not synced: a copy is only worth something once it is
     published.
     """
     with suppress(OSError):  # not supported, in one of many ways; a real fault shows again below

@@ -1,4 +1,4 @@
-"""The few system calls that change what a name means, each between two named checkpoints.
+"""The few system calls that change names, each between two named checkpoints.
 
 Invariants:
 * nothing is overwritten: `move` takes a free name, `exchange` swaps two;
@@ -29,15 +29,15 @@ STEPS = (
     "record.write",  # the journal, under a temporary name, synced
     "record.rename",
     "record.sync",
-    "swap.fetch",  # what gets another name: from its old one into the slot
+    "swap.fetch",  # a renamed file: from its old name into the slot
     "swap.exchange",  # a replaced file or folder
     "swap.create",  # a new file or folder
     "swap.remove",  # a stale sidecar, or on undo what was created
     "swap.unlink",  # the second half of a link and unlink in place of a rename
     "swap.sync",  # the folders whose names changed
-    "drop.record",  # an entry that is not needed any more: its journal first, so that an incomplete entry is never used
+    "drop.record",  # an entry that is no longer needed: its journal first, so that an incomplete entry is never used
     "drop.folder",
-    "discard",  # a staging folder with all that is in it
+    "discard",  # a staging folder with its contents
 )
 POINTS = tuple(f"{step}.{side}" for step in STEPS for side in ("before", "after"))
 
@@ -52,7 +52,7 @@ class DirEntry:
     name: str
 
     def status(self) -> os.stat_result | None:
-        """Of what the name points at, a link itself included; None when nothing is there."""
+        """The status of the entry at a name, without following a link. None if nothing is there."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except OSError as error:
@@ -63,7 +63,7 @@ class DirEntry:
 
 @dataclass(eq=False)
 class DirOps:
-    """Moves names. `native=False` behaves as on a file system without the flags of renameat2, such as NFS."""
+    """Moves names. With `native=False` it behaves as on a file system without the flags of renameat2, such as NFS."""
 
     checkpoint: Checkpoint = lambda _point: None
     native: bool = field(default=True, kw_only=True)
@@ -76,7 +76,7 @@ class DirOps:
         self.checkpoint(f"{name}.after")
 
     def require_exchange(self, folder: int) -> None:
-        """Tries an exchange in a private folder. Raises OutputRejected where the file system cannot."""
+        """Tries an exchange in a private folder. Raises OutputRejected if the file system does not support it."""
         if self._exchanges:
             return
         one, other = DirEntry(folder, "exchange-1"), DirEntry(folder, "exchange-2")
@@ -95,16 +95,16 @@ class DirOps:
             )
 
     def exchange(self, one: DirEntry, other: DirEntry) -> None:
-        """Swaps two existing names at once."""
+        """Swaps two existing names atomically."""
         with self.step("swap.exchange"):
             if not self._rename(one, other, EXCHANGE):
                 raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), one.name, None, other.name)
 
     def move(self, step: str, source: DirEntry, target: DirEntry) -> None:
-        """Renames to a free name. Raises FileExistsError when it is taken.
+        """Renames to a free name. Raises FileExistsError if it is taken.
 
-        Without RENAMENOREPLACE a file is linked and unlinked, which never overwrites. What cannot be linked is renamed once the
-        name was seen to be free: a folder then lands at most on an empty one, as rename(2) refuses any other.
+        Without RENAMENOREPLACE a file is linked and unlinked, which never overwrites. A file that cannot be linked is renamed after the
+        name was found to be free: a folder can then replace at most an empty one, as rename(2) refuses any other.
         """
         with self.step(step):
             if self._rename(source, target, NOREPLACE):
@@ -122,12 +122,12 @@ class DirOps:
             os.unlink(entry.name, dir_fd=entry.folder)
 
     def sync(self, step: str, folder: int) -> None:
-        """Makes the names in a folder survive a power cut."""
+        """Syncs the names in a folder, so that they survive a power cut."""
         with self.step(step):
             os.fsync(folder)
 
     def _rename(self, source: DirEntry, target: DirEntry, flags: int) -> bool:
-        """False, and nothing done, where the file system does not know the flags."""
+        """Renames with the given flags. Returns False, and does nothing, if the file system does not support them."""
         try:
             return self.native and rename((source.folder, source.name), (target.folder, target.name), flags)
         except OSError as error:
@@ -137,7 +137,7 @@ class DirOps:
 
 
 def _link(source: DirEntry, target: DirEntry) -> bool:
-    """Gives a file a second name; False for a folder, and where the file system or the file's owner does not allow it."""
+    """Gives a file a second name. False for a folder, or if the file system or the file's owner does not allow it."""
     status = source.status()
     if status is None or stat.S_ISDIR(status.st_mode):
         return False

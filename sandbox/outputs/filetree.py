@@ -1,4 +1,4 @@
-"""Folders whose contents are not trusted: walked, measured and removed without following a link.
+"""Walks, measures and removes folders with untrusted contents, without following links.
 
 Everything works on open folder descriptors and single components. A walk holds two descriptors per level and
 goes no deeper than `MAX_DEPTH`; a removal holds a handful at any depth.
@@ -22,11 +22,13 @@ from sandbox.template import Limits
 MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
 _CHUNK = 1 << 20  # bytes read at a time
 _BATCH = 10_000  # names held in memory at a time
-_REMOVAL_SECONDS = 60.0  # a hundred thousand files take a few; more takes what somebody goes on filling
+_REMOVAL_SECONDS = (
+    60.0  # a hundred thousand files take a few; only a folder that keeps being filled takes more
+)
 _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# as NFS and FUSE call a removed file that somebody has open; removing it is refused, or makes another of these
+# how NFS and FUSE name a removed file that is still open; removing it is refused, or creates another one
 _STILL_OPEN = (".nfs", ".fuse_hidden")
 _OURS = 0o700  # the mode that we need on a folder to read and to empty it
 _VANISHED = (FileNotFoundError, NotADirectoryError)  # another process removed it
@@ -67,14 +69,14 @@ def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[i
 
 @contextmanager
 def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The current names in an open folder. It is reopened, as btrfs shows only the names of when it was opened."""
+    """The current names in an open folder. Reopens the folder, because btrfs shows the names at the time of opening."""
     with opened_folder(folder, ".") as fresh, os.scandir(fresh) as found:
         yield found
 
 
 @contextmanager
 def opened_file(folder: int, name: str) -> Iterator[int]:
-    """A read-only descriptor of a name that is not a link, closed on exit; a mode that denies us access is widened."""
+    """A read-only descriptor of a name that is not a link, closed on exit. Widens a mode that denies us access."""
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except PermissionError:
@@ -98,7 +100,7 @@ def _widen(folder: int, name: str, mode: int) -> None:
 
 
 def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
-    """Every entry below an open folder, a folder before what it holds; what disappears meanwhile is left out.
+    """Yields every entry below an open folder, a folder before its contents. Skips entries that disappear meanwhile.
 
     Raises OSError when `top` itself cannot be read. `repair` opens folders whose mode denies their owner access.
     """
@@ -130,7 +132,7 @@ def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[En
 
 
 def measure(top: int, limits: Limits) -> StagingUsage:
-    """What is below an open folder, while a job may be writing; the count stops early once it is over a limit.
+    """Measures an open folder in which a job may be writing. Stops counting once a limit is exceeded.
 
     A folder that the job made too deep or unreadable counts as too many files. Unlinked open files are not seen.
     """
@@ -171,7 +173,7 @@ def digest(file: int) -> str:
 
 
 def sync_tree(top: int, files: int) -> None:
-    """Makes an open folder and all below it survive a power cut."""
+    """Syncs an open folder and everything below it, so that it survives a power cut."""
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if files > _MANY and syncfs is not None and syncfs(top) == 0:
         return
@@ -183,10 +185,10 @@ def sync_tree(top: int, files: int) -> None:
 
 
 def remove(folder: int, name: str) -> None:
-    """Removes an entry and all below it, however deep or large and whatever its modes. Does nothing when it is not there.
+    """Removes an entry and everything below it, of any depth, size and mode. Does nothing if it does not exist.
 
     No path is built and no descriptor kept per level: inner folders are moved to the top and emptied there. Raises OSError
-    (TimeoutError) for a folder that somebody keeps filling, ENOTEMPTY for one in which NFS or FUSE keeps what is still open;
+    (TimeoutError) for a folder that keeps being filled, ENOTEMPTY for one in which NFS or FUSE keeps open files;
     the rest can be removed later.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
@@ -208,7 +210,7 @@ def _flatten(top: int, name: str, end: float) -> None:
             with suppress(*_VANISHED):
                 if _unlink(inner, child):
                     continue
-                new = f"lifted-{secrets.token_hex(16)}"  # no name in there was chosen knowing it
+                new = f"lifted-{secrets.token_hex(16)}"  # random, so no existing name can have been chosen to collide with it
                 try:
                     os.rename(child, new, src_dir_fd=inner, dst_dir_fd=top)
                 except PermissionError:  # a folder that is not writable cannot have its `..` changed
@@ -222,7 +224,7 @@ def _each(folder: int, end: float) -> Iterator[str]:
     while True:
         with listed(folder) as found:
             names = [entry.name for entry in islice(found, _BATCH)]
-        # a job may use such names too, so each is tried; what comes again as often as it is removed is somebody's open file
+        # a job may use such names too, so each is tried; a name that reappears after each removal is an open file
         if before <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names):
             return
         before = len(names)
@@ -239,7 +241,7 @@ def _taken(folder: int, name: str) -> Iterator[int]:
     """An inner folder to empty. Root becomes its owner, so that a process that holds it open cannot add files."""
     with opened_folder(folder, name, repair=True) as opened:
         if os.geteuid() == 0:
-            with suppress(OSError):  # a file system that knows no root, as some network mounts
+            with suppress(OSError):  # a file system without a root user, such as some network mounts
                 os.fchown(opened, 0, 0)
                 os.fchmod(opened, _OURS)
         yield opened

@@ -1,4 +1,4 @@
-"""What a job left in its staging folder: looked through (`collect`), then made ready to be published (`seal`).
+"""Inspects what a job left in its staging folder (`collect`), and makes it ready to be published (`seal`).
 
 The container is gone by then, but all that it wrote is hostile: only regular files with one name, and folders,
 with printable UTF-8 names, within the limits, are let through. One bad entry refuses the whole output.
@@ -27,7 +27,7 @@ _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable byte
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Owner and modes that outputs get. `owner` is None where we may not give files away."""
+    """The owner and modes of outputs. `owner` is None if we may not give files away."""
 
     owner: tuple[int, int] | None
     file_mode: int
@@ -41,11 +41,11 @@ class Permissions:
 
 
 def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Permissions:
-    """Those of what is replaced, else as the workspace's owner would make it. No file is executable or setuid."""
+    """Those of the replaced file, else those of a file that the workspace's owner would create. Never executable or setuid."""
     status: list[str] = []
-    with suppress(OSError):  # elsewhere than on Linux, and then the strict one
+    with suppress(OSError):  # not on Linux: use the strict one
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-    # read, not set and set back: another thread may be creating a file
+    # read, not set and restored: another thread may be creating a file
     allowed = ~next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o077)
     owned_by = root if replaced is None else replaced
     owner = (owned_by.st_uid, owned_by.st_gid) if os.geteuid() == 0 else None
@@ -92,7 +92,7 @@ def _refuse_unfit(entry: Entry) -> None:
 def seal(
     place: DirEntry, staged: Staged, target: Located, permissions: Permissions, ops: DirOps
 ) -> PublishedFile:
-    """Gives a collected file or folder its owner and mode, computes its digest and syncs it, as it will be at its target.
+    """Gives a collected file or folder the owner and mode of its target, computes its digest and syncs it.
 
     Raises OutputRejected.
     """
@@ -130,7 +130,7 @@ def seal(
 
 
 def _seal_file(file: int, name: str, permissions: Permissions) -> str:
-    """Works on the open file, as its name may lead elsewhere from one call to the next; returns the digest."""
+    """Seals the open file, because its name may lead elsewhere between two calls. Returns the digest."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         raise OutputRejected(f"{name!r} is no regular file with one name.")
@@ -147,13 +147,13 @@ def tree_digest(parts: list[Part]) -> str:
 
 
 def listing_of(located: Located) -> str:
-    """The `listing` of a folder that is to be renamed or taken away, which has to be known whole.
+    """The complete `listing` of a folder that is to be renamed or removed.
 
-    Raises PathRefused when something in it lies too deep or cannot be read, when it holds more than `MAX_LISTED`
+    Raises PathRefused if something in it is too deep or unreadable, or if it holds more than `MAX_LISTED`
     names, or a mount: forgetting the folder would later empty what is mounted there.
     """
     with open_folder(located.workspace, located.relative) as top:
-        table = mount_table()  # where there is none, a mount is always another device
+        table = mount_table()  # if the number is missing, a mount is always another device
         if table and (below := submounts(located.path, table)):
             raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
         device = os.fstat(top).st_dev

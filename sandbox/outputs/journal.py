@@ -1,4 +1,4 @@
-"""What one publication does, written down before it is done: `undo/<call>/manifest.json`.
+"""The write-ahead journal of one publication: `undo/<call>/manifest.json`.
 
 Values and their JSON. Files and folders are known by inode, size and time of change, not by device: device
 numbers change from one boot to the next, and all that a journal names lies on the workspace's file system.
@@ -28,16 +28,16 @@ _ID = "[A-Za-z0-9_-]{8,64}"
 
 
 class JournalDamaged(StagingFailed):
-    """A journal cannot be read; what lies beside it is left alone."""
+    """A journal cannot be read. Its entry is left unchanged."""
 
 
 def valid_id(text: str) -> bool:
-    """Whether a text may name a staging folder or an undo entry."""
+    """True if a text is a valid name of a staging folder or an undo entry."""
     return re.fullmatch(_ID, text) is not None
 
 
 def _inside(value: Any) -> PurePosixPath:
-    """A path from the workspace's root, spelled as we spell it. Raises ValueError, TypeError."""
+    """Parses a path from the workspace's root in our own spelling. Raises ValueError, TypeError."""
     path = PurePosixPath(value)
     if str(path) != value or path.is_absolute() or not path.parts or ".." in path.parts:
         raise ValueError("not a place in the workspace")
@@ -46,13 +46,13 @@ def _inside(value: Any) -> PurePosixPath:
     return path
 
 
-# a journal may have come with a downloaded folder, so that nothing in it is believed; what we make ourselves is not checked
+# a journal may have come with a downloaded folder, so nothing in it is trusted; our own values are not checked
 Id = Annotated[str, Field(pattern=f"^{_ID}$")]
 Place = Annotated[PurePosixPath, BeforeValidator(_inside)]  # from the workspace's root
 
 
 class Mark(NamedTuple):
-    """Enough to know a file or folder again after a rename, a crash or a reboot."""
+    """Identifies a file or folder after a rename, a crash or a reboot."""
 
     inode: int
     size: int
@@ -64,7 +64,7 @@ class Mark(NamedTuple):
         return cls(found.inode, found.size, found.mtime_ns, is_folder)
 
     def fits(self, status: os.stat_result | None) -> bool:
-        """Whether this is what was marked. A folder is known by its inode: size and time move with use."""
+        """True if this is the marked file or folder. A folder is compared by its inode: size and time change with use."""
         if status is None:
             return False
         if self.is_folder and stat.S_ISDIR(status.st_mode):
@@ -98,13 +98,13 @@ class Step:
 
     @property
     def places(self) -> tuple[PurePosixPath, ...]:
-        """Every name in the workspace that the step gives or takes."""
+        """Every name in the workspace that the step creates or removes."""
         return tuple(one for one in (self.target, self.origin, self.drain) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was published at a target: bytes and SHA-256; `listing` tells if a folder was changed since."""
+    """What was published at a target: bytes and SHA-256. `listing` shows if a folder was changed since."""
 
     target: Place
     size: int
@@ -117,7 +117,7 @@ class State(StrEnum):
     PUBLISHED = "published"  # all steps done
     UNDOING = "undoing"  # inverse steps may have been done
     UNDONE = "undone"
-    CONFLICT = "conflict"  # another program changed a target meanwhile; both versions are kept for a person to choose
+    CONFLICT = "conflict"  # another program changed a target meanwhile; both versions are kept for the user to choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def save(record: Record, folder: int, ops: DirOps) -> None:
 
 
 def load(folder: int, call_id: str) -> Record | None:
-    """The record in an entry, None when none was ever put there. Raises JournalDamaged."""
+    """The record of an entry, None if it was never written. Raises JournalDamaged."""
     try:
         file = os.open(MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -50,7 +50,7 @@ class StagingLayout:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Holds the lock for creating and claiming folders; waits while another process holds it."""
+        """Holds the lock for creating and claiming folders. Waits while another process holds it."""
         lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=self.base)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,7 +59,7 @@ class StagingLayout:
             os.close(lock)
 
     def make(self, parent: int, name: str, step: str) -> "LockedFolder":
-        """A new folder in `staging` or `undo`, locked before anybody else could look at it. Raises FileExistsError."""
+        """Creates a folder in `staging` or `undo`, locked before any other process can see it. Raises FileExistsError."""
         made = None
         with self.exclusive():
             try:
@@ -79,7 +79,7 @@ class StagingLayout:
         return made
 
     def claim(self, parent: int, name: str) -> "LockedFolder | None":
-        """Takes a folder's lock; None while somebody holds it, or when the folder is gone or no folder."""
+        """Takes a folder's lock. None if another process holds it, or if the folder is missing or not a folder."""
         with ExitStack() as undo:
             try:
                 with opened_folder(parent, name) as opened:
@@ -90,7 +90,7 @@ class StagingLayout:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, FileNotFoundError, NotADirectoryError):
                 return None
-            if not os.fstat(lock).st_nlink:  # it was removed between our open and our flock
+            if not os.fstat(lock).st_nlink:  # removed between our open and our flock
                 return None
             undo.pop_all()
             return LockedFolder(self, name, folder, lock)
@@ -98,7 +98,7 @@ class StagingLayout:
 
 @dataclass(slots=True)
 class LockedFolder:
-    """A staging folder, or the undo entry of a call, open, whose lock we hold until `close`."""
+    """An open staging folder or undo entry. We hold its lock until `close`."""
 
     layout: StagingLayout
     name: str
@@ -113,7 +113,7 @@ class LockedFolder:
             self.lock = -1
 
     def remove(self, parent: int) -> None:
-        """Removes the folder, which is in `parent`, with all below it. Raises as `filetree.remove`."""
+        """Removes the folder, which is in `parent`, and everything below it. Raises like `filetree.remove`."""
         try:
             remove(parent, self.name)
         except OSError as error:
@@ -127,7 +127,7 @@ class LockedFolder:
         save(record, self.folder, self.layout.ops)
 
     def drop(self) -> None:
-        """Removes an undo entry: its journal first, so that after a crash the rest is known to be rubbish."""
+        """Removes an undo entry: its journal first, so that after a crash the rest is recognised as garbage."""
         with self.layout.ops.step("drop.record"):
             with suppress(FileNotFoundError):
                 os.rename(MANIFEST, DROPPED, src_dir_fd=self.folder, dst_dir_fd=self.folder)
@@ -137,19 +137,19 @@ class LockedFolder:
 
     @property
     def undo_path(self) -> str:
-        """Where an undo entry is on the host, for a person to look into."""
+        """The path of an undo entry on the host, for messages."""
         return str(self.layout.workspace.root / RESERVED / "undo" / self.name)
 
 
 def ids(parent: int) -> list[str]:
-    """The folders that have one of our ids as their name, sorted; everything else in there is left alone."""
+    """The sorted names of folders that are valid ids. Other entries are ignored."""
     with listed(parent) as found:
         return sorted(one.name for one in found if valid_id(one.name) and one.is_dir(follow_symlinks=False))
 
 
 @contextmanager
 def staging_errors(what: str) -> Iterator[None]:
-    """Turns what the system refuses into StagingFailed."""
+    """Turns an OSError into StagingFailed."""
     try:
         yield
     except OSError as error:
@@ -159,7 +159,7 @@ def staging_errors(what: str) -> Iterator[None]:
 
 @contextmanager
 def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
-    """Opens the store's folder, making what is missing. Raises StagingFailed where others could tamper with it."""
+    """Opens the store's folder and creates what is missing. Raises StagingFailed if other users could tamper with it."""
     if not workspace.writable:
         raise StagingFailed(f"workspace {workspace.root} is read-only; nothing is staged there.")
     with ExitStack() as opened:
@@ -180,7 +180,7 @@ def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
 
 @contextmanager
 def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
-    """The folder at `place`, which is in `parent`, made if it is missing. Raises StagingFailed unless it is this user's alone."""
+    """The folder at `place` in `parent`, created if missing. Raises StagingFailed unless it belongs to this user only."""
     made = False
     with suppress(FileExistsError):
         os.mkdir(place.name, 0o700, dir_fd=parent)
@@ -188,7 +188,7 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
     with opened_folder(parent, place.name) as folder:
         if made:
             with os.scandir(folder) as inside:
-                if next(inside, None) is None:  # else somebody put another folder there in between
+                if next(inside, None) is None:  # else another folder was put there in between
                     os.fchmod(folder, mode)
                     os.fsync(parent)
         status = os.fstat(folder)
@@ -202,7 +202,7 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
 
 
 def _of_another_user(place: Path, owner: int) -> str:
-    """Whose a store is, and what to do: its journals say what is renamed and removed, so nobody works with those of another."""
+    """The error for a store of another user. Its journals control what is renamed and removed, so they are not shared."""
     base = place if place.name == RESERVED else place.parent
     if os.geteuid() == 0:
         return (
@@ -217,7 +217,7 @@ def _of_another_user(place: Path, owner: int) -> str:
 
 
 def _name(uid: int) -> str:
-    """A user's name, or the number of one without a name, as sudo takes it."""
+    """A user's name, or `#` and the number of one without a name, as in sudo."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,12 +1,12 @@
-"""Puts what a job left into the workspace: all of it or nothing, never over something unexpected.
+"""Publishes the outputs of a job into the workspace: all or nothing, and never over something unexpected.
 
 The order, which `docs/adr/0003-staging-and-publication.md` argues for:
 1. look at every target: what is there must be what was there when the plan was made;
 2. seal what is staged: owner, mode, SHA-256, fsync;
 3. move it into `undo/<call>/` and write the journal;
-4. take away what is to go, swap each staged file or folder with its target, then rename what gets another name;
-5. write into the journal that it is done. What was replaced lies in `undo/<call>/` by now.
-A failure takes every step back; a crash is finished or taken back by `recover`.
+4. remove what is to be removed, swap each staged file or folder with its target, then rename what gets another name;
+5. record in the journal that it is done. What was replaced is in `undo/<call>/` by now.
+A failure reverts every step; after a crash, `recover` completes or reverts the publication.
 """
 
 import os
@@ -28,7 +28,7 @@ from sandbox.workspace import RESERVED, Identity, Located, open_folder
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One publication to make, with the staging it comes from."""
+    """A requested publication and its staging."""
 
     call_id: str
     staging_id: str
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def removals(self) -> tuple[Located, ...]:
-        """All that is to be taken away, once each, without what is replaced."""
+        """Everything to remove, once each, without what is replaced."""
         targets = {one.relative for one in self.targets}
         return tuple({one.relative: one for one in self.removes if one.relative not in targets}.values())
 
@@ -55,13 +55,13 @@ class Request:
 
     @property
     def unstaged(self) -> tuple[Located, ...]:
-        """The places that change without a staged file or folder for them: removed, renamed, or renamed over."""
+        """The places that change without a staged file or folder: removed, renamed, or renamed over."""
         renamed = (place for one in self.transfers for place in (one.source, one.target))
         return (*self.removals, *renamed)
 
 
 def publish(layout: StagingLayout, request: Request) -> Published:
-    """Publishes. Raises OutputRejected or StagingFailed; then no user file is changed."""
+    """Publishes the request. If it raises OutputRejected or StagingFailed, no user file has changed."""
     try:
         with staging_errors("publishing"):
             _check_request(layout, request)
@@ -72,7 +72,7 @@ def publish(layout: StagingLayout, request: Request) -> Published:
             for one, given in zip(request.publications, permissions, strict=True):
                 output, staged = DirEntry(request.out, one.staged_name), request.staged[one.staged_name]
                 sealed.append(seal(output, staged, one.target, given, layout.ops))
-            # what is in a folder that goes must be what the plan saw, as its own size and time do not tell
+            # the contents of a removed folder must match the plan, which its own size and time do not show
             emptied = (one.target for one in request.publications if one.target.relative in request.listings)
             for place in (*request.unstaged, *emptied):
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
@@ -87,7 +87,7 @@ def publish(layout: StagingLayout, request: Request) -> Published:
                 _publish_in(entry, request, _record(request, sealed))
     except StagingFailed:
         raise
-    except SandboxError as error:  # a refused path, as the error that callers of staging expect
+    except SandboxError as error:  # as the error that callers of staging expect for a refused path
         raise OutputRejected(f"nothing was published: {error}") from error
     replaced = tuple(one for one in request.targets if one.identity is not None)
     moved = []
@@ -104,7 +104,7 @@ def _publish_in(entry: LockedFolder, request: Request, record: Record) -> None:
         if any(step.new is not None and step.old is not None for step in record.steps):
             ops.require_exchange(entry.folder)
         for number, one in enumerate(request.publications, len(request.present_removals)):
-            # into its slot, so that the staging folder may go whatever happens
+            # into its slot, so that the staging folder can be removed in any case
             ops.move("adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number)))
         os.fsync(entry.layout.undo)
     except BaseException:
@@ -118,7 +118,7 @@ def _publish_in(entry: LockedFolder, request: Request, record: Record) -> None:
 
 
 def _check_request(layout: StagingLayout, request: Request) -> None:
-    """What a request contradicts in itself. Raises OutputRejected, StagingFailed."""
+    """Checks that a request is consistent. Raises OutputRejected, StagingFailed."""
     if not valid_id(request.call_id):
         raise StagingFailed(f"{request.call_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
     if not request.targets and not request.removals:
@@ -161,7 +161,7 @@ def _refuse_other_kind(target: Located, *, is_folder: bool) -> None:
 
 
 def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
-    """Looks whether a target is what the plan found; returns what an output gets there. Raises OutputRejected."""
+    """Checks that a target is as planned, and returns the permissions of an output there. Raises OutputRejected."""
     with open_folder(layout.workspace, target.relative.parent) as parent:
         device = os.fstat(parent).st_dev
         if device != os.fstat(layout.base).st_dev:
@@ -194,5 +194,5 @@ def _record(request: Request, sealed: list[PublishedFile]) -> Record:
 
 
 def _mark(found: Located) -> Mark | None:
-    """What it is recognised by later; None when nothing was there."""
+    """How it is recognised later. None if nothing was there."""
     return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)

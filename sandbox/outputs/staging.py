@@ -1,8 +1,8 @@
 """Where the outputs of containers are collected and published.
 
 A container writes to a folder of its own (`area.open`, mounted by `mount`) and never to a workspace. When it is gone, the host
-looks at what it left (`collect`) and puts all of it into the workspace or nothing (`publish`); a publication can be taken back
-(`undo`). Leaving the `with` block removes whatever is still there. `area.recover()` at start puts right what a crash left.
+examines its output (`collect`) and puts all of it or nothing into the workspace (`publish`); a publication can be undone
+(`undo`). Leaving the `with` block removes the rest. `area.recover()` at start cleans up after a crash.
 """
 
 import os
@@ -46,8 +46,8 @@ _log = structlog.get_logger()
 class StagingArea:
     """The outputs and the undo of one writable workspace. Safe to use from several threads and processes.
 
-    Publishing is renaming within the workspace's own file system, on this machine or in a volume that several machines mount.
-    `run_in_background` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder.
+    Publishing renames files within the workspace's own file system, on this machine or in a volume that several machines mount.
+    `run_in_background` runs work that a published call does not wait for, in any thread; `source` maps a folder to its mount source.
     """
 
     workspace: Workspace
@@ -57,12 +57,12 @@ class StagingArea:
     source: SourceOf = host_source
 
     def prepare(self) -> None:
-        """Makes the store's own folder in the workspace, so that it can be masked. Raises StagingFailed if it is unsafe."""
+        """Creates the store's own folder in the workspace, so that it can be masked. Raises StagingFailed if it is unsafe."""
         with self.layout():
             pass
 
     def replaces(self) -> bool:
-        """Whether its file system can swap two names at once, found by trying; where it cannot, nothing is replaced."""
+        """True if the file system can swap two names atomically, determined by trying. If not, files cannot be replaced."""
         with staging_errors("trying to swap two names"), self.layout() as layout:
             try:
                 layout.ops.require_exchange(layout.undo)
@@ -99,21 +99,21 @@ class StagingArea:
         return Staging(self, staging_id, user, locked, out)
 
     def recover(self, *, discard: bool = True) -> tuple[Recovery, ...]:
-        """Finishes or takes back what dead processes left here; call it once their containers are gone."""
+        """Completes or reverts what dead processes left here. Call it once their containers are gone."""
         with self.layout() as layout:
             return recover(layout, discard=discard)
 
     def has_undo_entry(self, call_id: str) -> bool:
-        """Whether an undo entry of this id exists, damaged or not; cheap."""
+        """True if an undo entry of this id exists, damaged or not. Cheap."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
     def kept(self) -> tuple[KeptPublication, ...]:
-        """What was published, or published and undone, and is still kept, the newest first."""
+        """The kept publications, undone ones included, newest first."""
         with staging_errors("reading the journals"), self.layout() as layout:
             return kept(layout)
 
     def undo(self, call_id: str) -> Undone:
-        """Takes a published call back. Raises StagingFailed when it is unknown or a target changed since."""
+        """Undoes a published call. Raises StagingFailed if it is unknown or a target has changed since."""
         with self.layout() as layout:
             return undo(layout, call_id)
 
@@ -123,7 +123,7 @@ class StagingArea:
             return prune(layout, self.keep)
 
     def prune_quietly(self) -> None:
-        """Prunes in the background: what cannot be removed now is left to the next publication."""
+        """Prunes in the background. What cannot be removed now is left for the next publication."""
         with suppress(SandboxError):
             self.prune()
 
@@ -144,7 +144,7 @@ class Staging(AbstractContextManager["Staging"]):
 
     @property
     def path(self) -> Path:
-        """Where this process sees the folder that the container writes to. Nothing of the host is in it."""
+        """The path of the container's output folder for this process. It contains nothing of the host."""
         return self.area.workspace.root / RESERVED / "staging" / self.staging_id / _OUT
 
     @property
@@ -152,7 +152,7 @@ class Staging(AbstractContextManager["Staging"]):
         return Mount(self.area.source(self.path), STAGING_TARGET, read_only=False)
 
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
-        """What a running job has in it now; stops counting over the limits. Unlinked open files show only in `disk_low`."""
+        """The current usage by a running job. Stops counting beyond the limits. Unlinked open files only show in `disk_low`."""
         with staging_errors("measuring staging"):
             return replace(measure(self._folder, limits), disk_low=is_nearly_full(os.fstatvfs(self._folder)))
 
@@ -166,7 +166,7 @@ class Staging(AbstractContextManager["Staging"]):
     ) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
 
-        `check_cancelled` is asked between its parts; what it raises ends the copy, of which nothing stays.
+        `check_cancelled` is called between its parts; an exception from it ends the copy, and nothing of it stays.
         What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
         container that shows `seen` as the workspace; without it, the workspace itself.
         """
@@ -188,7 +188,7 @@ class Staging(AbstractContextManager["Staging"]):
         limits: Limits = _DEFAULT_LIMITS,
         check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
-        """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed, and as `copy_in`."""
+        """Copies a file from another folder of the same store, to the same name. Raises StagingFailed, and like `copy_in`."""
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
             copier = Copier(name, limits, self._other_user, trusted=True, check_cancelled=check_cancelled)
             copier.file(source, self._folder, name)
@@ -213,7 +213,7 @@ class Staging(AbstractContextManager["Staging"]):
     ) -> Published:
         """Publishes collected entries, all or none, and keeps what they replace for undo under `call_id`.
 
-        `removes` is taken away and `transfers` renamed with the same promise; there may be nothing else. Of every
+        `removes` are removed and `transfers` renamed with the same guarantee; there may be nothing else. For every
         folder among them `listings` has the `inspection.listing_of` from when the call was planned, by its path from
         the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
         """
@@ -226,7 +226,7 @@ class Staging(AbstractContextManager["Staging"]):
         return published
 
     def discard(self) -> None:
-        """Removes the folder with all that is in it. Raises StagingFailed when it cannot, after a minute at the most."""
+        """Removes the folder with its contents. Raises StagingFailed if it cannot, after at most a minute."""
         if self._locked is None:
             return
         locked, self._locked = self._locked, None
@@ -254,12 +254,12 @@ class Staging(AbstractContextManager["Staging"]):
 
     @property
     def _other_user(self) -> tuple[int, int] | None:
-        """The container's user where it is not ours."""
+        """The container's user if it is not ours."""
         return self.user if os.geteuid() == 0 else None
 
     @contextmanager
     def _copying(self, name: str) -> Iterator[None]:
-        """Removes what was copied to a name, which must have been free, when anything fails."""
+        """Removes the copy at a name, which must have been free, if anything fails."""
         if name in ("", ".", "..") or "/" in name or not name.isprintable():
             raise StagingFailed(f"{name!r} cannot be the name of a staged file.")
         with staging_errors(f"copying {name!r} to staging"):

@@ -1,4 +1,4 @@
-"""The values that the store of outputs (`staging.StagingArea`) speaks in."""
+"""The values of the store of outputs (`staging.StagingArea`)."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sandbox.workspace import Identity, Located
 
 @dataclass(frozen=True, slots=True)
 class StagingUsage:
-    """What is in an output folder. A file counts with the larger of its size and its blocks."""
+    """The usage of an output folder. A file counts with the larger of its size and its blocks."""
 
     bytes: int = 0
     files: int = 0  # folders are counted too: each costs an inode
@@ -33,7 +33,7 @@ class StagingUsage:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """One top-level name that a job left, found fit to publish."""
+    """A top-level name that a job left and that can be published."""
 
     name: str
     is_folder: bool
@@ -44,7 +44,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is staged under a name goes to a target; `target.identity` says what may be replaced there."""
+    """Publishes the staged name to a target. `target.identity` is what may be replaced there."""
 
     staged_name: str
     target: Located
@@ -52,7 +52,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Renames a file or folder of the workspace, never copying it; `target.identity` says what may be replaced."""
+    """Renames a file or folder of the workspace without copying. `target.identity` is what may be replaced there."""
 
     source: Located
     target: Located
@@ -95,7 +95,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class KeptPublication:
-    """A publication that an undo could still take back, or has. `files` have no parts."""
+    """A kept publication that can be undone, or was undone. `files` have no parts."""
 
     call_id: str
     is_undone: bool
@@ -104,7 +104,7 @@ class KeptPublication:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """`restored` is back at its name; `taken_away` was created by the call and is no longer in the workspace."""
+    """The result of an undo. `restored` is back at its name; `taken_away` was created by the call and has left the workspace."""
 
     call_id: str
     restored: tuple[Located, ...]
@@ -112,18 +112,18 @@ class Undone:
 
 
 class Finding(StrEnum):
-    """What `recover` made of what it found."""
+    """The result of `recover` for one entry."""
 
     DISCARDED = "discarded"  # nothing had been published; the output is gone
-    PUBLISHED = "published"  # every output is published, by the call itself or just now
+    PUBLISHED = "published"  # all outputs are published, by the call itself or just now
     UNDONE = "undone"  # the undo is complete, by itself or just now
-    CONFLICT = "conflict"  # a target was changed meanwhile; both sides are kept, `kept_in` says where
-    DAMAGED = "damaged"  # not readable, or the system refused; left as it is
+    CONFLICT = "conflict"  # a target was changed meanwhile; both versions are kept, in `kept_in`
+    DAMAGED = "damaged"  # unreadable, or the system refused; left unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One interrupted call and what became of it. `targets` are the places it wrote to."""
+    """One interrupted call and its outcome. `targets` are the places it wrote to."""
 
     call_id: str
     staging_id: str

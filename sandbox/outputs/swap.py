@@ -1,7 +1,7 @@
-"""Swaps what is at a target with what is in a slot, from wherever a crash left it, and back again.
+"""Swaps the contents of a target and a slot, from any state that a crash can leave, and back again.
 
 Invariants:
-* nothing is ever deleted: a swap moves names; what was at a target ends in a slot of the entry;
+* nothing is ever deleted: a swap moves names; the old content of a target ends in a slot of the entry;
 * only what the step expects is moved; anything else is put back where it was and `Conflict` is raised;
 * the name of what is replaced always leads to the old or the new file or folder, as the two are exchanged at once;
 * `complete` is idempotent: what has happened is read from the inodes, never remembered. The inverse step takes
@@ -40,10 +40,10 @@ class Conflict(Exception):
 def transact(
     what: str, entry: LockedFolder, during: Record, after: State, taken_back: Callable[[], None]
 ) -> None:
-    """Writes the record `during`, does its steps, writes that it came to `after`. Whatever fails, takes them back and raises it.
+    """Writes the record `during`, performs its steps, and writes `after`. On any failure, reverts the steps and raises it.
 
-    `taken_back` is called once nothing of them is left. Where taking back meets a conflict, the journal says so and every file
-    is kept; where it fails, the journal stays open for `recover`, and StagingFailed says `what` stopped midway.
+    `taken_back` is called once all are reverted. If reverting meets a conflict, the journal records it and every file
+    is kept; if it fails, the journal stays open for `recover`, and StagingFailed names `what` stopped midway.
     """
     steps = during.steps_to(after)
     try:
@@ -72,7 +72,7 @@ def transact(
 
 
 def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Completes every step it can, from wherever it stands, and returns those in conflict. Raises an OSError after all were tried."""
+    """Completes every step it can, from any state, and returns those in conflict. Raises an OSError after all were tried."""
     conflicts, failure, tried = [], None, list(steps)
     for step in tried:
         try:
@@ -89,13 +89,13 @@ def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]
 
 
 def mark_finished(entry: LockedFolder, record: Record, state: State) -> None:
-    """Writes that the steps came to an end, and what is kept now."""
+    """Records that the steps have ended, and what is kept now."""
     kept = sum(disk_bytes(entry.folder, step.slot) for step in record.steps)
     entry.save(replace(record, state=state, kept_bytes=kept))
 
 
 def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:
-    """Makes the names that steps changed survive a power cut."""
+    """Syncs the names that steps changed, so that they survive a power cut."""
     ops = entry.layout.ops
     for folder in dict.fromkeys(path.parent for step in steps for path in step.places):
         with suppress(PathRefused), open_folder(entry.layout.workspace, folder) as opened:
@@ -104,14 +104,14 @@ def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:
 
 
 def untouched(entry: LockedFolder, steps: Iterable[Step]) -> bool:
-    """Whether nothing of the steps has been done, or all of it was taken back."""
+    """True if no step has been performed, or all were reverted."""
     for step in steps:
         slot = DirEntry(entry.folder, step.slot).status()
         starts_empty = step.new is None or step.origin is not None
         if slot is not None if starts_empty else not (step.new and step.new.fits(slot)):
             return False
         with suppress(Conflict), _opened(entry, step) as swap:
-            # something may have arrived and not be gone from the slot yet
+            # the target may have it already while it is still in the slot
             delivered = step.drain is not None and _is_at(swap.beyond, step.old)
             if delivered or _is_at(swap.target, step.new):
                 return False
@@ -120,7 +120,7 @@ def untouched(entry: LockedFolder, steps: Iterable[Step]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """One step, with its names at hand."""
+    """One step with its open folders and names."""
 
     ops: DirOps
     step: Step
@@ -129,7 +129,7 @@ class _Swap:
     beyond: DirEntry | None  # the origin or the drain of a step that renames
 
     def complete(self) -> None:
-        """Brings the step to its end from wherever it stands. Raises Conflict or OSError."""
+        """Completes the step from any state. Raises Conflict or OSError."""
         new, old = self.step.new, self.step.old
         slot = self.slot.status()
         for other in (self.target, self.beyond):
@@ -154,7 +154,7 @@ class _Swap:
             self._create(drain, "cannot get its old name back, which another file has now")
 
     def _fetch(self, origin: DirEntry, new: Mark) -> None:
-        """What is renamed leaves its origin for the slot."""
+        """Moves what is renamed from its origin to the slot."""
         if self.slot.status() is not None or _is_at(self.target, new):
             return  # done
         if not new.fits(origin.status()):
@@ -211,6 +211,6 @@ def _opened(entry: LockedFolder, step: Step) -> Iterator[_Swap]:
 
 
 def _is_at(entry: DirEntry | None, mark: Mark | None) -> bool:
-    """Whether this very file or folder is there, even if it was written to since."""
+    """True if the same file or folder is there, even if it was modified since."""
     status = None if entry is None else entry.status()
     return status is not None and mark is not None and status.st_ino == mark.inode

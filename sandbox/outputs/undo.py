@@ -1,4 +1,4 @@
-"""Takes a publication back, forgets old ones, and puts right what a crash interrupted.
+"""Undoes a publication, prunes old ones, and recovers what a crash interrupted.
 
 An undo is the same swaps in the opposite order and direction, under the same journal: what was replaced, removed
 or renamed comes back to its name, and what was published goes to the slot it came from. Neither is destroyed.
@@ -25,14 +25,14 @@ _CLOSED = (State.PUBLISHED, State.UNDONE)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much undo keeps in one workspace. The newest call is kept whatever its size, unless `calls` is 0."""
+    """The limits of undo in one workspace. The newest call is kept regardless of its size, unless `calls` is 0."""
 
     calls: int = 50
     bytes: int = 20 << 30  # on disk, of what was replaced, removed or taken back
 
 
 def undo(layout: StagingLayout, call_id: str) -> Undone:
-    """Takes one publication back. Raises StagingFailed when it cannot be; then no user file is changed."""
+    """Undoes one publication. If that is impossible, raises StagingFailed and changes no user file."""
     if not valid_id(call_id):
         raise StagingFailed(f"{call_id!r} is not the id of a call.")
     with staging_errors("undoing"):
@@ -86,7 +86,7 @@ def _status(workspace: Workspace, target: PurePosixPath) -> os.stat_result | Non
 
 
 def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Located:
-    """A name that a step gave or took; its identity as it is now, if it is what `mark` says."""
+    """A name that a step created or removed, with its current identity if that matches `mark`."""
     status = _status(workspace, path)
     if status is None or mark is None or not mark.fits(status):
         return Located(workspace, path)
@@ -94,7 +94,7 @@ def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Lo
 
 
 def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
-    """Forgets the oldest calls over the bounds and returns their ids. Conflicts and open journals stay."""
+    """Removes the oldest calls beyond the limits and returns their ids. Conflicts and open journals stay."""
     pruned = []
     kept_bytes = 0
     for number, record in enumerate(_finished(layout)):
@@ -105,7 +105,7 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
         with suppress(OSError, JournalDamaged):
             if (entry := layout.claim(layout.undo, record.call_id)) is not None:
                 with closing(entry):
-                    # an undo that died since it was read may have left the only copy of a file here
+                    # an undo that died after this was read may have left the only copy of a file here
                     now = load(entry.folder, record.call_id)
                     if now is None or now.state not in _CLOSED:
                         continue
@@ -115,7 +115,7 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
 
 
 def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
-    """What is still kept, the newest first."""
+    """The publications that are still kept, newest first."""
     found = []
     for record in _finished(layout):
         folders = {step.target for step in record.steps if step.new is not None and step.new.is_folder}
@@ -128,7 +128,7 @@ def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
 
 
 def _finished(layout: StagingLayout) -> list[Record]:
-    """Closed journals, the newest first."""
+    """Closed journals, newest first."""
     found = []
     for call_id in ids(layout.undo):
         with suppress(OSError, JournalDamaged), opened_folder(layout.undo, call_id) as folder:
@@ -139,9 +139,9 @@ def _finished(layout: StagingLayout) -> list[Record]:
 
 
 def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, ...]:
-    """Finishes or takes back what dead processes left, and removes their staging. Nothing living is touched.
+    """Completes or reverts the publications of dead processes, and removes their staging. Skips those of live processes.
 
-    What it did can be called again without effect. Without `discard` the staging stays, as long as a dead server's container
+    Idempotent. Without `discard` the staging stays, for as long as a dead server's container
     may still be on its way to it.
     """
     with staging_errors("recovering"), layout.exclusive():
@@ -163,7 +163,7 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
                 continue
         if name in told:
             continue
-        # no journal of it is open: its process died before it published, or just after
+        # it has no open journal: its process died before it published, or just after
         if (record := published.get(name)) is None:
             findings.append(Recovery("", name, Finding.DISCARDED))
             continue
@@ -186,7 +186,7 @@ def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
 
 
 def _recover_entry(entry: LockedFolder) -> Recovery | None:
-    """None for what was being pruned or had been taken back: nothing to tell."""
+    """Recovers one entry. None if it was being pruned or had been reverted, so there is nothing to report."""
     call_id = entry.name
     with closing(entry):
         try:
@@ -201,7 +201,7 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
 
 
 def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
-    """Back when no step was begun, else forward to the end."""
+    """Reverts the entry if no step was begun, else completes it."""
     workspace, undoing = entry.layout.workspace, record.state is State.UNDOING
     after = State.UNDONE if undoing else State.PUBLISHED
     steps = record.steps_to(after)

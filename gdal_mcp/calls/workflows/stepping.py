@@ -1,8 +1,8 @@
-"""Makes the steps of a run as calls: each in a container of its own, allowed by what allowed the whole.
+"""Runs the steps of a workflow as calls: each in its own container, under the approval of the workflow.
 
 Invariants:
 * the cancellation of the whole cancels every step that runs, and no further step starts;
-* a step whose result is not what was predicted, in a way that a person was shown, ends the workflow.
+* a step whose result differs from the prediction, in a way that the approval question showed, ends the workflow.
 """
 
 from collections.abc import Callable, Mapping

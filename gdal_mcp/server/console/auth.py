@@ -133,7 +133,7 @@ class ConsoleAuth:
         return self.sessions.find(request.cookies.get(self.cookie, ""), key) if key else None
 
     async def _owner(self, token: str) -> Principal | None:
-        """Whose token it is. Raises Refused for a valid one that may not read."""
+        """The owner of a token. Raises Refused for a valid token without read access."""
         found = await self.verify(token) if self.verify is not None and token else None
         if found is not None and not found.holds(READ):
             raise Refused(403, f"That token lacks the scope {READ}, which the console needs.")

@@ -1,4 +1,4 @@
-"""What changes while people look: open questions, decisions and running calls, as server-sent events.
+"""Live updates of the console: open questions, decisions and running calls, as server-sent events.
 
 Invariants:
 * the registry is queried once in LOOK_SECONDS, however many viewers there are, and not at all without viewers;

@@ -345,9 +345,9 @@ def home_url(settings: Settings, port: int) -> str | None:
 def console_routes(
     app: App, port: int, authenticate: Callable[[Headers], Awaitable[Principal | None]]
 ) -> list[BaseRoute]:
-    """The routes of the page; none when the settings say so. `authenticate` tells who sent a request with these headers.
+    """The routes of the page; none if the settings turn it off. `authenticate` returns the principal for a request's headers.
 
-    A server without authentication still asks who decides: there only the link of `gdal-mcp console` opens the page.
+    A server without authentication still requires a session: there only the link of `gdal-mcp console` opens the page.
     """
     settings = app.settings
     if (home := home_url(settings, port)) is None:

@@ -44,7 +44,7 @@ class Workflows:
         return StepStore(self.app.settings.state.workflows)
 
     def show(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
-        """The workflow of a call: its steps in their order, each with what was predicted and what came."""
+        """The workflow of a call: its steps in order, each with its prediction and its result."""
         forecast, call = self._find(viewer, call_id)
         made = self._step_calls(call)
         return {

@@ -52,7 +52,7 @@ def resource(settings: Settings, port: int) -> str:
 
 
 def hosts(settings: Settings, port: int) -> tuple[str, ...]:
-    """Accepted values of the Host header. A page whose own name was pointed here (DNS rebinding) sends another."""
+    """Accepted values of the Host header. A page whose own name resolves to this host (DNS rebinding) sends another value."""
     found = [urlsplit(base_url(settings, port)).netloc, *settings.http_hosts]
     if settings.loopback:
         found += [f"{name}:{port}" for name in _LOOPBACK_NAMES]

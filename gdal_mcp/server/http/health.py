@@ -41,7 +41,7 @@ _MIN_FREE: Final = 16 << 20  # bytes on the disk of the records
 
 @dataclass(frozen=True, slots=True)
 class HostHealth:
-    """This host at one moment: which items are well, and what the containers of its pool do."""
+    """The state of this host at one moment: the healthy items, and the containers of its pool."""
 
     well: Mapping[str, bool]
     slots: Mapping[str, int] | None = None
@@ -115,7 +115,7 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
 
 
 def metrics_route(app: App, watch: Watch, auth: Authenticator) -> BaseRoute:
-    """What monitoring reads. Its token opens nothing else, as it lies in the configuration of another program."""
+    """The metrics for monitoring. Their token gives no other access, because it is stored in the configuration of another program."""
     counted = Metrics(app.toolboxes.tools)
     app.pipeline.records.listeners.append(counted.count)
 

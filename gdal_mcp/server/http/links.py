@@ -1,8 +1,8 @@
-"""Signed links: whoever has one may read one file for some minutes, without a token.
+"""Signed links: anyone with a link can read one file for some minutes, without a token.
 
 Invariants:
 * a link is for one file of one call with one content, and only for reading;
-* it ends at its expiry, when its maker loses the right that it was made with, or with the server process, which alone has
+* it ends at its expiry, when its creator loses the permission to make it, or with the server process, which alone has
   the key;
 * the signature is compared in constant time, before anything else of the link is checked.
 """

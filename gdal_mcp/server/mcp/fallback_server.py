@@ -1,4 +1,4 @@
-"""A server that could not be assembled. It still answers, since a client that shows only "disconnected" helps nobody."""
+"""A server that could not be assembled. It still answers, because a client that only shows "disconnected" does not help the user."""
 
 import contextlib
 import signal
@@ -21,10 +21,10 @@ _NEXT = "Fix that, then restart this server in the client. `gdal-mcp doctor` che
 
 
 async def serve(reason: str) -> None:
-    """Tells one client over stdio why nothing can be called, in the instructions and in the answer to every call."""
+    """Serves one client over stdio: the instructions and the answer to every call give the reason for the failure."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads stdin cannot be interrupted
     error = ToolError(Code.ENGINE_UNAVAILABLE, Stage.LOOKUP, reason, _NEXT).as_dict(call_id="")
-    tools, usual = [], Settings.model_construct()  # those that were given may be what is wrong
+    tools, usual = [], Settings.model_construct()  # the given ones may be the fault
     with contextlib.suppress(CatalogueBroken):
         tools = [render.tool(one) for one in toolboxes(usual).surface(usual).listed]
 

@@ -36,7 +36,7 @@ class TaskParams(t.RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Answers by the keys of the questions. Those to no open question are ignored, whatever they are."""
+    """Answers by the keys of the questions. Answers without an open question are ignored."""
 
     input_responses: dict[str, Any]
 
@@ -89,7 +89,7 @@ def _checked(ctx: Context, params: TaskParams) -> Jobs:
 
 
 def serve_tasks(server: Server[Any], who: Who) -> None:
-    """Adds the extension and its methods to a server whose lifespan is `jobs.running`. `who` tells who sent a request."""
+    """Adds the extension and its methods to a server whose lifespan is `jobs.running`. `who` returns the sender of a request."""
 
     async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
         task = await _checked(ctx, params).get(params.task_id, who(ctx).id)

@@ -26,7 +26,7 @@ CHAINED: Final[Mapping[str, Any]] = {
     "chain_suggestions": {"type": "array"},
 }
 VERIFY: Final = "post_transform_verify"
-PASSES: Final = 3.0  # of 5: the least score of a model for which a change counts as made
+PASSES: Final = 3.0  # of 5: the lowest score of a model with which a change counts as made
 HINTS: Final[Mapping[str, str]] = {"claude": "claude", "gpt4v": "gpt-4", "kiro": "kiro"}
 QUESTION: Final = (
     "The first picture was changed into the second, as this prompt says: {prompt}. Look at both. Answer with one JSON object and "
@@ -190,7 +190,7 @@ def chips_answer(answer: Answer) -> Mapping[str, Any]:
 
 
 def question(arguments: Mapping[str, Any], attached: Mapping[str, bytes]) -> ModelQuestion | None:
-    """What the client's model is asked about a changed picture; None without verification."""
+    """The question to the client's model about a changed picture; None without verification."""
     if not {"before", "after"} <= attached.keys():
         return None
     options = Options.model_validate(arguments.get("options", {}))

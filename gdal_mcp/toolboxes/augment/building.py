@@ -15,7 +15,7 @@ _MEASURES: Final = {"deg": "degrees", "px": "px", "size": "px", "bit": "bits", "
 
 
 def range_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = False) -> Ends:
-    """The two ends that a quantity means for an argument; `both`: no direction was said, so that "up to" goes both ways."""
+    """The range that a quantity means for an argument. `both`: without a direction, "up to" goes both ways."""
     low, high = quantity.low, quantity.high
     bounds = number_of(schema)
     if quantity.form == "most":
@@ -65,14 +65,14 @@ class StepBuilder:
 
     @property
     def chance(self) -> float:
-        """The probability that was said; "randomly" for what has nothing to draw is one time in two."""
+        """The probability in the prompt. "randomly" means one half if the step draws no values."""
         said = self.clause.probability
         if said is not None:
             return round(max(0.0, min(1.0, said)), 4)
         return 0.5 if self.random and not any(TRANSFORMS[name].arguments for name, _ in self.made) else 1.0
 
     def _times(self) -> int:
-        """How often it is done: "blur twice". What has a factor of its own takes the number as that; "twice as" leads."""
+        """The number of repetitions, as in "blur twice". Steps with a factor use the number as the factor, as in "twice as"."""
         numbered = [item.value for item in self.clause.items if item.kind in ("concept", "quantity")]
         times = [one for one in numbered[1:] if isinstance(one, Quantity) and one.unit == "x"][-1:]
         plain = self.concept.sign is None and self.concept.build in ("plain", "gaussian", "rotate")
@@ -92,14 +92,14 @@ class StepBuilder:
         return []
 
     def _sign(self) -> int:
-        """1 or -1; 0 where a direction is needed and none was said."""
+        """1 or -1; 0 if a direction is needed and missing."""
         said = ["up"] if self.clause.values("vague") else []  # "improve the contrast"
         said += self.clause.values("sign")
         said += [side for side in self.clause.values("side") if side in ("up", "down")]
         turned = -1 if said and said[-1] in ("down", "low") else 1
         return (self.concept.sign or 1) * turned if said or self.concept.sign else 0
 
-    # what the table of the lexicon says: numbers to their arguments, else the degree's value
+    # by the table of the lexicon: numbers to their arguments, else the degree's value
 
     def _plain(self) -> list[BuiltStep]:
         if self.concept.sign is None and self.clause.value("sign") == "down" and not self.numbers:
@@ -114,7 +114,7 @@ class StepBuilder:
         return [(self.name, parameters)]
 
     def _slot(self, quantity: Quantity) -> tuple[str, float] | None:
-        """Which argument(s) a number is for, and what it is multiplied by."""
+        """The arguments for a number, and its multiplier."""
         for name in quantity.argument:
             if all(one in self.arguments for one in name.split(",")):
                 return name, self._share(name, quantity)
@@ -138,7 +138,7 @@ class StepBuilder:
         return 0.01 if quantity.unit == "%" and self._measure(names) != "percent" else 1
 
     def _fill(self, parameters: dict[str, Any], quantity: Quantity) -> bool:
-        """Put a number into its arguments; whether it was the amount itself."""
+        """Puts a number into its arguments. True if it was the amount itself."""
         slot = self._slot(quantity)
         if slot is None:
             self._wrong(f"{format_quantity(quantity)} means nothing for {self.name}")
@@ -165,7 +165,7 @@ class StepBuilder:
         return is_amount
 
     def _value(self, schema: Mapping[str, Any], low: float, high: float, base: float = 0) -> Any:
-        """Two ends where one is drawn between, else one number."""
+        """A range if the value is drawn, else one number."""
         low, high = sorted((low + base, high + base))
         one = number_of(schema)
         if one.get("type") == "integer":
@@ -175,7 +175,7 @@ class StepBuilder:
         return high if low == high else self._no_range(high)
 
     def _no_range(self, taken: float) -> float:
-        """The number that is taken where the library draws from no range."""
+        """The fixed number, if the library draws from no range."""
         message = f"{self.text!r}: one number is taken here, not a range"
         self.problems.append(Problem(message, "warning", f"{taken:g} was taken"))
         return taken
@@ -189,7 +189,7 @@ class StepBuilder:
         return whole + 1
 
     def _signed(self, quantity: Quantity, low: float, high: float) -> Ends:
-        """A change by so much, in the direction that was said; "twice as" and "to 80 %" name what is to be reached."""
+        """A change by an amount in the given direction; "twice as" and "to 80 %" name the target."""
         direction = self._sign()
         exact = quantity.form == "exact"
         if quantity.unit == "%" and direction == 0 and 0 < low <= 1 <= high:  # "between 80 and 120 %"
@@ -212,7 +212,7 @@ class StepBuilder:
         return low * (direction or 1), high * (direction or 1)
 
     def _degree(self) -> dict[str, Any]:
-        """No number was said: the value of the degree ("slightly"), or the library's own defaults."""
+        """Without a number: the value of the degree ("slightly"), or the library's own defaults."""
         signed, direction, level = self.concept.sign is not None, self._sign(), self.level
         told = self.clause.level is not None or (not signed and self.clause.value("sign") in ("low", "high"))
         if told and self.clause.level is None:
@@ -234,7 +234,7 @@ class StepBuilder:
             found[plain] = self._value(self.arguments[plain], low, high, self.concept.base)
         return found
 
-    # what needs more than the table
+    # concepts that need more than the table
 
     def _contrast(self) -> list[BuiltStep]:
         """Contrast about the mean: the library multiplies values, which alone would brighten as well."""

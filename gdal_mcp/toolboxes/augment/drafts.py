@@ -1,4 +1,4 @@
-"""What the calls of the toolbox `augment` run: the prompt's steps, and the files and bytes they are for."""
+"""Drafts the calls of the toolbox `augment`: the prompt's steps, and the files and bytes to which they apply."""
 
 import base64
 import binascii
@@ -46,7 +46,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
             with suppress(PathRefused):
                 given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
     output = paths.new_output("augment", "", "folder")
-    # what the caller sent itself may come back as long as it is; a path was given so that it need not
+    # a picture that the caller sent may be returned in full length; a path was used to avoid that
     most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
     asked |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
@@ -86,7 +86,7 @@ def parse_prompt(prompt: str) -> Parsed:
 
 
 def require_steps(prompt: str) -> Parsed:
-    """What a prompt asks for. Raises ToolError where a part of it is wrong, or nothing is asked for."""
+    """The steps of a prompt. Raises ToolError if a part of it is wrong, or it has no steps."""
     parsed = parse_prompt(prompt)
     wrong = [one for one in parsed.errors if one.severity == "error"]
     if wrong or not parsed.steps:

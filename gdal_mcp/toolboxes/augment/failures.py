@@ -1,4 +1,4 @@
-"""Failures in the words of the specification: its error codes, stages and severities, beside the product's own. Pure."""
+"""Failures with the specification's error codes, stages and severities, in addition to the product's own. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal

@@ -1,4 +1,4 @@
-"""What is meant by turning, flipping, cropping, padding, scaling, shifting and shearing: angles, sides and sizes as arguments. Pure."""
+"""Builds the arguments of turning, flipping, cropping, padding, scaling, shifting and shearing: angles, sides and sizes. Pure."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ _TURNS: Final = {
 
 
 class Geometric(StepBuilder):
-    """The steps of one clause, also of those whose numbers have a place or a direction."""
+    """Builds the steps of one clause, including those whose numbers have a position or a direction."""
 
     def _rotate(self) -> list[BuiltStep]:
         """Positive is counterclockwise, as in the library; whole quarter turns are exact."""
@@ -106,7 +106,7 @@ class Geometric(StepBuilder):
 
     def _stray(self, taken: list[Quantity]) -> None:
         for one in self.numbers:
-            if not any(one is other for other in taken):  # two that are alike may be said
+            if not any(one is other for other in taken):  # a prompt may name two equal ones
                 self._wrong(f"{format_quantity(one)} means nothing here")
 
     def _crop(self) -> list[BuiltStep]:
@@ -141,7 +141,7 @@ class Geometric(StepBuilder):
         return [("RandomCrop" if random else "CenterCrop", {"height": size[0], "width": size[1]})]
 
     def _borders(self) -> list[BuiltStep]:
-        """So much off (or onto) every side: exactly by CropAndPad, up to so much by RandomCropFromBorders."""
+        """Crops (or pads) every side by an amount: exactly with CropAndPad, up to it with RandomCropFromBorders."""
         outward = self.concept.build == "pad"
         for one in self.numbers[:1]:
             self._stray([one])
@@ -157,7 +157,7 @@ class Geometric(StepBuilder):
         return self._wrong("how much comes off each side is not said", "crop 10 pixels from each side")
 
     def _sides(self, value: float, unit: str) -> list[BuiltStep]:
-        """The same on each side; the size of the image changes by it."""
+        """The same amount on each side; the size of the image changes."""
         share = {"percent": [value / 100] * 4} if unit == "%" else {"px": [round(value)] * 4}
         return [("CropAndPad", {**share, "keep_size": False})]
 

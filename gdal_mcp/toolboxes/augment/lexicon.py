@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal import data_of
 
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]
-LONGEST_WORD: Final = 24  # nothing longer is in the lexicon: it is not compared with what is
+LONGEST_WORD: Final = 24  # the lexicon has no longer words: longer ones are not compared
 HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN: Final = re.compile(
@@ -26,12 +26,12 @@ class Token:
     start: int
     end: int
     number: float | None = None
-    typo: str = ""  # what stood there, where it was read as another word
+    typo: str = ""  # the original word, if it was read as another one
 
 
 @dataclass(frozen=True)
 class Concept:
-    """One thing to ask for, and how degrees and numbers become arguments; lexicon.toml describes the fields."""
+    """One possible request, and how degrees and numbers become arguments; lexicon.toml describes the fields."""
 
     key: str
     transform: str
@@ -47,7 +47,7 @@ class Concept:
     build: str = "plain"
     family: str = ""
     negates: Sequence[str] = ()
-    yields: bool = False  # is what a following concept does: "scale the longest side"
+    yields: bool = False  # replaced by a following concept: "scale the longest side"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Lexicon:
         phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
         self.words = self.fillers | {word for phrase in phrases for word in phrase}
         self.phrases = self._stemmed(given)
-        # what stands beside numbers; and the length of the longest phrase by its first word
+        # words beside numbers; and the length of the longest phrase by its first word
         self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
         self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
         self.spelt: dict[str, list[str]] = {}  # by the first letter

@@ -1,6 +1,6 @@
-"""What a prompt asks for, as a pipeline of transforms: rules and a lexicon, the same answer each time. Pure.
+"""Parses a prompt into a pipeline of transforms, deterministically, by rules and a lexicon. Pure.
 
-Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number that is said is taken
+Invariants: nothing is skipped silently (text that is not understood is an error or a warning); a number in the prompt is used
 exactly, and is drawn from a range only where one is asked for; every step's arguments lie within the catalogue's schema; no
 prompt raises, and the time grows with its length alone.
 """
@@ -68,7 +68,7 @@ class _Pipeline:
         self.steps += [] if faults else [step]
 
     def _other(self, clause: Clause) -> None:
-        """A call, a preset, what the library cannot do, or what may mean several things."""
+        """A call, a preset, something the library cannot do, or an ambiguous request."""
         for item in clause.items:
             text = self.prompt[item.start : item.end]
             if item.kind == "call":

@@ -1,6 +1,6 @@
 """Splits a prompt into clauses, each with its numbers and modifiers. Pure.
 
-Everything is read once from left to right. A clause has at most one concept (a thing to do); it ends at "and", a comma, "then" and
+The text is read once from left to right. A clause has at most one concept (an action); it ends at "and", a comma, "then" and
 the like, or where the next concept begins. Modifiers before a concept belong to it, numbers after it as well; a clause without a
 concept goes to the one before it.
 """
@@ -28,7 +28,7 @@ class Quantity:
     high: float
     form: Form = "exact"
     unit: str = ""  # % deg px x bit k rad m
-    link: str = ""  # to, where a value is named that is to be reached
+    link: str = ""  # "to", if the number is a target value
     argument: tuple[str, ...] = ()  # "sigma 2": the arguments that may be meant
     rest: tuple[float, float] = (0, 0)  # of a box: its right and lower side
 
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass
 class Clause:
-    """Words that belong together; `items` are in the order of the prompt."""
+    """A group of related words. `items` are in the order of the prompt."""
 
     join: str  # and, then, or, after, before: what stands before it
     items: list[Item] = field(default_factory=list)
@@ -116,7 +116,7 @@ def _arguments(text: str) -> Mapping[str, Any] | None:
 
 
 def _json(value: Any) -> Any:
-    """Tuples as lists; no other value than JSON has."""
+    """Converts tuples to lists; only JSON values are accepted."""
     if isinstance(value, list | tuple):
         return [_json(one) for one in value]
     if isinstance(value, dict):
@@ -163,7 +163,7 @@ def _words(text: str) -> Iterator[Token]:
 
 
 def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None:
-    """A value, the unit that is in the word ("half" is 50 %), and the place after it."""
+    """A value, the unit implied by the word ("half" is 50 %), and the position after it."""
     sign = 1
     if place + 1 < len(words) and words[place].text in ("minus", "negative", "-"):
         sign, place = -1, place + 1
@@ -275,14 +275,19 @@ def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
     return place is not None and place >= 0 and found[place].kind == kind
 
 
-_THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one thing
-_NOUNS: Final = ("blur", "noise", "weather", "dropout")  # categories whose words are things rather than deeds
+_THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one action
+_NOUNS: Final = (
+    "blur",
+    "noise",
+    "weather",
+    "dropout",
+)  # categories whose words are things rather than actions
 _WAYS: Final = {"axis", "side", "spin", "quantity", "level", "link", "typo"}  # how a thing is done
 _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 
 def clauses(found: Sequence[Item]) -> list[Clause]:
-    """Items in groups of one thing to do each, in the order in which they are to be done."""
+    """Groups items by action, in the order of execution."""
     made = [Clause("then")]
     for item in found:
         if item.kind == "join":
@@ -291,7 +296,7 @@ def clauses(found: Sequence[Item]) -> list[Clause]:
             held = made[-1].items
             last = next((one for one in reversed(held) if one.kind in _THINGS), item)
             if last.kind == item.kind == "concept":
-                if last.value is item.value:  # "cutout with 8 holes" is one thing
+                if last.value is item.value:  # "cutout with 8 holes" is one action
                     continue
                 if last.value.yields and not made[-1].quantities:  # so is "scale the longest side"
                     held[held.index(last)] = item
@@ -307,7 +312,7 @@ def clauses(found: Sequence[Item]) -> list[Clause]:
 
 
 def _whole(made: Sequence[Clause]) -> list[Clause]:
-    """Clauses without a thing to do go to the one before, or, where there is none, to the next."""
+    """Merges clauses without an action into the previous one or, without one, into the next."""
     result: list[Clause] = []
     waiting: list[Item] = []
     for clause in made:
@@ -331,7 +336,7 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
 
 
 def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
-    """The same thing, done in other ways."""
+    """The same action with other modifiers."""
     return Clause("or", [next(one for one in clause.items if one.kind == "concept"), *ways])
 
 

@@ -22,7 +22,7 @@ AGREES = {
 
 
 def describe_step(name: str, row: Mapping[str, Any]) -> str:
-    """One step: what was found, and whether that is what the step is for."""
+    """Describes one step: the measurement, and whether it matches the purpose of the step."""
     parts = [f"found again as {row['found']}"] if row.get("found") else []
     parts += [
         text.format(row[key])
@@ -33,7 +33,7 @@ def describe_step(name: str, row: Mapping[str, Any]) -> str:
 
 
 def score_steps(rows: Sequence[Mapping[str, Any]]) -> float:
-    """1 to 5: 5 where each step did what it is for, 1 where none did; what cannot be measured counts half."""
+    """A score from 1 to 5: 5 if each step had its intended effect, 1 if none had; unmeasurable steps count half."""
     shares = [{True: 1.0, False: 0.0, None: 0.5}[row["agrees"]] for row in rows]
     return round(1 + 4 * sum(shares) / len(shares), 2) if shares else 1.0
 

@@ -1,4 +1,4 @@
-"""The tools of the toolbox `augment`: those of the specification to the letter, and two for what it has no place for."""
+"""The tools of the toolbox `augment`: exactly those of the specification, and two more."""
 
 import json
 from collections.abc import Mapping

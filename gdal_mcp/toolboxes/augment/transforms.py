@@ -1,6 +1,6 @@
 """The catalogue of transforms: data/transforms.toml as frozen values with JSON schemas. Pure.
 
-No module of the library that does the work is loaded here: what is said of it is data, held against its signatures by tests.
+The library itself is not loaded here: its description is data, which tests compare with its signatures.
 """
 
 import json
@@ -19,7 +19,7 @@ LIBRARY: Final = "albumentations 2.0.8"
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform of the library, as the host knows it."""
+    """A transform of the library, as described on the host."""
 
     name: str  # the library's class
     category: str
@@ -37,7 +37,7 @@ class Transform:
         return self.parameters["properties"]  # type: ignore[no-any-return]
 
     def faults(self, parameters: Mapping[str, Any]) -> list[str]:
-        """What keeps these arguments from the constructor, in words; empty where nothing does."""
+        """The reasons why these arguments are invalid for the constructor, in words; empty if they are valid."""
         found = [
             f"{fault.path[0]}: {_allowed(self.arguments[fault.path[0]])}, not {json.dumps(parameters[fault.path[0]])}"
             if fault.path
@@ -81,7 +81,7 @@ def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
-    """What an argument takes, in words."""
+    """The valid values of an argument, in words."""
     one = number_of(schema)
     if "enum" in one:
         return f"one of {', '.join(map(str, one['enum']))}"
@@ -91,7 +91,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 
 def number_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of one number of an argument that takes one, two or more."""
+    """The schema of a single number of an argument that takes one, two or more."""
     if "items" in schema:
         return schema["items"]  # type: ignore[no-any-return]
     if "type" in schema:

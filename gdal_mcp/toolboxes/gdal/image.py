@@ -38,7 +38,7 @@ _VERSION: Final = re.compile(r"(?<![\d.])([3-9])\.(\d{1,2})(?:\.(\d{1,2}))?(?![\
 
 
 def parse_version(labels: Mapping[str, str], reference: str) -> str:
-    """The GDAL version from an image's labels, else from its tag; "" when neither tells."""
+    """The GDAL version from an image's labels, else from its tag; "" if neither has it."""
     tag = reference.rpartition(":")[2] if ":" in reference.rpartition("/")[2] else ""
     for text in (*(labels.get(label, "") for label in _VERSION_LABELS), tag):
         if found := _VERSION.search(text):

@@ -80,7 +80,7 @@ class Cluster:
             _read_material(user, name, folder) for name in ("client-certificate", "client-key")
         )
         if certificate:
-            # OpenSSL takes it from a file only, which nobody else may read
+            # OpenSSL only reads it from a file, which other users must not read
             with NamedTemporaryFile() as file:
                 file.write(certificate + b"\n" + key)
                 file.flush()

@@ -111,7 +111,9 @@ class KubernetesEngine:
             cgroup_version="",
             security_options=("name=seccomp",),
             rootless=False,
-            runtimes=("Kubernetes",),  # what its nodes have is not told; a Pod with another one is refused
+            runtimes=(
+                "Kubernetes",
+            ),  # the API does not report the nodes' runtimes; a Pod that names another one is refused
             address=f"{cluster.server}/{cluster.namespace}",
             identity=f"{cluster.server}/{cluster.namespace}",
             memory_bytes=_NO_LIMIT,

@@ -1,6 +1,6 @@
-"""The bundle of one container: the runtime's configuration, our labels, and the mount points.
+"""The bundle of one container: the runtime's configuration, our labels and the mount points.
 
-A runtime makes missing mount points in the root file system, which all containers share. So the root that it is given is an
+A runtime creates missing mount points in the root file system, which all containers share. So its root is an
 overlay of this container's own empty points over the unpacked image, read-only and without an upper layer. It is mounted in a
 mount namespace that only one of our threads and the runtime's processes are in: the host never has it in its table, the container
 takes it along, and with the container it is gone, whoever was killed and when. A user that is not root may mount only in a user
@@ -27,24 +27,24 @@ from sandbox.portable import call
 _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
 _LABELS, _GROUP, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "group", "pid", "log", "points", "config.json"
-# with the log, the layers and the place of the root, and then a command, whose stderr is the container's
+# arguments: the log, the layers and the path of the root, then a command, whose stderr is the container's
 _AS_USER: Final = """exec 3>&2 2>>"$1"
 exec unshare --map-root-user --mount --propagation private sh -c '
 mount -n -t overlay -o "ro,nosuid,nodev,$2" overlay "$3" && shift 3 && exec "$@" 2>&3 3>&-' sh "$@"
 """
 _TMP_PREFIX: Final = "new-"
-_TMP_SECONDS: Final = 3600.0  # far more than writing three files takes
+_TMP_SECONDS: Final = 3600.0  # far longer than writing three files takes
 
 
 class Bundle:
-    """It is there, with its labels, for as long as anything of the container is."""
+    """A bundle. It exists, with its labels, as long as anything of the container exists."""
 
     def __init__(self, containers: Path, container: str) -> None:
         self.folder = containers / container
         self.log = self.folder / _LOG
 
     def write(self, labels: Mapping[str, str], config: Mapping[str, Any]) -> None:
-        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)  # no half of one is ever seen
+        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)  # an incomplete one is never visible
         fresh.mkdir(mode=0o700)
         (fresh / _LABELS).write_text(json.dumps(dict(labels)), encoding="utf-8")
         (fresh / _GROUP).write_text(config["linux"]["cgroupsPath"], encoding="utf-8")
@@ -57,7 +57,7 @@ class Bundle:
 
     @property
     def pid(self) -> int | None:
-        """The container's first process, which may be gone by now."""
+        """The pid of the container's first process, which may have ended."""
         try:
             return int((self.folder / _PID).read_text(encoding="ascii"))
         except (OSError, ValueError):
@@ -73,7 +73,7 @@ class Bundle:
 
     @property
     def group(self) -> ControlGroup:
-        """Where its processes are, in what was delegated to the server that made it."""
+        """The control group of its processes, within the one delegated to the server that created it."""
         try:
             return ControlGroup((self.folder / _GROUP).read_text(encoding="utf-8"))
         except OSError:  # just removed
@@ -85,9 +85,9 @@ class Bundle:
         targets: Iterable[tuple[PurePosixPath, bool]],
         work: Callable[[Sequence[str]], None],
     ) -> None:
-        """Calls `work` where the root is mounted: `image` with points for `targets`, each with whether it is a file.
+        """Calls `work` where the root is mounted: `image` with mount points for `targets`, each with whether it is a file.
 
-        For a user that is not root it is mounted by the words that `work` gets, once they are put in front of a command. Raises what `work` raises, and EngineUnavailable.
+        Without root, `work` gets words that mount it if they are put in front of a command. Raises EngineUnavailable, and errors of `work`.
         """
         points = self.folder / _POINTS
         points.mkdir()
@@ -103,14 +103,14 @@ class Bundle:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 
     def close(self) -> None:
-        """From now on no runtime finds anything to work on here."""
+        """Removes what a runtime needs, so that none can work on it any more."""
         (self.folder / _CONFIG).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """At once, so that it has its labels for as long as it is there. Raises OSError."""
+        """Removes it atomically, so that it keeps its labels until then. Raises OSError."""
         gone = self.folder.with_name(_TMP_PREFIX + self.folder.name)
         with contextlib.suppress(FileNotFoundError):
-            (self.folder / ROOTFS).rmdir()  # never with what is in it: here nothing is mounted on it
+            (self.folder / ROOTFS).rmdir()  # never its contents: here nothing is mounted on it
         with contextlib.suppress(FileNotFoundError):  # another server was quicker
             self.folder.rename(gone)
             shutil.rmtree(gone)
@@ -125,12 +125,12 @@ def sweep(containers: Path) -> None:
 
 
 def bundles(containers: Path) -> list[str]:
-    """The ids of all containers that anything is left of."""
+    """The ids of all containers of which anything is left."""
     return [name for name in os.listdir(containers) if not name.startswith(_TMP_PREFIX)]  # noqa: PTH208 - names alone
 
 
 def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bool) -> None:
-    """A folder over one of the image has its mode and owner, as an overlay shows those of the upper one."""
+    """Creates a mount point. A folder gets the mode and owner of the image's folder, because an overlay shows those of the upper one."""
     place, below = points, image
     for number, part in enumerate(target.parts[1:], 2):
         place, below = place / part, below / part
@@ -149,11 +149,11 @@ def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bo
 
 
 def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
-    """With an overlay at `root`, in a thread of its own: it may have a mount namespace, which its processes are in too."""
+    """Runs `work` with an overlay at `root`, in a separate thread: a thread can have its own mount namespace, which its processes inherit."""
 
     def run() -> None:
         call("unshare", _CLONE_NEWNS)
-        call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
+        call("mount", None, b"/", None, _REC | _PRIVATE, None)  # mounts do not propagate to the host
         call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode())
         work()
 

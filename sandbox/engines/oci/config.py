@@ -1,7 +1,7 @@
-"""The policy in the words of the OCI runtime specification: the `config.json` of a container. Pure.
+"""Translates the policy to the OCI runtime specification: the `config.json` of a container. Pure.
 
-Stricter than Docker where that costs nothing: no shared memory, no terminals, no message queues and no writable /dev at all,
-a control group namespace of its own with both versions of control groups, and binds whose options hold for everything below.
+Stricter than Docker where that costs nothing: no shared memory, no terminals, no message queues, no writable /dev,
+a separate control group namespace with both versions of control groups, and binds whose options also apply to everything below.
 """
 
 import json
@@ -21,7 +21,7 @@ _SETS: Final = ("bounding", "effective", "inheritable", "permitted", "ambient")
 _SAFE: Final = ("nosuid", "nodev", "noexec")
 _PSEUDO: Final = (
     {"destination": "/proc", "type": "proc", "source": "proc", "options": [*_SAFE]},
-    # the runtime makes its harmless nodes in it first; nobody ever writes there
+    # the runtime first creates its harmless nodes in it; it is never writable later
     {
         "destination": "/dev",
         "type": "tmpfs",
@@ -37,11 +37,11 @@ _CONTROL_GROUPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What security modules of this host know the container by; empty where a module is off."""
+    """The container's labels for the host's security modules; empty if a module is off."""
 
     apparmor: str = ""  # a loaded profile
     selinux: str = ""  # of the process
-    selinux_files: str = ""  # of what is mounted for it alone
+    selinux_files: str = ""  # of the mounts that only it has
 
 
 def config(
@@ -54,7 +54,7 @@ def config(
 ) -> dict[str, Any]:
     """The configuration for the runtime. Raises IsolationRefused for an architecture without a profile, and for a mounted volume.
 
-    `rootless`: the runtime is root in a user namespace of one user, whom the container's user is then.
+    `rootless`: the runtime is root in a user namespace of one user, which is then also the container's user.
     """
     (uid, gid), limits = template.user, template.limits
     made: dict[str, Any] = {
@@ -86,7 +86,7 @@ def config(
             "readonlyPaths": list(READ_ONLY),
             "cgroupsPath": cgroups_path,
             "resources": {
-                # beside these the runtime lets in its own few: null, zero, full, random, urandom, tty
+                # the runtime also allows its own few: null, zero, full, random, urandom, tty
                 "devices": [{"allow": False, "access": "rwm"}],
                 # memory and swap together, so no swap
                 "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
@@ -101,7 +101,7 @@ def config(
         made["linux"]["namespaces"].append({"type": "user"})
         made["linux"]["uidMappings"] = [{"containerID": uid, "hostID": 0, "size": 1}]
         made["linux"]["gidMappings"] = [{"containerID": gid, "hostID": 0, "size": 1}]
-        # no user namespace but the first makes nodes; and nobody but root lowers what systemd has raised
+        # only the first user namespace can create nodes, and only root can lower what systemd has raised
         del made["linux"]["resources"]["devices"], made["process"]["oomScoreAdj"]
     return made
 
@@ -116,7 +116,7 @@ def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:
 
 
 def _bind(mount: Mount) -> dict[str, Any]:
-    """Read-only also for what is mounted below it; for writing without that."""
+    """A bind mount. A read-only one also makes the mounts below it read-only; a writable one excludes them."""
     if mount.read_only:
         options = ["rbind", "rro", *(f"r{one}" for one in _SAFE), "rprivate"]
     else:

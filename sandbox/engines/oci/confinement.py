@@ -1,4 +1,4 @@
-"""What a security module of this host confines containers by: our own AppArmor profile, loaded here, or SELinux's type for containers."""
+"""Confines containers by the host's security module: our own AppArmor profile, loaded here, or SELinux's type for containers."""
 
 import os
 import secrets
@@ -20,17 +20,17 @@ _SECONDS: Final = 60.0
 
 @cache
 def security_options() -> tuple[str, ...]:
-    """Of this host, in an engine's words."""
+    """The security options of this host, in the spelling of engines."""
     apparmor = _APPARMOR.exists() and _APPARMOR.read_text(encoding="ascii").startswith("Y")
     modules = (("apparmor", apparmor), ("selinux", _SELINUX.exists()))
     return tuple(f"name={name}" for name, on in modules if on)
 
 
 def confinement() -> Labels:
-    """For one container. Raises IsolationRefused where a module is on and nothing can be named for it."""
+    """The labels for one container. Raises IsolationRefused if a module is on and no label can be set."""
     options = security_options()
     if "name=apparmor" in options:
-        if os.geteuid() == 0:  # else an administrator has, or no container can be made
+        if os.geteuid() == 0:  # else an administrator has loaded it, or no container can be created
             _load()
         return Labels(apparmor=PROFILE)
     if "name=selinux" in options:
@@ -39,7 +39,7 @@ def confinement() -> Labels:
 
 
 def selinux_labels(one: int, other: int) -> Labels:
-    """Of a pair of categories that hardly any other container has; `other` counts past `one`."""
+    """Labels with a pair of categories that hardly any other container has; `other` skips `one`."""
     first, second = sorted((one, other + (other >= one)))
     level = f"s0:c{first},c{second}"
     return Labels(
@@ -50,7 +50,7 @@ def selinux_labels(one: int, other: int) -> Labels:
 
 @cache
 def _load() -> None:
-    """Once in a process: a profile that an administrator has taken out is there again after a restart."""
+    """Loads the profile once per process. A profile that an administrator removed is back after a restart."""
     text = resources.files(__package__).joinpath("apparmor.profile").read_bytes()
     try:
         ended = subprocess.run(

@@ -1,7 +1,7 @@
 """A container without a daemon, from the runtime's `create` to its removal.
 
 Invariants:
-* what is left of a container is found by our own id alone, in our folder and in the control groups, whatever its runtime knows;
+* the remains of a container are found by our own id only, in our folder and in the control groups, not through its runtime;
 * no process of ours stands between a container and this server: its streams are pipes, and its first process becomes our child.
 """
 
@@ -26,16 +26,20 @@ from sandbox.waiting import Cancellation, Process, readable
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
-_PAUSE: Final = 0.05  # seconds; to wait for a process's end costs less than to look at its groups meanwhile
+_PAUSE: Final = 0.05  # seconds; waiting for the end of a process costs less than polling its groups
 _UNKNOWN: Final = -1  # the exit code of a process that is not our child
-_RUNTIMES: Final = (*FLOORS, "sh", "unshare")  # and what mounts a root before it becomes one
+_RUNTIMES: Final = (
+    *FLOORS,
+    "sh",
+    "unshare",
+)  # and the programs that mount a root before they become a runtime
 
 
 class _First(Process):
     """A container's first process, which is a child of ours once its runtime has ended."""
 
     def exit_code(self) -> int:
-        """As a shell tells it, of a child of ours that has ended."""
+        """The exit code, as in a shell, of a child of ours that has ended."""
         try:
             ended = os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
@@ -46,25 +50,25 @@ class _First(Process):
 
 
 class OciContainer:
-    """One container: its bundle, its control groups, and for its creator its streams and its first process."""
+    """One container: its bundle, its control groups and, for its creator, its streams and its first process."""
 
     def __init__(self, containers: Path, states: Path, container: str) -> None:
         self.id = container
         self._containers, self._states = containers, states
         self._bundle = Bundle(containers, container)
         self._wire: PipeStreams | None = None
-        self._runtime: Runtime | None = None  # of its creator, until it was started
+        self._runtime: Runtime | None = None  # only for its creator, until it was started
         self._first: _First | None = None  # readable once that process is gone
         self._ended: ContainerState | None = None
         self._lock = threading.Lock()
 
     def create(self, image: Path, targets: Sequence[tuple[PurePosixPath, bool]], runtime: Runtime) -> int:
-        """Has the runtime create it on that image, with points for `targets`; returns the number of its first process."""
+        """Lets the runtime create it on that image, with mount points for `targets`. Returns the pid of its first process."""
         self._wire, theirs = piped()
         self._runtime = runtime
 
         def run_create(wrapper: Sequence[str]) -> None:
-            # once the runtime has ended, its container's first process is this one's child, and so its exit code ours
+            # once the runtime has ended, the container's first process is our child, so we get its exit code
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             words = self._bundle.create_argv(self.id)
             runtime.run(words, self._states / runtime.name, self._bundle.log, theirs, wrapper)
@@ -132,14 +136,14 @@ class OciContainer:
 
     def _close(self) -> None:
         if self._first is not None:
-            self._first.exit_code()  # or it would stay a zombie
+            self._first.exit_code()  # else it would stay a zombie
             self._first.close()
         if self._wire is not None:
             self._wire.close()
         self._wire = self._first = self._runtime = None
 
     def _end(self, group: ControlGroup) -> None:
-        """Ends all its processes, and the runtimes that work on it, unless its first process is known."""
+        """Kills all its processes and, unless its first process is known, the runtimes that work on it."""
         end, first = time.monotonic() + _REMOVAL_SECONDS, self._first
         if first is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -155,13 +159,13 @@ class OciContainer:
 
 
 def refuse_absent(containers: Path) -> None:
-    """Raises EngineUnavailable where the folder of containers is gone, as after its user removed it."""
+    """Raises EngineUnavailable if the folder of containers is missing, for example because its user removed it."""
     if not containers.is_dir():
         raise EngineUnavailable(f"there is no {containers}. Run `gdal-mcp setup`.")
 
 
 def _kill_runtimes(container: str) -> bool:
-    """Kills those that still work on a container; whether there was one."""
+    """Kills the runtimes that still work on a container. True if there was one."""
     found = False
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Brings an image into the store: from a Docker that has it, else from its registry with skopeo and umoci, by digest."""
+"""Fetches an image into the store: from a Docker that has it, else from its registry with skopeo and umoci, by digest."""
 
 import contextlib
 import hashlib
@@ -25,10 +25,10 @@ from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 IN_LAYOUT: Final = "image"  # the name of an image in its layout
 PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
 INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
-_REACH: Final = "30s"  # for a registry to say which image a name is
+_REACH: Final = "30s"  # for a registry to resolve a name
 _REACH_SECONDS: Final = 20.0
-_HUB: Final = "registry-1.docker.io"  # of names without a registry
-_SECONDS: Final = 3600.0  # for one step; a slow line needs a while for half a gigabyte
+_HUB: Final = "registry-1.docker.io"  # for names without a registry
+_SECONDS: Final = 3600.0  # for one step; half a gigabyte takes a while on a slow line
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 Report = Callable[[str], None]
@@ -74,7 +74,7 @@ def from_docker(store: ImageStore, client: docker.DockerClient, reference: str) 
 
 
 def from_archive(store: ImageStore, archive: Path, name: str, labels: Mapping[str, str]) -> ImageInfo:
-    """A root file system as a tar. Raises PullFailed."""
+    """Adds an image from a tar of its root file system. Raises PullFailed."""
 
     def unpack(rootfs: Path) -> Mapping[str, Any]:
         with archive.open("rb") as file:
@@ -85,7 +85,7 @@ def from_archive(store: ImageStore, archive: Path, name: str, labels: Mapping[st
 
 
 def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
-    """The digest is asked for first, and then nothing else is taken: skopeo compares every part with it."""
+    """Resolves the digest first and fetches exactly that: skopeo compares every part with it."""
     _require_reachable(reference)
     ensure_installed(("skopeo", "umoci"), PACKAGES, report)
     repository, tag = split(reference)
@@ -117,9 +117,9 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
 
 @contextlib.contextmanager
 def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
-    """An image that was fetched from a registry, as an archive that Docker loads; None where there is none, or no skopeo.
+    """An image that was fetched from a registry, as an archive for `docker load`. None without such an image, or without skopeo.
 
-    Docker gives it the content id that it has here, as its configuration goes over unchanged. Raises PullFailed.
+    In Docker it has the same content id, because its configuration is unchanged. Raises PullFailed.
     """
     found = None
     with contextlib.suppress(EngineUnavailable, ImageMissing):  # no store, or a damaged image
@@ -140,20 +140,20 @@ def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
 
 
 def _require_reachable(reference: str) -> None:
-    """Raises PullFailed when the registry cannot be reached: nothing is installed for an image that cannot come."""
+    """Raises PullFailed if the registry cannot be reached, so that nothing is installed for an unavailable image."""
     first = split(reference)[0].split("/")[0]
     is_host = "." in first or ":" in first or first == "localhost"
     host = first if is_host else _HUB
     try:
         requests.head(f"https://{host}/v2/", timeout=_REACH_SECONDS)
     except requests.exceptions.SSLError:
-        return  # it is there; which certificates it may have, skopeo's own configuration says
+        return  # it answers; skopeo's own configuration decides on its certificates
     except requests.exceptions.RequestException as error:
         raise PullFailed(f"its registry {host} cannot be reached from here") from error
 
 
 def described(layout: Path) -> tuple[str, dict[str, str]]:
-    """Content id and labels of the only image of an OCI layout. Raises PullFailed."""
+    """The content id and labels of the only image of an OCI layout. Raises PullFailed."""
 
     def blob(descriptor: Mapping[str, Any]) -> dict[str, Any]:
         algorithm, _, digest = str(descriptor["digest"]).partition(":")
@@ -170,7 +170,7 @@ def described(layout: Path) -> tuple[str, dict[str, str]]:
 
 
 def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: Report) -> None:
-    """Installs them as root on Debian and Ubuntu. Raises PullFailed with the command to type elsewhere."""
+    """Installs the programs as root on Debian and Ubuntu. On other systems, raises PullFailed with the command to run."""
     if all(map(shutil.which, programs)):
         return
     command = " ".join((*INSTALL, *packages))
@@ -178,7 +178,7 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
         raise PullFailed(f"{' and '.join(programs)} are needed for it. Run: sudo {command}")
     report(f"installing {' '.join(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    # the first may fail where lists are there
+    # the first may fail if the package lists are already there
     for words in (("apt-get", "-qq", "update"), (*INSTALL, *packages)):
         ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     if ended.returncode:
@@ -188,7 +188,7 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
 
 
 def _untar(root: Path, pieces: Iterator[bytes]) -> None:
-    """With numeric owners and all that belongs to a file, but for devices, which only root could make and no container gets.
+    """Unpacks with numeric owners and all attributes, except devices, which only root could create and no container gets.
 
     Raises PullFailed.
     """
@@ -196,10 +196,10 @@ def _untar(root: Path, pieces: Iterator[bytes]) -> None:
         "--extract --numeric-owner --preserve-permissions --xattrs --anchored --exclude=dev/* --directory"
     )
     command = ["tar", *options.split(), str(root)]
-    with tempfile.TemporaryFile() as errors:  # a pipe would be full before it is read
+    with tempfile.TemporaryFile() as errors:  # a pipe would fill up before it is read
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors) as process:  # noqa: S603 - fixed words
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # its words tell why
+            with contextlib.suppress(BrokenPipeError):  # its output says why
                 for piece in pieces:
                     process.stdin.write(piece)
                 process.stdin.close()
@@ -210,7 +210,7 @@ def _untar(root: Path, pieces: Iterator[bytes]) -> None:
 
 
 def _run(*command: str) -> str:
-    """What it printed. Raises PullFailed with its last words."""
+    """Runs a command and returns its output. Raises PullFailed with the last line of its errors."""
     try:
         ended = subprocess.run(  # noqa: S603 - fixed words and a reference, no shell
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False

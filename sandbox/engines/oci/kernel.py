@@ -1,7 +1,7 @@
-"""What the kernel shows of a container from outside, and its control groups, found by our own id.
+"""The kernel's view of a container from outside, and its control groups, found by our own id.
 
-A container is made before it is started: the kernel then shows its user, capabilities, limits, namespaces and mounts, and not
-one instruction of the image has run. What is read there is judged by the very rules that judge what the worker measures later.
+A container is created before it is started: the kernel then shows its user, capabilities, limits, namespaces and mounts, and not
+one instruction of the image has run. These facts are judged by the same rules as the worker's later measurements.
 """
 
 import contextlib
@@ -22,7 +22,9 @@ from sandbox.mounted import mount_points, mountinfo
 from sandbox.template import SandboxTemplate
 
 PARENT: Final = "gdal-mcp"  # of the control groups of all containers
-_SERVERS: Final = "gdal-mcp-servers"  # where those are that are not root; beside them lie the containers
+_SERVERS: Final = (
+    "gdal-mcp-servers"  # for the processes of a server without root; the containers' groups are beside it
+)
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
@@ -34,7 +36,7 @@ _RLIMITS: Final = {
     "Max core file size": "CORE",
     "Max open files": "NOFILE",
 }
-# by the names of the worker's facts: the file of version 2, then that of version 1
+# by the names of the worker's facts: the file in version 2, then in version 1
 _LIMITS: Final = {
     "memory": ("memory.max", "memory.limit_in_bytes"),
     "swap": ("memory.swap.max", "memory.memsw.limit_in_bytes"),
@@ -48,9 +50,9 @@ _CAP_SYS_ADMIN: Final = 1 << 21
 def deviations(
     template: SandboxTemplate, pid: int, group: "ControlGroup", *, filtered: bool
 ) -> tuple[Row, ...]:
-    """The rows in which a made container is not what was asked. `filtered`: its filter of system calls is in force already.
+    """The rows in which a created container differs from the request. `filtered`: its system call filter is already in force.
 
-    Raises OSError when it is gone.
+    Raises OSError if it is gone.
     """
     unseen = _UNSEEN if filtered else {*_UNSEEN, "Seccomp"}
     rules = [rule for rule in (*FACTS, *LIMITS_IN_FORCE) if rule.name not in unseen]
@@ -61,14 +63,14 @@ def deviations(
 
 
 def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
-    """In the form of what a worker measures of itself."""
+    """Facts in the form of the worker's own measurements."""
     own = Path("/proc") / str(pid)
     status = dict(line.split(":\t", 1) for line in _text(own / "status").splitlines() if ":\t" in line)
     limits = {line[:26].strip(): line[26:].split() for line in _text(own / "limits").splitlines()}
     return {
         "pid": int(status["NSpid"].split()[-1]),
         "status": {name: value.split() for name, value in status.items()},
-        # no map is needed: read from here, the kernel shows the ids of the status as the host counts them
+        # no map is needed: read from here, the status has the host's ids
         "ids": {"uid": (), "gid": ()},
         "mounts": [one._asdict() for one in mount_points(_text(own / "mountinfo"))],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
@@ -92,7 +94,7 @@ def _namespaces(pid: int) -> Row:
 
 
 def _covers(template: SandboxTemplate, pid: int, mounts: list[dict[str, Any]]) -> Row:
-    """Each path that a container is to see nothing of, or not to write, has a mount of its own; none is needed where nothing is."""
+    """The row on hidden and read-only paths: each needs its own mount, except paths that do not exist."""
     read_only = {row["target"]: "ro" in row["options"] for row in mounts}
     open_ones = [path for path in masked(template) if path not in read_only]
     writable = [path for path in READ_ONLY if not read_only.get(path)]
@@ -105,7 +107,7 @@ def _text(path: Path) -> str:
 
 
 def is_of(pid: int, container: str) -> bool:
-    """Whether a process lies in the control groups of a container. Numbers are given again, ids never."""
+    """True if a process is in the control groups of a container. Pids are reused, container ids never."""
     try:
         return f"/{PARENT}/{container}" in _text(Path(f"/proc/{pid}/cgroup"))
     except OSError:
@@ -116,7 +118,7 @@ class ControlGroup:
     """The control groups of one container: one folder with version 2, one for each hierarchy with version 1."""
 
     def __init__(self, path: str) -> None:
-        self.path = path  # as in the runtime's configuration
+        self.path = path  # as named in the runtime's configuration
 
     def _folders(self) -> list[Path]:
         folders = (Path(f"{point}{self.path}") for point in hierarchies())
@@ -134,7 +136,7 @@ class ControlGroup:
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
     def kill_and_remove(self) -> bool:
-        """Kills all processes in it and removes it; True once it is gone. Call it again until then."""
+        """Kills all processes in it and removes it. True once it is gone; call it again until then."""
         gone = True
         for point in hierarchies():
             folder = Path(f"{point}{self.path}")
@@ -150,7 +152,7 @@ class ControlGroup:
 
 def _first(folders: Iterable[Path], *names: str) -> str | None:
     for path in (f"{folder}/{name}" for name in names for folder in folders):
-        if os.access(path, os.F_OK):  # to look is cheaper than to fail, and most folders have none of them
+        if os.access(path, os.F_OK):  # checking is cheaper than failing, and most folders have none of them
             with contextlib.suppress(OSError):
                 return _text(Path(path))
     return None
@@ -163,8 +165,8 @@ def _kill(folder: Path) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
-    # version 2: also what has just been made. Version 1: a runtime that is killed while it cleans up leaves its group frozen,
-    # in which nothing dies
+    # version 2: this includes new processes. Version 1: a runtime that is killed during clean-up leaves its group frozen,
+    # and frozen processes do not die
     for name, text in (("cgroup.kill", "1"), ("freezer.state", "THAWED")) if pids else ():
         with contextlib.suppress(OSError):
             (folder / name).write_text(text, encoding="ascii")
@@ -172,12 +174,12 @@ def _kill(folder: Path) -> None:
 
 @cache
 def hierarchies() -> tuple[Path, ...]:
-    """Where control groups are mounted, of either version."""
+    """The mount points of control groups of both versions."""
     return tuple(Path(one.target) for one in mount_points(mountinfo()) if one.type in ("cgroup", "cgroup2"))
 
 
 def obstacle() -> str:
-    """Why this process cannot create containers without a daemon with any runtime; "" when it can. In a container it hardly ever can."""
+    """The reason why this process cannot create containers without a daemon, whatever the runtime; "" if it can. In a container it rarely can."""
     if platform.system() != "Linux":
         return "containers without a daemon need Linux"
     if os.geteuid() != 0:
@@ -191,16 +193,16 @@ def obstacle() -> str:
 
 
 def parent_group() -> str:
-    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them."""
+    """The parent of the containers' control groups. Raises EngineUnavailable if nothing would limit them."""
     return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
 
 
 @cache
 def _parent_group_of_user() -> str:
-    """In what was delegated to this process.
+    """The parent within the control group that was delegated to this process.
 
-    It moves itself and the other processes of its group to a group below, as a group with processes gives no controllers to those below
-    it, cgroups(7).
+    The process moves itself and the others of its group to a child group, because a group with processes cannot enable
+    controllers for its children, cgroups(7).
     """
     own = delegated_group()
     if refused := delegation_error(delegated_controllers(own)):
@@ -221,16 +223,16 @@ def _parent_group_of_user() -> str:
 
 
 def delegated_group(mounted: Path = _MOUNTED, groups: Path = Path("/proc/self/cgroup")) -> Path:
-    """The control group of version 2 that was given to this process, whether or not it is still in it.
+    """The control group of version 2 that was delegated to this process, even if the process has left it.
 
-    `mounted` is where version 2 is, `groups` a file that names a process's own, cgroups(7).
+    `mounted` is the mount point of version 2, `groups` a file that names the process's own group, cgroups(7).
     """
     own = mounted / _text(groups).rpartition("0::/")[2].strip()
     return own.parent if own.name == _SERVERS else own
 
 
 def delegated_controllers(own: Path) -> frozenset[str]:
-    """What this process may bound in a control group: nothing with version 1, where that cannot be done safely."""
+    """The controllers that this process may use. None with version 1, which cannot be delegated safely."""
     with contextlib.suppress(OSError):
         if os.access(own, os.W_OK):
             return frozenset(_text(own / "cgroup.controllers").split())
@@ -238,7 +240,7 @@ def delegated_controllers(own: Path) -> frozenset[str]:
 
 
 def delegation_error(delegated: frozenset[str]) -> str:
-    """Why somebody who is not root cannot have containers without a daemon; empty where nothing is missing."""
+    """The reason why a user without root cannot create containers without a daemon; empty if nothing is missing."""
     if missing := ", ".join(name for name in _CONTROLLERS if name not in delegated):
         return f"without root nothing would bound a container's {missing} here, so nothing is run. {_HOW}"
     return ""

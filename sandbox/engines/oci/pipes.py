@@ -14,7 +14,7 @@ _CHUNK: Final = 1 << 18
 
 
 class PipeStreams:
-    """Our ends of a container's stdin, stdout and stderr. It is readable when anything of it is."""
+    """Our ends of a container's stdin, stdout and stderr. It is readable if stdout or stderr is."""
 
     def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
         for one in (stdin, stdout, stderr):
@@ -38,9 +38,9 @@ class PipeStreams:
                 data = self._open[stream].read(_CHUNK)
                 if data:
                     pieces.append((stream, data))
-                elif data is not None:  # its end
+                elif data is not None:  # end of the stream
                     if len(self._open) == 1:
-                        return pieces or None  # and so of both; it stays readable
+                        return pieces or None  # the end of both; it stays readable
                     self._epoll.unregister(number)
                     del self._open[stream]
         except (OSError, ValueError):  # closed, perhaps by another thread
@@ -67,9 +67,9 @@ class PipeStreams:
 
 
 def piped() -> tuple[PipeStreams, tuple[int, int, int]]:
-    """Our ends of three new pipes, and a container's: for its runtime, which hands them on.
+    """Our ends of three new pipes, and the container's ends, which its runtime passes on.
 
-    The latter are to be closed here as soon as it has, or no end would ever be heard.
+    Close the latter here once it has; otherwise the end of a stream is never seen.
     """
     (reading, stdin), (stdout, writing), (stderr, writing_too) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
     return PipeStreams(stdin, stdout, stderr), (reading, writing, writing_too)

@@ -1,4 +1,4 @@
-"""The low-level runtimes that an engine without a daemon may use, and how each is asked to make and to start a container."""
+"""The low-level runtimes for an engine without a daemon, and how each one creates and starts a container."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from typing import Final
 
 from sandbox.errors import EngineUnavailable
 
-# in the order of preference, each with the oldest version that passed the suite; an older one is not used
+# in order of preference, each with the oldest version that passed the suite; older ones are not used
 FLOORS: Final = {"crun": (1, 8), "runc": (1, 1, 5)}
-# the first with every fix published so far; distributions bring fixes into older ones without changing the number
+# the first with every fix published so far; distributions backport fixes without changing the number
 ADVISED: Final = {"crun": (1, 8), "runc": (1, 2, 8)}
-# for one step of a runtime; it takes hundredths of a second, and only one that hangs needs them all
+# for one step of a runtime; it takes hundredths of a second, and only a hanging one needs them all
 SECONDS: Final = 60.0
 _PLACES: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -24,7 +24,7 @@ _PLACES: Final = os.pathsep.join(
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One that is installed."""
+    """An installed runtime."""
 
     name: str
     path: str
@@ -38,7 +38,7 @@ class Runtime:
         streams: tuple[int, int, int] | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
-        """One step, with the words of `wrapper` in front. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
+        """Runs one command, prefixed by `wrapper`. `streams` become the container's. Raises EngineUnavailable with the runtime's error."""
         stdin, stdout, stderr = streams or (subprocess.DEVNULL,) * 3
         try:
             code = subprocess.run(  # noqa: S603 - our own words, no shell
@@ -60,9 +60,9 @@ class Runtime:
 
 
 def candidates() -> dict[str, Runtime | None]:
-    """Those that this user may use, the preferred first; None for one that is not installed.
+    """The runtimes that this user can use, in order of preference; None for one that is not installed.
 
-    Without root runc wants user 0 in a container.
+    Without root, runc requires user 0 in a container.
     """
     names = FLOORS if os.geteuid() == 0 else ("crun",)
     found = {name: shutil.which(name, path=_PLACES) for name in names}
@@ -95,7 +95,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def too_old(runtime: Runtime) -> str:
-    """Why a runtime is too old to be used; "" where it is not."""
+    """The reason why a runtime is too old, "" if it is not."""
     floor = FLOORS[runtime.name]
     if numbers(runtime.version) >= floor:
         return ""
@@ -103,7 +103,7 @@ def too_old(runtime: Runtime) -> str:
 
 
 def usable(runtimes: Sequence[Runtime]) -> tuple[Runtime, ...]:
-    """Those that are new enough. Raises EngineUnavailable when there is none."""
+    """The runtimes that are new enough. Raises EngineUnavailable if there are none."""
     if fit := tuple(one for one in runtimes if not too_old(one)):
         return fit
     old = "".join(f" {too_old(one)}." for one in runtimes)

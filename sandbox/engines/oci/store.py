@@ -1,6 +1,6 @@
-"""The images of an engine without a daemon: each unpacked once, in a folder named by its content, with a list of all that is in it.
+"""The images of an engine without a daemon: each is unpacked once, in a folder named by its content, with a list of its files.
 
-Whoever can write root's files owns this host anyway: the list finds accidents, not attackers.
+An attacker who can write root's files owns the host anyway: the list detects accidents, not attacks.
 """
 
 import contextlib
@@ -23,25 +23,25 @@ from sandbox.engines.oci.tree import changed, content_id, harden, listed
 from sandbox.errors import EngineUnavailable, ImageMissing
 
 _ABOUT, _LIST = "image.json", "list.jsonl"
-TMP_PREFIX: Final = "new-"  # before the names of folders that are being made
+TMP_PREFIX: Final = "new-"  # prefix of folders that are being created
 LAYOUT: Final = (
-    "layout"  # beside the root: the image as its registry sent it, for other engines of this machine
+    "layout"  # beside the root: the image as downloaded from its registry, for other engines of this machine
 )
-# after it has lost its last name; a server may still make containers of it until then
+# after it has lost its last name; a server may still create containers of it until then
 UNUSED_SECONDS: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is known of one image."""
+    """The metadata of one image."""
 
     id: str  # content id, `sha256:...`
     digest: str  # the registry's, or the id
     names: tuple[str, ...]
     labels: Mapping[str, str]
     source: str  # where it came from, for people
-    list_digest: str  # SHA-256 of the list of what is in it
-    named_until: float = 0.0  # seconds since the epoch; when it lost its last name
+    list_digest: str  # SHA-256 of the list of its files
+    named_until: float = 0.0  # when it lost its last name; seconds since the epoch
 
 
 Fetch = Callable[["ImageStore", str, Callable[[str], None]], None]
@@ -51,12 +51,12 @@ class ImageStore:
     """The `Images` below one folder. `containers` and images have one parent."""
 
     def __init__(self, root: Path, fetch: Fetch) -> None:
-        """`fetch` brings an image into the store that it is given, as `Images.pull`."""
+        """`fetch` downloads an image into a store, as for `Images.pull`."""
         self.root, self.folder, self._fetch = root, root / "images", fetch
-        self._looked_at: set[str] = set()  # ids whose files were as listed, as this process has seen
+        self._looked_at: set[str] = set()  # ids whose files this process has compared with their list
 
     def find(self, reference: str) -> ImageInfo | None:
-        """Raises ImageMissing for one whose files are not what was unpacked."""
+        """Finds an image by reference. Raises ImageMissing also if its files have changed since it was unpacked."""
         stored = self._stored(reference)
         if stored is None:
             return None
@@ -74,7 +74,7 @@ class ImageStore:
             self._compare(stored, wholly=True)
 
     def rootfs(self, image: str) -> Path:
-        """The folder that it lies in. Raises ImageMissing."""
+        """The folder of its root file system. Raises ImageMissing."""
         if image not in self._looked_at and self.find(image) is None:
             raise ImageMissing(f"image {image} is not in {self.folder}.")
         place = self._place(image) / ROOTFS
@@ -84,7 +84,7 @@ class ImageStore:
         return place
 
     def layout(self, reference: str) -> tuple[str, Path] | None:
-        """Content id of an image and its OCI layout, where it came from a registry. Raises EngineUnavailable without a store."""
+        """The content id of an image and its OCI layout, if it came from a registry. Raises EngineUnavailable without a store."""
         stored = self._stored(reference)
         if stored is None:
             return None
@@ -97,7 +97,7 @@ class ImageStore:
     def add(self, unpack: Callable[[Path], Mapping[str, Any]]) -> ImageInfo:
         """Adds or replaces an image. `unpack` fills a folder and returns fields of `Stored`.
 
-        Without an id its content is its id. It appears whole, under its names, which it takes from others. Raises what
+        Without an id, the id is computed from its content. It appears complete, under its names, which other images lose. Raises what
         `unpack` raises, and EngineUnavailable.
         """
         try:
@@ -124,7 +124,7 @@ class ImageStore:
 
     def _replace(self, fresh: Path, stored: Stored) -> None:
         place = self._place(stored.id)
-        if place.exists():  # damaged, or the same again; containers that run have its files open
+        if place.exists():  # damaged, or added again; running containers have its files open
             place.rename(fresh.with_name("old"))
         fresh.rename(place)
         self._looked_at.discard(stored.id)
@@ -134,7 +134,7 @@ class ImageStore:
                 self._describe(self._place(other.id), replace(other, names=names, named_until=time.time()))
 
     def _collect(self) -> None:
-        """Removes the images that lost their last name long ago and that no container is of; and what was left half unpacked."""
+        """Removes images that lost their last name long ago and have no containers, and incomplete ones."""
         used = b""
         for config in (self.root / "containers").glob("*/config.json"):
             with contextlib.suppress(FileNotFoundError):  # a container that ends meanwhile
@@ -158,7 +158,7 @@ class ImageStore:
 
     def _stored(self, reference: str) -> Stored | None:
         plain = "@" not in reference and not reference.startswith("sha256:")
-        # as it is kept: without a tag it is the latest
+        # as stored: without a tag it is the latest
         wanted = ":".join(split(reference)) if plain else reference
         return next((one for one in self._all() if wanted == one.id or wanted in one.names), None)
 
@@ -169,7 +169,7 @@ class ImageStore:
             raise EngineUnavailable(f"there is no {self.folder}. Run `gdal-mcp setup`.") from error
         found = []
         for place in places:
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # half made, or damaged
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # incomplete or damaged
                 about = json.loads((place / _ABOUT).read_bytes())
                 found.append(Stored(**{**about, "names": tuple(about["names"])}))
         return found

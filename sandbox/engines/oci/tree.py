@@ -1,4 +1,4 @@
-"""An unpacked image: made harmless, listed, and compared with its list."""
+"""Hardens an unpacked image, lists its files, and compares them with the list."""
 
 import hashlib
 import json
@@ -10,24 +10,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-_THREADS: Final = 2  # a digest leaves the interpreter free, and a disk has enough with two
+_THREADS: Final = 2  # digests run outside the interpreter's lock, and two threads saturate a disk
 _DEVICES: Final = (stat.S_ISBLK, stat.S_ISCHR, stat.S_ISSOCK, stat.S_ISFIFO)
-_MARKS: Final = (".dockerenv", "run/.containerenv")  # what an engine leaves in an image that it gives away
+_MARKS: Final = (".dockerenv", "run/.containerenv")  # left by an engine in an image that it exports
 
 Row = dict[str, Any]
 
 
 def harden(root: Path) -> None:
-    """Takes out what no job needs: devices, pipes, sockets and set-user-id bits.
+    """Removes what no job needs: devices, pipes, sockets and set-user-id bits.
 
-    Files that only root may read are removed where all files belong to the user that jobs run as.
+    If all files belong to the user that jobs run as, files that only root may read are removed.
     """
     for mark in _MARKS:
         (root / mark).unlink(missing_ok=True)
     for path, status in [*_walk(root)]:
         mode = stat.S_IMODE(status.st_mode)
         if not os.path.lexists(path):
-            continue  # went with its folder
+            continue  # removed with its folder
         needed = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
         if os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode) and not mode & needed:
             shutil.rmtree(path) if stat.S_ISDIR(status.st_mode) else Path(path).unlink()
@@ -40,7 +40,7 @@ def harden(root: Path) -> None:
 
 
 def listed(root: Path) -> Iterator[Row]:
-    """Every entry with the digest of its content, in a fixed order."""
+    """All entries with the digests of their contents, in a fixed order."""
     entries = sorted(_walk(root))
     with ThreadPoolExecutor(_THREADS) as threads:
         digests = threads.map(lambda entry: _content(*entry), entries)
@@ -49,7 +49,7 @@ def listed(root: Path) -> Iterator[Row]:
 
 
 def changed(root: Path, rows: list[Row], *, wholly: bool) -> str:
-    """The first entry that is not as listed; empty when all are. `wholly` compares contents, else size and time."""
+    """The first entry that differs from the list, "" if none does. `wholly` compares contents, else size and time."""
     known = {row["path"]: row for row in rows}
     found = listed(root) if wholly else (_outside(path, status, root) for path, status in _walk(root))
     seen = set()
@@ -62,7 +62,7 @@ def changed(root: Path, rows: list[Row], *, wholly: bool) -> str:
 
 
 def content_id(rows: list[Row], labels: Mapping[str, str]) -> str:
-    """Of an image that was made here: what is in it, whenever that was written, and its labels."""
+    """The content id of an image that was made here: a digest of its files and labels, without times."""
     timeless = [{**row, "time": 0} for row in rows]
     text = json.dumps([timeless, dict(labels)], sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -80,7 +80,7 @@ def _walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _outside(path: str, status: os.stat_result, root: Path) -> Row:
-    """What `lstat` says of an entry. Size and time of a folder depend on the file system, so they are left out."""
+    """The metadata of an entry. Size and time of a folder depend on the file system, so they are left out."""
     folder = stat.S_ISDIR(status.st_mode)
     return {
         "path": os.fsencode(path).decode("utf-8", "backslashreplace").removeprefix(f"{root}/"),

@@ -41,8 +41,8 @@ def run_program(job, _progress):
     """Prints a JSON report. `refused` gives the reason if the image, or every step, cannot be used."""
     import cv2
 
-    cv2.setNumThreads(1)  # so that what comes out is the same on any number of processors
-    os.environ["OGR_CURRENT_DATE"] = "1970-01-01T00:00:00Z"  # as a file that is made again has the same bytes
+    cv2.setNumThreads(1)  # so that the result is the same on any number of processors
+    os.environ["OGR_CURRENT_DATE"] = "1970-01-01T00:00:00Z"  # so that a recreated file has the same bytes
     program = importlib.import_module(f"{PACKAGE}.{PROGRAMS[job['program']]}")
     rasters = importlib.import_module(f"{PACKAGE}.rasters")
     try:

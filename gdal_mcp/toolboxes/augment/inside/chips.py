@@ -1,6 +1,6 @@
 """`make_chips`: windows of a large raster, one at a time, each with its labels and mask, split by place.
 
-What a chip is depends on the call's arguments and its own name alone, so that each is made again by itself, to the byte.
+A chip depends only on the call's arguments and its own name, so each can be reproduced separately, byte for byte.
 """
 
 import csv
@@ -62,7 +62,7 @@ def run(job, report):
     book, begun, empty = Book(job, folder, Maker(job, folder, source.span).fields), time.perf_counter(), 0
     threads = int(os.environ.get("CHIP_THREADS", "1"))
 
-    def work(window):  # each thread has datasets and transforms of its own, as neither may be shared
+    def work(window):  # each thread has its own datasets and transforms, because neither may be shared
         if not hasattr(own, "maker"):
             own.maker = Maker(job, folder, source.span)
         return list(own.maker.chips(window))
@@ -88,7 +88,7 @@ def run(job, report):
 
 
 def in_order(work, items, threads):
-    """The results in the order of the items, made so few ahead that memory is bounded."""
+    """Yields results in the order of the items. Few are computed ahead, so that memory is bounded."""
     with ThreadPoolExecutor(threads) as pool:
         under_way = deque()
         for item in items:
@@ -100,7 +100,7 @@ def in_order(work, items, threads):
 
 
 def windows(job, source):
-    """Those of one split alone, and how many more lie in several: neighbours in two splits never share a pixel."""
+    """The windows in a single split, and the number of those in several, which are left out so that splits never share a pixel."""
     width, height, size = *source.size, job["size"]
     side = size * job["block"]
     blocks = [(x, y) for y in range(-(-height // side)) for x in range(-(-width // side))]
@@ -124,7 +124,7 @@ def windows(job, source):
 
 
 def starts(length, size, overlap):
-    """The last window is moved back to the edge, so that every chip is whole."""
+    """The start of each window. The last one is moved back to the edge, so that every chip is complete."""
     if length <= size:
         return [0]
     found = list(range(0, length - size + 1, size - overlap))
@@ -132,7 +132,7 @@ def starts(length, size, overlap):
 
 
 def shared_out(blocks, shares, seed):
-    """A split for each block: as many as its share, at least one as long as there are enough, drawn by the seed."""
+    """Assigns a split to each block: by shares, at least one block each if there are enough, drawn with the seed."""
     drawn = sorted(blocks)
     random.Random(seed).shuffle(drawn)
     total, names = sum(shares.values()), sorted(shares, key=lambda one: (shares[one], one))
@@ -196,7 +196,7 @@ class Maker:
 
 
 class Book:
-    """What is known of the chips, and the files that tell it."""
+    """Collects the facts of the chips and writes them to files."""
 
     def __init__(self, job, folder, fields):
         self._job, self._folder, self._fields = job, folder, fields
@@ -271,7 +271,7 @@ class Book:
 
 
 class Sheet:
-    """A picture of some chips, evenly taken from all windows."""
+    """A picture of some chips, evenly sampled from all windows."""
 
     def __init__(self, job, windows):
         self._pixels = job["picture_pixels"] // ACROSS

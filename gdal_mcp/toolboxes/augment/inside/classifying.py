@@ -32,7 +32,7 @@ def compared(path, classes, before, after):
         ]
         for one in shares
     )
-    alike = float(np.minimum(*shares).sum())  # what the two distributions have in common
+    alike = float(np.minimum(*shares).sum())  # the overlap of the two distributions
     return {
         "label_changed": old[0]["index"] != new[0]["index"],
         "confidence_delta": new[0]["confidence"] - old[0]["confidence"],

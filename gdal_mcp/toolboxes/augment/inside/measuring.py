@@ -1,4 +1,4 @@
-"""What a step did to an image, measured without a model: the numbers, and whether they are what such a step is for."""
+"""Measures the effect of a step on an image without a model, and whether it is the intended effect."""
 
 import cv2
 import numpy as np
@@ -16,9 +16,9 @@ TURNS = {
     "a transposition": lambda one: one.swapaxes(0, 1),
     "a transposition over the other diagonal": lambda one: np.rot90(one, 2).swapaxes(0, 1),
 }
-FEATURES, ENOUGH = 800, 12  # points that are looked for, and that have to fit a turn of the image
+FEATURES, ENOUGH = 800, 12  # points to search for, and the number that has to fit a rotation of the image
 LEAST = 0.002  # of the range of values; less is no visible change
-# what a step of a category is for: the number that it changes, and by how much at least
+# the purpose of a step by category: the number that it changes, and the minimal change
 AIMS = {
     "blur": ("sharpness", -0.02),
     "sharpness": ("sharpness", 0.02),
@@ -40,7 +40,7 @@ def measured(category, before, after):
         "histogram": histogram(old, new),
     }
     if before.size == after.size:
-        # on the values themselves, as a picture is stretched anew
+        # on the values themselves, because each picture is stretched separately
         pair = [raster.pixels.astype(np.float32) for raster in (before, after)]
         span = max(before.range[1] - before.range[0], 1e-9)
         if pair[0].shape == pair[1].shape:
@@ -106,7 +106,7 @@ def ssim(old, new):
 
 
 def turned(old, new):
-    """Which flip or quarter turn makes the new image of the old one; empty where none does."""
+    """The flip or quarter turn that turns the old image into the new one; empty if none does."""
     for name, turn in TURNS.items():
         made = turn(old)
         # not 0, as both may be smaller copies
@@ -116,7 +116,7 @@ def turned(old, new):
 
 
 def angle(one, other):
-    """Degrees by which an image was turned, counted as the library does; None without enough points that fit."""
+    """The rotation of an image in degrees, with the library's sign; None without enough matching points."""
     if 1 in (*one.shape[:2], *other.shape[:2]):  # OpenCV would halve it to nothing
         return None
     finder = cv2.ORB_create(FEATURES)

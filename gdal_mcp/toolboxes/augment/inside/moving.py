@@ -1,7 +1,7 @@
-"""One step after the other: a transform draws once, and what it drew is applied to pixels, masks, nodata and labels alike.
+"""Applies steps in order: a transform draws random values once, and they apply to pixels, masks, nodata and labels alike.
 
 A transform that moves pixels works on their own type; one that changes values works on 8 bits, or on 32-bit floats from 0 to 1
-that the raster's range is scaled to. What a step draws depends on its seed alone: step `n` of a call has the call's seed and `n`.
+that the raster's range is scaled to. The random values of a step depend only on its seed: step `n` of a call has the call's seed plus `n`.
 """
 
 import math
@@ -20,8 +20,8 @@ SEEDS = 1 << 32
 BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
 WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
 WHOLE = 1e-3  # of a pixel that may come from outside
-MAX_DRAWN = 16  # numbers of one drawn value that are told
-GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # among what was drawn, though it was not
+MAX_DRAWN = 16  # numbers of one drawn value that are reported
+GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # part of the drawn values, although it was not drawn
 
 
 class Skipped(Exception):
@@ -30,7 +30,7 @@ class Skipped(Exception):
 
 @dataclass
 class Scene:
-    """A raster and all that moves with it. `matrix` maps corners of pixels as they were to where they are."""
+    """A raster and everything that moves with it. `matrix` maps the old corners of pixels to the new ones."""
 
     raster: rasters.Raster
     masks: list = field(default_factory=list)  # of rows and columns
@@ -41,7 +41,7 @@ class Scene:
 
 
 def transform(step):
-    """BuiltStep once for many images, as that takes longer than to apply it."""
+    """Builds the transform once for many images, because that takes longer than applying it."""
     alone = step["group"] is None
     return getattr(A, step["name"])(**step["parameters"], p=step["probability"] if alone else 1.0)
 
@@ -63,7 +63,7 @@ def run(steps, transforms, scene, seed, watch=None):
         if not done:
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
-        # as JSON; of long arrays, such as the noise of each pixel, the shape, as the seed has the rest
+        # as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed reproduces the rest
         drawn = {name: plain(value) for name, value in made.params.items() if name not in GIVEN}
         row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - begun}
         applied.append(row)
@@ -73,7 +73,7 @@ def run(steps, transforms, scene, seed, watch=None):
 
 
 def apply(step, made, scene, seed):
-    """False when chance left the step out. The scene is as it was when this raises."""
+    """Applies a step. False if it was skipped at random. The scene is unchanged if this raises."""
     made.set_random_seed(seed)
     old = scene.raster
     if step["bands"] == "rgb" and old.pixels.shape[2] != 3:
@@ -111,7 +111,7 @@ def apply(step, made, scene, seed):
 
 
 def gaps(made, new, old):
-    """What lies around the old image, or is mixed with that, is no data, where the raster has a mark for it."""
+    """Marks pixels from outside the old image, or mixed with them, as nodata, if the raster has a nodata value."""
     if old.nodata is None and old.invalid is None:
         return
     ones = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
@@ -122,7 +122,7 @@ def gaps(made, new, old):
 
 
 def layer(made, values):
-    """A mask, as the transform's last draw moves it; where it moves none, as it was."""
+    """A mask, moved by the transform's last random values; unchanged if the transform moves no masks."""
     if "mask" not in made.targets:
         return values
     return made.apply_to_mask(movable(values), **made.params).astype(values.dtype, copy=False)
@@ -133,12 +133,12 @@ def movable(pixels):
 
 
 def layered(pixels):
-    """With an axis of bands, which the library leaves out where there is one."""
+    """The array with an axis of bands, which the library omits for a single band."""
     return pixels if pixels.ndim == 3 else pixels[:, :, None]
 
 
 def matrix_of(made, old, new):
-    """Where a transform that is a flip, a turn, a window, a margin or a new size takes the corners of pixels.
+    """The matrix of a flip, a turn, a window, a margin or a new size, for the corners of pixels.
 
     The library counts from the middle of pixels where it flips, and from their corners where it scales.
     """
@@ -161,7 +161,7 @@ def matrix_of(made, old, new):
 
 
 def placed(place, matrix):
-    """The geotransform of an image whose pixels were moved so."""
+    """The geotransform of an image after its pixels were moved by a matrix."""
     a, b, c, d, e, f = place
     found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
     return (*found[0, [2, 0, 1]].tolist(), *found[1, [2, 0, 1]].tolist())
@@ -172,7 +172,7 @@ def moved(points, matrix):
 
 
 def warped(made, points):
-    """The same for a transform of any kind, by the library's own account of single points, in the middle of pixels."""
+    """The moved points for any kind of transform, by the library's own keypoints, which are at the centre of pixels."""
     if not len(points):
         return points
     rows = np.zeros((len(points), 5))

@@ -1,4 +1,4 @@
-"""Images in and out: pixels of any number of bands in their own type, what of them is data, and where they lie on earth."""
+"""Reads and writes images: pixels of any number of bands in their own type, their valid pixels and their georeference."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ WRITE = ["COMPRESS=DEFLATE", "BIGTIFF=IF_SAFER"]
 
 
 class Unreadable(RuntimeError):
-    """It is no image that this can work on; the text says why."""
+    """The image cannot be processed; the text says why."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Raster:
 
 
 def decoded(data):
-    """A PNG, JPEG or WEBP file in 8 or 16 bits, as it is: nothing is turned, scaled or compressed again."""
+    """Decodes a PNG, JPEG or WEBP file in 8 or 16 bits, without rotating or scaling it."""
     with contextlib.suppress(cv2.error):
         found = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
         if found is not None:
@@ -55,7 +55,7 @@ def decoded(data):
 
 
 class Source:
-    """A raster dataset, all or a part of which is read; for one thread. `span` is the range of its values, where it is known."""
+    """A raster dataset that is read as a whole or in parts, by one thread. `span` is the range of its values, if known."""
 
     def __init__(self, path, span=None, drivers=()):
         self._dataset = dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=list(drivers))
@@ -100,7 +100,7 @@ class Source:
         return (low, high) if high > low else (0.0, 1.0)
 
     def read(self, window=None):
-        """All of it, or a window: column, row, columns and rows."""
+        """Reads all of it, or a window: column, row, columns and rows."""
         left, top, width, height = window = window or (0, 0, *self.size)
         pixels = np.empty((height, width, self._dataset.RasterCount), self._kind)
         if self._dataset.ReadRaster(*window, buf_obj=pixels, **spaces(pixels)) is None:
@@ -119,20 +119,20 @@ class Source:
         if place is not None:
             a, b, c, d, e, f = place
             place = (a + left * b + top * c, b, c, d + left * e + top * f, e, f)
-        # of eight bits the whole range is taken; of other types the sample may lack peaks that this part has
+        # for eight bits the whole range is used; for other types the sample may lack peaks of this part
         span = self.span if self._kind == "u1" else widened(self.span, pixels, invalid)
         filled_up = pixels if invalid is None else filled(pixels, invalid)
         return Raster(filled_up, invalid, alpha, self._nodata, place, self.crs, self._names, span)
 
 
 def spaces(pixels):
-    """Where the values of an array of rows, columns and bands lie, so that GDAL reads and writes it without a copy."""
+    """The memory layout of an array of rows, columns and bands, with which GDAL reads and writes it without a copy."""
     line, pixel, band = pixels.strides
     return {"buf_pixel_space": pixel, "buf_line_space": line, "buf_band_space": band}
 
 
 def filled(pixels, invalid):
-    """With the nearest value where there is none, so that nothing is mixed with a mark for nodata."""
+    """Fills gaps with the nearest value, so that no pixel is mixed with a nodata value."""
     made = pixels.copy()
     for number in range(pixels.shape[2]):
         gaps = invalid[:, :, number] > 0
@@ -153,7 +153,7 @@ def held(nodata, kind):
 
 
 def marked(raster):
-    """The pixels with the mark for nodata where there is none."""
+    """The pixels, with the nodata value in gaps."""
     if raster.invalid is None:
         return raster.pixels
     made = raster.pixels.copy()
@@ -166,7 +166,7 @@ def marked(raster):
 
 
 def write(raster, path, driver="GTiff"):
-    """A file with the place, the nodata value and the names of the bands."""
+    """Writes a file with the georeference, the nodata value and the names of the bands."""
     pixels = marked(raster)
     colours = pixels.shape[2] == 3 and pixels.dtype.kind == "u"
     if raster.alpha is not None:

@@ -1,4 +1,4 @@
-"""`augment_image` and `augment_dataset`: one image, its steps, what they changed, and a folder with all of it."""
+"""`augment_image` and `augment_dataset`: one image, its steps, their effects, and a folder with all results."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ from osgeo import gdal
 
 from gdal_mcp.toolboxes.augment.inside import classifying, measuring, moving, rasters, sentences, vectors
 
-LARGEST = 10 << 20  # bytes of an image that is given to `augment_image`
+LARGEST = 10 << 20  # bytes of an image for `augment_image`
 FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 VERSIONS = ("albumentations", "numpy", "opencv-python-headless")
 OVERLAP = 0.4, 0.78  # of the progress: the steps begin, and end before the next stage does
@@ -25,7 +25,7 @@ def run(job, report):
     os.mkdir(folder)
     raster, data, kind = source(job)
     digest = hashlib.sha256(data).hexdigest() if data else None
-    # the call's own, or one that the image and the prompt fix, so that the same call gives the same bytes
+    # the call's own, or one derived from the image and the prompt, so that the same call gives the same bytes
     fixed = hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()
     config = {
         **{key: job[key] for key in ("tool", "prompt", "steps", "options")},
@@ -109,7 +109,7 @@ def versions():
 def steps(job, scene, seed, report):
     rows, total, (start, end) = [], len(job["steps"]), OVERLAP
 
-    def tell(number):  # of each stage at least the first is heard, however quick it is
+    def tell(number):  # at least the first message of each stage is sent, however quick it is
         share = start + (end - start) * number / total
         message = f"processing: Applying transform {min(number + 1, total)} of {total}"
         report.progress(share, message, at_once=not number)
@@ -129,7 +129,7 @@ def steps(job, scene, seed, report):
 
 
 def results(job, scene, kind, folder):
-    """Writes the result. Returns its name, the picture for the answer, and whether that is smaller than the result."""
+    """Writes the result. Returns its name, the picture for the answer, and whether the picture is smaller than the result."""
     raster, options = scene.raster, job["options"]
     form, quality = options["output_format"], options["quality"]
     plain = raster.pixels.shape[2] in (1, 3) and raster.pixels.dtype.str[1:] in (("u1", "u2") if form == "PNG" else ("u1",))  # fmt: skip

@@ -34,7 +34,7 @@ class Labels:
 
 
 class Layer:
-    """A dataset of labels, of which the features in a part of a raster are asked for."""
+    """A dataset of labels, from which the features in a part of a raster are read."""
 
     def __init__(self, path, crs):
         self._dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
@@ -71,7 +71,7 @@ class Layer:
             if self._to is not None:
                 geometry.Transform(self._to)
             inside = mapped(geometry, backward)
-            if (seen := clipped(inside, frame)) is not None:  # what lies outside has no pixels to move with
+            if (seen := clipped(inside, frame)) is not None:  # features outside have no pixels to move with
                 found.append((seen, [feature.GetField(number) for number in range(len(self.fields))]))
         return Labels(found, self.fields)
 
@@ -87,7 +87,7 @@ def points_of(geometry):
 
 
 def placed(geometry, points):
-    """The same with the next of these points as its vertices."""
+    """The same geometry with the next of these points as its vertices."""
     made = geometry.Clone()
     for line in lines(made):
         for number in range(line.GetPointCount()):
@@ -96,14 +96,14 @@ def placed(geometry, points):
 
 
 def mapped(geometry, place):
-    """The geometry with its vertices where a geotransform puts them."""
+    """The geometry with its vertices transformed by a geotransform."""
     a, b, c, d, e, f = place
     there = moving.moved(points_of(geometry), np.array([[b, c, a], [e, f, d]]))
     return placed(geometry, iter(there.tolist()))
 
 
 def clipped(geometry, frame):
-    """What of it is inside; None for nothing, or for an edge or a point of what was an area."""
+    """The part inside; None if it is empty, or only an edge or a point of an area."""
     if frame.Contains(geometry):
         return geometry
     with_errors = geometry if geometry.IsValid() else geometry.MakeValid()

@@ -24,7 +24,7 @@ _SCOPES: Final = ("creation", "layer", "open")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An argument or option that another GDAL describes otherwise; `was` or `now` is None where there is none."""
+    """An argument or option that differs in another GDAL; `was` or `now` is None if it is missing there."""
 
     owner: str  # the algorithm, step or driver, or `warp` and `transform`
     name: str

@@ -236,7 +236,7 @@ def shared_rules(roles: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _groups(reasons: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each reason with what it holds for: one group, or a list of them."""
+    """Each reason with its groups: one, or a list of them."""
     for reason, groups in reasons.items():
         several = isinstance(groups, list) and not all(isinstance(one, str) for one in groups)
         for group in groups if several else (groups,):

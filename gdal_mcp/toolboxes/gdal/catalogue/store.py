@@ -1,4 +1,4 @@
-"""What images other than the stand-in of the packaged release say of their GDAL: one private file for each image setting.
+"""The captured catalogues of images other than the stand-in of the packaged release: one private file for each image setting.
 
     catalogue/<SHA-256 of the setting>    a line with the image's digest, then the data as `capture` wrote it
 

@@ -1,6 +1,6 @@
-"""What is in a workspace as pages of rows: a dataset with all its files is one row. It opens nothing itself.
+"""Lists a workspace in pages of rows: a dataset with all its files is one row. It opens no files itself.
 
-The names are made up by whoever made the files: in a row they are cleaned for display, and a row whose name cannot be
+The names are untrusted: in a row they are cleaned for display, and a row whose name cannot be
 written in a call says so.
 """
 
@@ -23,7 +23,7 @@ from gdal_mcp.untrusted import clean_text, shown_text
 from sandbox.browse import Folder, Found, Kind, SkipReason
 from sandbox.workspace import Located
 
-# held by the tool's schema
+# enforced by the tool's schema
 MAX_ROWS: Final = 500  # of one page
 MAX_PATTERN: Final = 256  # characters
 _MAX_CURSOR: Final = 8192  # characters; a path of 4096 bytes in base64, and more
@@ -41,7 +41,7 @@ class Query:
     limit: int = 100
 
     def matches(self, above: str, name: str) -> bool:
-        """Whether a name is meant; `above` is the way from the folder to it, which ends with a slash."""
+        """True if a name matches; `above` is the path from the folder to it, which ends with a slash."""
         return fnmatchcase(above + name if "/" in self.pattern else name, self.pattern)
 
 
@@ -127,7 +127,7 @@ class _Reader:
     complete: bool = True
 
     def rows(self, folder: Folder, above: str, after: Key) -> Generator[Row]:
-        """Those of a folder and all below it, behind the place that `after` names from there."""
+        """The rows of a folder and everything below it, after the relative place `after`."""
         self.complete &= folder.complete
         owners = Names(name for name, kind in folder.names.items() if kind is Kind.FILE).owners
         families: dict[str, list[str]] = {}
@@ -149,7 +149,7 @@ class _Reader:
                 yield Row(found, tuple(one.name for one in beside), size)
 
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:
-        """A row for a folder that was not told, and those below it unless it is one dataset."""
+        """A row for a folder that was not listed yet, and those below it unless it is one dataset."""
         found = folder.look(name) if after is None and self.query.matches(above, name) else None
         if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
             yield from [Row(found, is_dataset=found.kind is Kind.FOLDER)] if found else []

@@ -52,7 +52,7 @@ class DatasetName:
     before: str
     path: str
     after: str
-    place: Place = "any"  # what must be at the path
+    place: Place = "any"  # the required kind of file at the path
     forbidden: frozenset[str] = frozenset()  # letters that a path in this form cannot have
     unsplit: bool = False  # `path` may run on inside an archive; see `splits`
 
@@ -123,7 +123,7 @@ class _Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Everything that `names.toml` says. Keys are in upper case."""
+    """The contents of `names.toml`. Keys are in upper case."""
 
     forms: Sequence[Mapping[str, Any]]  # a driver's names and why they are accepted
     grammars: Mapping[str, tuple[_Grammar, ...]]
@@ -189,7 +189,7 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...], *, addresses: b
 
 
 def _inner(text: str, *, addresses: bool) -> DatasetName:
-    """What a driver's name is about: a path, an address, or a path in an archive. A name in a name has no grammar, a URI neither."""
+    """The target of a driver's name: a path, an address, or a path in an archive. Nested names and URIs have no grammar."""
     if addresses and is_address(text):
         return DatasetName("", text, "")
     start = _start(text)

@@ -1,7 +1,7 @@
 """GDAL's algorithms that copy, rename and delete files, as calls in which GDAL moves nothing.
 
 Invariants:
-* what belongs to a dataset is told by names alone (`gdal_mcp.toolboxes.gdal.datasets.sidecars`), never by the list that its driver reports:
+* the files of a dataset are recognised by names only (`gdal_mcp.toolboxes.gdal.datasets.sidecars`), never by the list that its driver reports:
   that of a VRT holds its sources, which are other people's files;
 * a link is never followed to what is renamed or deleted, and neither a workspace nor `.gdal-mcp` ever is one of these;
 * GDAL looks at the files in the container, read-only; the host renames and removes once that succeeded, in one
@@ -250,7 +250,7 @@ _PLANNERS: Final[Mapping[str, Callable[[Given, Paths], FileWork]]] = {
     "vsi sync": _sync,
 }
 FILE_OPERATIONS: Final = frozenset(_PLANNERS)
-# a person says yes to each call, whatever the policy
+# each call needs approval, whatever the policy
 ALWAYS_ASKED: Final = FILE_OPERATIONS - {"dataset copy", "vsi copy"}
 
 
@@ -262,12 +262,12 @@ def _place(text: str, paths: Paths) -> Located:
     try:
         return paths.workspaces.output(text)
     except PathRefused:
-        parse(text)  # tells of a name that is no path at all
+        parse(text)  # reports a name that is not a path
         raise
 
 
 def _existing(text: str, paths: Paths) -> Located:
-    """A file or folder that may be renamed or deleted: in a writable workspace, and no link."""
+    """A file or folder that may be renamed or deleted: in a writable workspace, and not a link."""
     found = _place(text, paths)
     if found.identity is None:
         parse(text)

@@ -42,12 +42,12 @@ class Source:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the dataset is the file or folder itself, neither a part of it nor in an archive."""
+        """True if the dataset is the file or folder itself, neither a part of it nor in an archive."""
         return self.name == str(self.located)
 
 
 class Reading:
-    """What a call reads, asked for by what it would write.
+    """The inputs of a call, to be checked against its outputs.
 
     Invariants:
     * a place is an input's when it is that file, stands under a name that goes with it, or is a folder that holds it; what lies
@@ -73,10 +73,10 @@ class Reading:
         self._sorted = sorted(self._paths)
 
     def takes(self, place: Located) -> bool:
-        """Whether what is written there would stand in the place of something that is read."""
+        """True if an output there would replace something that the call reads."""
         if str(place) in self._paths:
             return True
-        if place.identity is None:  # where nothing is, nothing goes with an input
+        if place.identity is None:  # a missing file cannot belong to an input
             return False
         if place.is_folder:
             at = bisect_left(self._sorted, f"{place}/")
@@ -104,7 +104,7 @@ class Paths:
     workspaces: Workspaces
     outputs_folder: str
     call_id: str
-    threads: int = 1  # the most that a container of this server has
+    threads: int = 1  # the limit of the containers of this server
     as_new: bool = False
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
     remote: AddressTable | None = field(default=None, compare=False, repr=False)  # None: no address is taken
@@ -246,7 +246,7 @@ class Paths:
         return Output(target, kind, update and target.identity is not None, replaces, shared)
 
     def _replaced(self, target: Located, kind: OutputKind) -> tuple[Located, ...]:
-        """What stands in the place of an output: the old dataset's files, the main one first.
+        """The files that an output replaces: those of the old dataset, the main one first.
 
         Companions without their dataset count too: they would pass for the new one's. A folder has none.
         """
@@ -288,7 +288,7 @@ def family(source: Located | Source, listings: Listings | None = None) -> tuple[
 
 
 def companions() -> Callable[[Located], tuple[Path, ...]]:
-    """What tells of an input which files go with it by their names; each folder is listed once."""
+    """Finds the companions of inputs by their names. Each folder is listed once."""
     listings = Listings()
     return lambda located: family(located, listings)[1:]
 

@@ -46,7 +46,9 @@ def places(draft: Draft) -> tuple[Located, ...]:
 
 def _dataset_of(named: Located) -> Located:
     """The folder that a file is a part of, as formats have it that make a dataset a folder; else what was named."""
-    above = [one for one in reversed(named.relative.parents) if one.parts]  # a workspace itself is none
+    above = [
+        one for one in reversed(named.relative.parents) if one.parts
+    ]  # a workspace itself is not a dataset
     folders = [one for one in above if one.suffix.lower() in WHOLE["folders"]]
     if not named.is_folder and (named.name in WHOLE["marks"] or named.relative.suffix.lower() == _COVERAGE):
         folders += above[-1:]

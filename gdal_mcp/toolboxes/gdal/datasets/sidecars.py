@@ -42,7 +42,7 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {  # folders, and files, that are o
     name: frozenset(endings.split()) for name, endings in _DATA["whole"].items()
 }
 _BARE = frozenset({".ers"})  # the pixels of x.ers are in x
-# every ending that says anything of what belongs to whom
+# every ending that assigns a file to a dataset
 _KNOWN = frozenset(REPLACED).union(*REPLACED.values())
 
 
@@ -121,7 +121,7 @@ def shared_endings(name: str) -> frozenset[str]:
 
 
 def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
-    """Which main files a name could belong to, whoever else claims it: a name, or a stem with the ending that stands behind it."""
+    """The main files that a name could belong to, regardless of other claims: a name, or a stem with its ending."""
     for stem, ending in _splits(name):
         if ending in APPENDED:
             yield stem, None
@@ -222,7 +222,7 @@ def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
 
 
 def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[Located]:
-    """Those of some names in a folder that are regular files; a link is none."""
+    """The names in a folder that are regular files, without links."""
     found = _statuses(space, folder, names)
     regular = [(name, status) for name, status in found if stat.S_ISREG(status.st_mode)]
     return [Located(space, folder / name, Identity.of(status)) for name, status in regular]

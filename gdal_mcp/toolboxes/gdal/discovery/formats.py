@@ -81,7 +81,7 @@ def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
 
 
 def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
-    """What may be said; empty parts are left out."""
+    """The allowed values of an option, without empty parts."""
     text = spec.description
     told = {
         "name": spec.name,

@@ -1,4 +1,4 @@
-"""One call, or one step of a pipeline, with what is known of it before it runs; and what a check finds in it. Pure."""
+"""One call, or one step of a pipeline, with the facts before it runs, and the findings of checks. Pure."""
 
 import math
 from collections import Counter
@@ -26,7 +26,7 @@ _SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input
 
 
 def steps_of(draft: Draft) -> Sequence[Step]:
-    """Those of a pipeline; any other call is one."""
+    """The steps of a pipeline; any other call is a single step."""
     return draft.chain or ((draft.algorithm, draft.arguments),)
 
 
@@ -54,7 +54,7 @@ class Call:
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
     output: str = ""  # name of the output, for its extension
     written: str = ""  # the format that the whole call writes, of which this may be a step before
-    updates: bool = False  # whether a copy of an output that is there already is changed
+    updates: bool = False  # true if a copy of an existing output is changed
     # part of the inputs' pixels that is certain; less after a step that may leave some out
     certain: float = 1.0
     limits: Limits = field(default_factory=Limits)
@@ -126,7 +126,7 @@ class Call:
 
     @property
     def target_degrees(self) -> bool | None:
-        """Whether the CRS of the output is in degrees; None where that is not known."""
+        """True if the CRS of the output is in degrees; None if unknown."""
         crs, facts = self.text("output-crs"), self.input
         if facts is None or not crs or same_crs(facts.crs, crs):
             return facts.degrees if facts else None
@@ -134,7 +134,7 @@ class Call:
 
 
 class Verdict(Enum):
-    """What a check knows of a call. UNKNOWN is never FINE: it is shown, and refuses where WRONG would refuse."""
+    """The result of a check. UNKNOWN is never FINE: it is shown, and refuses if WRONG would refuse."""
 
     FINE = "fine"
     WRONG = "wrong"

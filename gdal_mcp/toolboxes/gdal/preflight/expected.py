@@ -62,7 +62,7 @@ def expected(draft: Draft) -> Sequence[str]:
     options = [text.upper() for _, given in steps for text in given.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
         found.append("rounded")
-    # of an input whose bands are chosen the others may hold what the output cannot
+    # bands of the input that are not selected may have values that the output cannot store
     if all(path in _PIXELS and path != "raster select" for path, _ in steps):
         found.append("pixels")
     found += _hidden(steps)

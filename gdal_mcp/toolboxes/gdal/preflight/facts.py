@@ -51,7 +51,7 @@ class CrsExtent:
     """
 
     degrees: bool | None = None
-    extent: Box | None = None  # with the east beyond 180 where the data lies about the antimeridian
+    extent: Box | None = None  # with the east beyond 180 if the data crosses the antimeridian
     crosses: bool = False  # whether it does
     known: bool = True
 
@@ -69,7 +69,7 @@ class DatasetFacts:
     data_type: str = ""  # of the first band, by GDAL's name
     nodata: float | None = None
     values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
-    rotated: bool = False  # whether lines of pixels do not run from west to east
+    rotated: bool = False  # true if lines of pixels do not run from west to east
     control_points: bool = False  # whether it has GCPs
     scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
@@ -251,7 +251,10 @@ class FactsCache:
     def _key(located: Located) -> Hashable:
         """None for a file that cannot be distinguished from another one at the same path."""
         if isinstance(located, Remote):
-            return located.address, located.period  # with what is secret in it: who has no key learns nothing
+            return (
+                located.address,
+                located.period,
+            )  # with its secrets: a caller without the key learns nothing
         return located.identity and (str(located), located.identity)
 
     def get(self, located: Located) -> DatasetFacts | None:

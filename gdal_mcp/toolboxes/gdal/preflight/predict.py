@@ -1,4 +1,4 @@
-"""What a call would write, as facts of its output, by its arguments and the facts of its inputs. Pure.
+"""Predicts the facts of a call's output from its arguments and the facts of its inputs. Pure.
 
 None rather than a guess: an algorithm that is not listed here, and whose raster `estimate` cannot say, makes an output of which nothing
 is known. Of the facts that are given each one is certain but the size, which may be off by a pixel after a change of CRS.
@@ -38,7 +38,7 @@ _SAME_GRID: Final = frozenset(
 
 
 def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
-    """The facts of what the last of these calls, the steps of one command, would write; None where they are not known."""
+    """The facts of the output of the last of these calls, the steps of one command; None if unknown."""
     last = calls[-1]
     if last.algorithm == "raster zonal-stats":
         return _zonal(last)

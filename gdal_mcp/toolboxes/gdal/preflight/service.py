@@ -102,7 +102,7 @@ class Preflight:
         return replace(self, limits=limits)
 
     def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
-        """What is known of a draft. `looked_at`: so many of `examined_files(draft)` a container described, or tried to, and will no more."""
+        """What is known of a draft. `looked_at` is the number of `examined_files(draft)` that a container described, or tried to."""
         calls = self._calls(draft)
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
@@ -173,14 +173,14 @@ class Preflight:
         return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
 
     def description(self, draft: Draft) -> Draft | None:
-        """A call that describes the inputs, and what would be replaced, of which too little is known; None where there are none.
+        """A call that describes the inputs, and files to be replaced, without sufficient facts; None if there are none.
 
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
         return self.describing((draft,), draft.inputs)
 
     def describing(self, drafts: Sequence[Draft], inputs: Iterable[Located]) -> Draft | None:
-        """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
+        """Like `description`, in one call for several drafts that work on these inputs or on results of them."""
         asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
         for draft in drafts:
             for name, more in description_request(draft, self.catalogue).items():

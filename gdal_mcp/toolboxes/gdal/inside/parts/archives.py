@@ -1,4 +1,4 @@
-"""Says what is in an archive that GDAL took for no dataset."""
+"""Lists the members of an archive that GDAL did not recognise as a dataset."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def only_member(words):
 
 
 def members(archive):
-    """The files in it that could be datasets, those of most use first."""
+    """The files in it that could be datasets, the most useful first."""
     files = files_in(archive)
     return [name for name in files if not name.lower().endswith(BESIDE)] or files
 

@@ -1,6 +1,6 @@
-"""What stands beside the data and in it, and may not agree with it: journals of SQLite, stored counts and extents, a second position, old overviews.
+"""Files beside the data, and facts stored in it, that can disagree with it: SQLite journals, stored counts and extents, a second position, old overviews.
 
-For each format this module says whether such a file is read, and which one an answer rests on where two disagree.
+For each format, this module defines whether such a file is read, and which source an answer is based on if two disagree.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ SQLITE = b"SQLite format 3\0"
 WRITE_VERSION = 18  # the byte of the header that is 2 in WAL mode
 IN_WAL = 2
 WAL_HEADER = 32  # bytes; a -wal file that holds no more holds no change
-JOURNAL = bytes.fromhex("d9d505f920a163d7")  # how a rollback journal begins that was not finished
+JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the beginning of an unfinished rollback journal
 IMMUTABLE = (
     "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
 )
@@ -33,15 +33,15 @@ RASTERS = (
     ".asc",
     ".bil",
     ".dem",
-)  # that may hold stale facts
+)  # formats with facts that can be stale
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
-PIXEL = 0.01  # what two positions of one raster may differ by
+PIXEL = 0.01  # allowed difference between two positions of one raster
 HALF = 180.0  # degrees
 NEAR = 1e-6  # of an extent's size
 
 
 def files_of(job):
-    """The files that a call reads, each once."""
+    """The files that a call reads, without duplicates."""
     return [path for path in dict.fromkeys([*job["inputs"], *job.get("sources", ())]) if os.path.isfile(path)]
 
 
@@ -49,7 +49,7 @@ def files_of(job):
 
 
 def prepare(job, errors):
-    """Makes the rows of a `-wal` file readable where no `-shm` file is and none can be made. Raises RuntimeError for a database whose last change was not finished.
+    """Makes the rows of a `-wal` file readable if there is no `-shm` file and none can be created. Raises RuntimeError for an unfinished change.
 
     SQLite then keeps the index of the journal in memory, which it does only in exclusive mode and without locks. Without a
     `-shm` file nobody else has the database open.
@@ -66,9 +66,7 @@ def prepare(job, errors):
             )
     if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
         read_alone()
-    if (
-        databases
-    ):  # GDAL's warning that it opens one without its -wal file means nothing where all of that is read
+    if databases:  # GDAL's warning that it ignores the -wal file is wrong here: the file is read
         errors.ignored = (IMMUTABLE,)
 
 
@@ -87,7 +85,7 @@ def in_wal_mode(path):
 
 
 def pending(path):
-    """Whether changes stand in a `-wal` file."""
+    """True if a `-wal` file has changes."""
     beside = f"{path}-wal"
     return in_wal_mode(path) and os.path.isfile(beside) and os.path.getsize(beside) > WAL_HEADER
 
@@ -112,7 +110,7 @@ COUNT_ANEW = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_coun
 
 
 def stale_counts(path):
-    """Layers of a small GeoPackage whose stored count of features is not that of the rows: number of the layer, both counts."""
+    """Layers of a small GeoPackage whose stored feature count differs from the number of rows: the layer's number, both counts."""
     if not is_database(path) or os.path.getsize(path) > MAX_BYTES:
         return []
     with quiet():
@@ -123,7 +121,7 @@ def stale_counts(path):
 
 
 def rows_of(dataset, layer):
-    """Counted by SQLite itself; GDAL answers a plain count(*) with the stored number."""
+    """The number of rows, counted by SQLite itself: GDAL answers a plain count(*) with the stored number."""
     name = layer.GetName().replace('"', '""')
     counted = dataset.ExecuteSQL(f'SELECT count(*) FROM (SELECT 1 FROM "{name}")')  # noqa: S608 - the name of a layer, quoted
     if counted is None:
@@ -135,7 +133,7 @@ def rows_of(dataset, layer):
 
 
 def stale_extent(layer):
-    """Whether a stored extent is not that of the features, of a layer with few of them."""
+    """True if the stored extent of a layer with few features differs from theirs."""
     if not layer.GetLayerDefn().GetGeomFieldCount() or not layer.TestCapability(ogr.OLCFastGetExtent):
         return False
     stored = layer.GetExtent(can_return_null=True)
@@ -152,7 +150,7 @@ def stale_extent(layer):
 
 
 def position_checks(number, path, *, chosen):
-    """A GeoTIFF with a second position in a file beside it: GDAL takes that of an .aux.xml before its own, and its own before a world file."""
+    """A GeoTIFF with a second position in a sidecar file: GDAL prefers an .aux.xml to the GeoTIFF's own, and that to a world file."""
     stem = os.path.splitext(path)[0]
     beside = [f"{path}.aux.xml", *(f"{stem}.{ending}" for ending in WORLD_FILES)]
     if chosen or not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
@@ -179,7 +177,7 @@ def position_of(path, source):
 
 
 def antimeridian_parts(layer):
-    """West and east of features in degrees that lie about the antimeridian alone; None for all others."""
+    """West and east of features in degrees that lie only around the antimeridian; None for all others."""
     crs = layer.GetSpatialRef()
     extent = layer.GetExtent(can_return_null=True) if crs is not None else None
     if extent is None or extent[1] - extent[0] <= HALF or not in_degrees(crs):
@@ -191,7 +189,7 @@ def antimeridian_parts(layer):
 
 
 def checks(job):
-    """Of each input that is a file: what is stored beside the data, or in it, and is not true of it."""
+    """Checks of each input that is a file: facts stored beside the data, or in it, that are wrong."""
     yield from ({"code": "index_restored", "input": number} for number in job.get("restored", ()))
     named = "ENCODING=" in " ".join(job.get("options", ()))  # what it is read in is chosen
     for number, path in enumerate(job.get("sources", job["inputs"])):

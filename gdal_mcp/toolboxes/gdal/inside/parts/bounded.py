@@ -1,4 +1,4 @@
-"""Work that a finished answer does not wait for longer than it says.
+"""Runs work after an answer is ready, within a time limit.
 
 Neither GDAL nor SQLite can be interrupted from Python while a statement runs, so the work is done in a copy of this process, which is ended.
 """
@@ -11,7 +11,7 @@ import time
 
 
 def in_time(work, seconds):
-    """What `work()` returns, which is JSON; None if that takes longer, or fails. What it changes in memory is lost."""
+    """The JSON result of `work()`; None if it takes too long or fails. Its changes in memory are lost."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -24,7 +24,7 @@ def in_time(work, seconds):
     os.close(writing)
     try:
         return json.loads(read_until(reading, time.monotonic() + seconds) or "null")
-    except ValueError:  # it failed on the way
+    except ValueError:  # it failed midway
         return None
     finally:
         os.close(reading)
@@ -33,7 +33,7 @@ def in_time(work, seconds):
 
 
 def read_until(reading, end):
-    """All that comes from a pipe; "" if it was not closed by then."""
+    """Everything read from a pipe, "" if it was not closed in time."""
     parts = []
     while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
         part = os.read(reading, 1 << 16)

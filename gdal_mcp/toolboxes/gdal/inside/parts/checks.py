@@ -1,4 +1,4 @@
-"""Cheap checks of what was written. Each row is a code, and numbers that say where; the host has the words."""
+"""Cheap checks of what was written. Each row is a code with numbers for the place; the host has the texts."""
 
 import filecmp
 import itertools
@@ -76,7 +76,7 @@ def unwritten(dataset, origin):
 
 
 def takes_part(options):
-    """Whether a formula names the part of complex numbers that it takes."""
+    """True if a formula names the part of complex numbers that it uses."""
     return "--dialect=builtin" in options and any(one in PARTS_OF_COMPLEX for one in options)
 
 
@@ -95,7 +95,7 @@ def same_content(dataset, facts, name, found):
     """Also true of another file whose structure, values and metadata are all the same."""
     if facts["driver"] != found["driver"]:
         return False
-    if has_pixels(dataset):  # whether the pixels are worth comparing, and few enough
+    if has_pixels(dataset):  # true if the pixels are worth comparing, and few enough
         about = itemgetter("type", "nodata", "color")
         bands = [list(map(about, one.get("bands", ()))) for one in (facts, found)]
         if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
@@ -116,7 +116,7 @@ def same_content(dataset, facts, name, found):
 
 
 def members(path):
-    """What a GeoJSON has beside its features and GDAL does not keep, as GDAL gives it; None where that is nothing."""
+    """Foreign members of a GeoJSON that GDAL does not keep; None without any."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, open_options=["NATIVE_DATA=YES"])
     layer = dataset.GetLayer(0) if dataset is not None else None
     return layer and layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")

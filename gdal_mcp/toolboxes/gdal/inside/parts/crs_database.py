@@ -136,7 +136,7 @@ class Database:
         return found
 
     def accuracy(self, datum, other, box):
-        """Metres of the best transformation for most of an area that needs no grid but the image's; None where there is none."""
+        """The accuracy in metres of the best transformation for most of an area that needs no missing grid; None without one."""
         if datum == other:
             return 0.0
         known = self.operations(datum, other)
@@ -168,7 +168,7 @@ def installed(name):
 
 @cache
 def property_of(method):
-    """Of a method's name or the WKT of a CRS; None for a map of which none of these is true."""
+    """The property of a projection, by a method's name or the WKT of a CRS; None if it has none."""
     if method and "[" in method:
         method = (PROJECTION.search(method) or ("", ""))[1]
     return next((name for name, one in METHODS.items() if re.search(one, method or "", re.IGNORECASE)), None)

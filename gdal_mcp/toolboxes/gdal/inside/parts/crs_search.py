@@ -1,7 +1,7 @@
 """Finds coordinate reference systems by meaning in the image's own PROJ database.
 
-A question (`crs_words`) has names, a place, and properties, kinds and units that are meant. Of each of them every CRS has a fit from
-0 to 1. Those with the largest sums are looked at closely: the usual ones come first, by what the database says of authority, scope and
+A question (`crs_words`) has names, a place, and intended properties, kinds and units. For each of them, every CRS has a fit from
+0 to 1. Those with the largest sums are ranked further: the usual ones come first, by the database's authority, scope and
 datum. The weights were chosen with the questions of tests/data/crs_questions.toml that are called tuned.
 """
 
@@ -32,11 +32,11 @@ CLOSELY = 250
 CODE = re.compile(
     r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:epsg\s*)?([0-9]{4,9}))", re.ASCII | re.IGNORECASE
 )
-# what a fit is worth, when a word of a name is worth 1: the place, its name in that of the CRS, what is meant, a word that stands in many names
+# weights of a fit, relative to 1 for a word of a name: the place, its name in the CRS's name, a meaning, a word that is part of many names
 PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
-OWN_NAME = 0.9  # what counts more is a name of the CRS itself
-WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question is all of a name, or all words after its last slash
-POOR = 0.4  # of the best sum: what fits worse is left out
+OWN_NAME = 0.9  # a name of the CRS itself counts more
+WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question is the whole name, or all words after its last slash
+POOR = 0.4  # of the best sum: worse fits are left out
 # how much a wide area of use counts against a CRS: for a named place, and for a box, than which most are much wider
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
@@ -45,16 +45,16 @@ NATIONAL, NATION = frozenset({"national", "official"}), 0.8
 PARTIAL = re.compile(
     r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
 )
-WORLD_DISTANCES = (
-    0.8  # what an equidistant CRS is worth for distances in one place, beside a conformal one of that place
-)
+WORLD_DISTANCES = 0.8  # the value of an equidistant CRS for distances in one place, compared with a conformal one of that place
 # what is usual
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
 ELSEWHERE = -3.0  # on the moon, on Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
-YOUNG_CODES = range(9000, 20000)  # EPSG gives numbers in turn, these since 2019: hardly any data has them yet
-SATELLITES = 1986  # the first year of datums that were surveyed by them
+YOUNG_CODES = range(
+    9000, 20000
+)  # EPSG numbers codes in order, these since 2019: hardly any data uses them yet
+SATELLITES = 1986  # the first year of datums surveyed by satellites
 COMMON_SCOPE = "topographic|cadastre|spatial referencing|engineering survey"
 SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "conformal|navigation|nautical"}
 NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
@@ -65,7 +65,7 @@ MEANT_KINDS = {
 
 
 def run_find_crs(job, _report):
-    """Prints the rows, best first, and the words of the question that no CRS and no place is called."""
+    """Prints the rows, best first, and the words of the question that match no CRS and no place."""
     database, query = Database(), job.get("query") or ""
     box, datum = job.get("bbox"), WGS_84
     if job["inputs"]:
@@ -81,7 +81,7 @@ def run_find_crs(job, _report):
 
 
 def of_dataset(path, database):
-    """The box in WGS 84 around all of a dataset, and its datum. Raises RuntimeError where it has no place on the earth."""
+    """The box of a dataset in WGS 84, and its datum. Raises RuntimeError if it is not georeferenced."""
     with quiet() as errors:
         dataset = opened(path, errors)
         facts = facts_and_names(path, dataset)[0] if dataset is not None else {}
@@ -102,7 +102,7 @@ def datum_of(crs):
 
 
 def by_code(database, text):
-    """A code, and what replaces it; EPSG first where a number comes without its authority."""
+    """A code, and its replacements. EPSG comes first for a number without an authority."""
     match = CODE.fullmatch(text.strip())
     if match is None:
         return []
@@ -112,14 +112,14 @@ def by_code(database, text):
 
 
 class Search:
-    """Ranks what fits a question, for a box where one is given; accuracies are those of the way to a datum."""
+    """Ranks the CRSs that fit a question, optionally for a box. Accuracies are those of the transformation to a datum."""
 
     def __init__(self, database, query, box, datum):
         self.database, self.datum, self.question = database, datum, Question(query)
         extents = database.rows(EXTENTS)
         named = self.question.find_place(extents)
         self.box = None
-        if box:  # it may be a point, which has no size
+        if box:  # a point has no size
             west, south, east, north = box
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
         self.boxes = [self.box] if box else named
@@ -129,21 +129,21 @@ class Search:
             fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
         else:  # the larger the better
             fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
-        # by CRS how well its area of use fits the place, and what fits without one
+        # by CRS: how well its area of use fits the place, and the fit without one
         self.areas = database.used([row for row in fits if row[2] > 0.1])
         self.anywhere = 0.0 if self.boxes else 0.75
         self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
         self.chosen = {}
 
     def _names(self):
-        """By CRS how well each word fits, and what the whole name is worth."""
+        """By CRS, how well each word fits, and the weight of the whole name."""
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
         for one, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
-                # half for the beginning of a word of a name; a number or a short word that is only begun says nothing
+                # half for the beginning of a word; the beginning of a number or a short word does not count
                 begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
                 fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
                 fits[one][word] = max(fits[one].get(word, 0.0), fit)
@@ -156,7 +156,7 @@ class Search:
         return fits, bonus
 
     def _meant(self, meaning):
-        """By CRS how well it has a property, is of a kind or measures in a unit."""
+        """By CRS, how well it matches the properties, kinds and units."""
         if kinds := MEANT_KINDS.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
             return {one: kinds[kind] for one, kind in rows if kind in kinds}
@@ -183,7 +183,7 @@ class Search:
         return names + self.bonus[one] + MEANT * meant + area
 
     def best(self):
-        """The ids of those that fit, best first."""
+        """The ids of the matching CRSs, best first."""
         fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
         fits = {one: self.fit(one) for one in fitting}
         least = POOR * max(fits.values(), default=0.0)
@@ -194,13 +194,13 @@ class Search:
         return sorted(close, key=lambda one: (-scores[one], one))
 
     def usual(self, one):
-        """How usual a CRS is for what was asked."""
+        """How usual a CRS is for the question."""
         crs, usages = self.chosen[one]
         meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
         merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
         merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
         merit += (0.3 if self.boxes else 0.1) * holds(COMMON_SCOPE, scopes)
-        # of two that differ by it, easting first is what programs use
+        # of two CRSs that differ only in this, programs use easting first
         merit -= 0.1 * (crs["orientation"] == "north")
         if NATIONAL & set(self.question.exact):
             merit += NATION * (1 if is_national(crs, usages) else -1)
@@ -212,7 +212,7 @@ class Search:
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
         elif crs["kind"] != "compound":
-            # of the way to a datum; up to five it is that of the datums themselves
+            # of the transformation to a datum; up to five metres it is that of the datums themselves
             metres = self.accuracy(crs, usages)
             merit += (
                 -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
@@ -224,7 +224,7 @@ class Search:
         return merit - 0.04 * min(len(others), 8)
 
     def accuracy(self, crs, usages):
-        """Metres, in the box that was asked about or else in the area of use."""
+        """In metres, in the requested box or else in the area of use."""
         boxes = [self.box] if self.box else [box for _, _, box in usages]
         if not boxes or crs["kind"] in ("vertical", "compound"):
             return None
@@ -251,7 +251,7 @@ class Search:
         return {key: one for key, one in row.items() if one or (key == "accuracy_m" and one is not None)}
 
     def shared(self, usage):
-        """By how much of the place it covers, else by its size."""
+        """The fit of an area: by the part of the place that it covers, else by its size."""
         return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
 
 
@@ -266,7 +266,7 @@ def unit_of(crs):
 
 
 def is_national(crs, usages):
-    """Whether a projected CRS is for a whole country: no zone of a grid of the earth, and no part of a country by its limits."""
+    """True if a projected CRS is for a whole country: not a zone of a global grid, and not part of a country by its limits."""
     names = [area for area, _, _ in usages]
     whole = any(not PARTIAL.search(name) for name in names)
     return crs["kind"] == "projected" and whole and "utm zone" not in crs["name"].lower()
@@ -277,6 +277,6 @@ def holds(pattern, text):
 
 
 def fit_in(area, box, tight):
-    """1 for an area of use that is the box; less when it does not cover it, and when it is wider."""
+    """1 for an area of use that equals the box; less if it does not cover it, or is wider."""
     both = common(area, box)
     return both / size(box) * (both / size(area)) ** tight if both else 0.0

@@ -1,4 +1,4 @@
-"""What a question for a CRS says, in the words of PROJ's database: meanings, names and a place.
+"""Parses a question for a CRS into the terms of PROJ's database: meanings, names and a place.
 
 The tables hold words of the language and of the field. None leads from a question to a code.
 """
@@ -11,7 +11,7 @@ from collections import defaultdict
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves
 
 WORD = re.compile(r"[^\W\d_]+|\d+")
-# what people say, in the database's words
+# everyday words and the database's words
 SPOKEN = (
     (r"\b(?:web|google|spherical|pseudo)[ -]*mercator\b", "wgs 84 pseudo mercator"),
     (r"\bgps\b", "wgs 84"),
@@ -25,7 +25,7 @@ SPOKEN = (
     (r"\b(?:north pole|arctic ocean)\b", "arctic north"),
     (r"\b(?:south pole|southern ocean|antarctic)\b", "antarctica"),
 )
-# which property, kind or unit is meant; what is found is taken out of the text, so that the longer ones stand first
+# which property, kind or unit is meant; matches are removed from the text, so longer ones come first
 MEANINGS = (
     (r"\b(?:ellipsoidal|ellipsoid) heights?\b|\b3 ?d\b", "geographic 3D"),
     (r"\bgeocentric\b|\becef\b|\bearth[ -]cent(?:er|re)d[\w -]*", "geocentric"),
@@ -43,7 +43,7 @@ MEANINGS = (
     (r"\bin feet\b|\bfeet\b|\bfoot\b|\bft\b", "foot"),
     (r"\bmet(?:re|er)s?\b", "metre"),
 )
-# words that say little; SOFT ones stand in many names and count a little there
+# words with little meaning; SOFT ones are part of many names and count a little there
 IDLE = frozenset(
     """a an and at between by charts code coordinate coordinates crs epsg for from in is map mapping maps measure measuring my of on
     or over projected projection reference srid srs system systems the to use used what which with""".split()
@@ -58,7 +58,7 @@ PLACES = dict(
 |scottish=scotland|russia=russian federation|russian=russian federation|hungarian=hungary|italian=italy|german=germany|european=europe
 |arctic=north of 60 n""".replace("\n", "").split("|")
 )
-# parts of an area's name that name no place of their own, and those that are a place only by their limits
+# parts of an area's name that are not places themselves, and those that are places only by their limits
 GENERAL = re.compile(r"(?:(?:onshore|offshore|mainland|and|by country|including eez) ?)+")
 LIMITS = re.compile(r"\d|\bzones?\b|\b(?:east|west|north|south) of\b|^(?:east|west|north|south|central|\w)$")
 POLAR = "north of 60 n"
@@ -93,7 +93,7 @@ class Question:
         self.place = []  # those of the words that name one
 
     def find_place(self, extents):
-        """The boxes of the longest run of words that names a place, none where no run does; `extents` are rows of the database."""
+        """The boxes of the longest run of words that names a place, empty without one. `extents` are rows of the database."""
         count = len(self.words)
         runs = [self.words[i : i + n] for n in range(count, 0, -1) for i in range(count - n + 1)]
         spelt = [(name, run) for run in runs for name in spellings(" ".join(run))]
@@ -112,7 +112,7 @@ class Question:
 
 
 def best_boxes(ranked):
-    """Of the most certain names. Of mere parts of names the large ones, and none around the whole earth where there is another."""
+    """The boxes of the most certain names: of partial names only the large ones, and the whole earth only if there is no other."""
     least = min(rank for rank, _ in ranked)
     boxes = [box for rank, box in ranked if rank == least]
     if least == PART:
@@ -123,7 +123,7 @@ def best_boxes(ranked):
 
 
 def spellings(name):
-    """A place as EPSG may name it: `italian` for Italy, `australian` for Australia."""
+    """Possible spellings of a place in EPSG: `italian` for Italy, `australian` for Australia."""
     yield PLACES.get(name, name)
     if name.endswith("an") and len(name) > 5:
         yield from (name[:-1], name[:-2], name[:-3] + "a", name[:-3])
@@ -157,7 +157,7 @@ def height(latitude):
 
 
 def common(one, other):
-    """The size of what two boxes share."""
+    """The size of the intersection of two boxes."""
     south, north = max(one[1], other[1]), min(one[3], other[3])
     if south >= north:
         return 0.0

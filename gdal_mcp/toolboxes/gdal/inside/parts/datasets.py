@@ -18,16 +18,16 @@ CLASSIC = gdal.OF_RASTER | gdal.OF_VECTOR
 
 
 def kinds_of(path):
-    """What a file of this name is. To GDAL a table with three columns of numbers is a grid of points, and mostly a broken one."""
+    """The kinds to try for a file of this name. GDAL takes a table with three numeric columns for a grid of points, mostly a broken one."""
     return gdal.OF_VECTOR if path.lower().endswith((".csv", ".tsv")) else CLASSIC
 
 
 def opened(path, errors, kinds=CLASSIC):
-    """A dataset as raster, vector or multidimensional, whichever holds something; None with what GDAL said in `errors`."""
+    """Opens a dataset as raster, vector or multidimensional, whichever is not empty. None if none is; `errors` has GDAL's messages."""
     with quiet() as heard:
         dataset = gdal.OpenEx(path, kinds | gdal.OF_VERBOSE_ERROR)
     if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
-        # a raster driver that takes a table for its own, and fails, ends GDAL's search
+        # a raster driver that claims a table, and fails, ends GDAL's search
         for kind in (gdal.OF_VECTOR, gdal.OF_MULTIDIM_RASTER):
             with quiet():
                 found = gdal.OpenEx(path, kind)
@@ -38,7 +38,7 @@ def opened(path, errors, kinds=CLASSIC):
 
 
 def facts_and_names(path, dataset, *, whole=True):
-    """Of an open dataset. Unless `whole`, nothing is transformed, and only what the format has at hand is read."""
+    """The facts and names of an open dataset. Unless `whole`, nothing is transformed, and only what the format stores is read."""
     facts = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}
     names, parts, count = {}, [], dataset.GetLayerCount()
     if has_pixels(dataset):
@@ -57,13 +57,13 @@ def facts_and_names(path, dataset, *, whole=True):
 
 
 def has_pixels(dataset):
-    """Not so an MBTiles of vector tiles, which to GDAL is an empty picture besides."""
+    """True if it is a raster. An MBTiles with vector tiles is not, although GDAL also opens it as an empty raster."""
     tiles = dataset.GetLayerCount() and dataset.GetDriver().ShortName == "MBTiles"
     return bool(dataset.RasterCount and not tiles)
 
 
 def has_other_georeferencing(dataset):
-    """Control points, a camera's or sensor's model, or an array of coordinates."""
+    """True if it has control points, a camera's or sensor's model, or an array of coordinates."""
     return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
 
 
@@ -103,13 +103,13 @@ def raster(dataset, *, whole):
 
 
 def pixel_size(transform):
-    """Width and height of a pixel along its own sides, whichever way they point."""
+    """Width and height of a pixel along its own sides, in any direction."""
     return [plain(math.hypot(transform[1], transform[4])), plain(math.hypot(transform[2], transform[5]))]
 
 
 def layer_facts_and_names(layer, *, whole):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
-    # some formats read the whole file to answer these, even without force; what they call fast they have at hand
+    # some formats read the whole file for these, even without force; what they report as fast is stored
     count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
     extent = None
     if definition.GetGeomFieldCount() and (whole or layer.TestCapability(ogr.OLCFastGetExtent)):
@@ -125,7 +125,7 @@ def layer_facts_and_names(layer, *, whole):
     }
     if whole:
         box = wgs84_box(extent, crs)
-        # it may lie about the antimeridian
+        # it may cross the antimeridian
         if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
             spans = antimeridian_bbox(Survey(layer, Clock(), kinds=()).part_spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box

@@ -1,4 +1,4 @@
-"""Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
+"""Describes datasets: the inputs before the work, the outputs after it, and files that a call only asks about."""
 
 import itertools
 import os
@@ -46,7 +46,7 @@ BRIEF_LAYER = ("geometry", "features", "field_count", "crs", "extent")
 
 
 class SideThread:
-    """Does, one step at a time, what must leave no trace on the job. It starts with the first, and anew in a process that was forked.
+    """Does, one step at a time, what must leave no trace on the job. It starts with the first step, and again in a forked process.
 
     PROJ caches what it has read for each thread, and words a CRS differently once it has met its datum in another way. So the
     warm-up and the description of the inputs happen in this thread, whose cache is warm by then, and the job has the main
@@ -57,7 +57,7 @@ class SideThread:
         self._thread = self._process = None
 
     def do(self, step):
-        """Returns when the step is done; a step must not raise, and may ask for another one."""
+        """Returns when the step is done. A step must not raise, and may run another one."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
@@ -79,9 +79,9 @@ SIDE_THREAD = SideThread()
 
 
 def describe_inputs(job, report, errors):
-    """What each input is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it.
+    """Describes each input and each output that is changed, or None, and sends it to the host before the work, without waiting for an answer.
 
-    It gets no row for those that there was no time for.
+    Inputs for which there was no time have no row.
     """
     changed = [one["path"] for one in job["outputs"] if one.get("updates")]
     sources = [*job.get("sources", job["inputs"]), *changed][:MAX_NAMED]
@@ -124,7 +124,7 @@ def described_input(path, job, heard):
             if path in job.get("ranges", ()):
                 ranged(dataset, facts)
             if has_other_georeferencing(dataset) and facts.get("crs") is None:
-                facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
+                facts.pop("crs", None)  # GDAL finds the position in other ways, so it is not missing
             layers = enumerate(facts.get("layers", ()))
             boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
             if has_pixels(dataset):
@@ -161,7 +161,7 @@ def changed(dataset, boxes, change):
 
 
 def in_crs(boxes, name):
-    """Whether a CRS is in degrees, and the box of the data in it; None for what PROJ does not know as a CRS.
+    """Whether a CRS is in degrees, and the box of the data in it; None for a CRS that PROJ does not know.
 
     With `?` before it the box is not computed, which takes PROJ milliseconds.
     """
@@ -173,7 +173,7 @@ def in_crs(boxes, name):
 
 
 def brief(row, path):
-    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
+    """The part of a description that the host uses, limited in size. For a file that does not open, its first bytes."""
     if row is None:
         return {"head": head_of(path)}
     facts = row["facts"]
@@ -186,7 +186,7 @@ def brief(row, path):
 
 
 def head_of(path):
-    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    """The first bytes of a file in hexadecimal, "" if it is not a file. They identify a format that this build lacks."""
     if not os.path.isfile(path):
         return ""
     try:
@@ -229,12 +229,12 @@ def describe_outputs(job, inputs, errors):
 
 
 def given(words, option):
-    """The value of an option of the `gdal` program; "" where it is not given."""
+    """The value of an option of the `gdal` program, "" without it."""
     return next((one.removeprefix(option) for one in words if one.startswith(option)), "")
 
 
 def replaced(path):
-    """What stands where an output goes, which is still there; None where the container does not see it."""
+    """The existing file that an output replaces; None if the container does not see it."""
     if path is None or not os.path.isfile(path) or os.path.getsize(path) > MAX_REPLACED:
         return None
     with quiet() as aside:
@@ -269,7 +269,7 @@ def described_output(path, kind, origin, errors):
     if dataset is None:
         errors.take(heard)
         return {}, {}, ()
-    with quiet():  # what fails only while describing is no fault of the command
+    with quiet():  # a failure of the description is not a failure of the command
         facts, names = facts_and_names(path, dataset)
         rows = ranged(dataset, facts)
         missing, of = checks.unwritten(dataset, origin)

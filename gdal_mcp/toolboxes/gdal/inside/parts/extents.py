@@ -14,7 +14,7 @@ BEYOND = 1.01  # a box of a geographic CRS may stick out by a pixel
 
 
 def crs_facts(crs):
-    """Authority code, kind, and whether its unit is the degree or the metre; None without a CRS."""
+    """Authority code, kind, and flags for degrees and metres as the unit; None without a CRS."""
     if crs is None:
         return None
     kinds = {
@@ -35,7 +35,7 @@ def crs_facts(crs):
 
 
 def unit_of(crs):
-    """What a unit of the coordinates is, where it is neither the metre nor the degree: in metres, or in degrees."""
+    """The size of a unit that is neither the metre nor the degree, in metres or in degrees."""
     if crs.IsProjected() and abs(crs.GetLinearUnits() - 1) > 1e-9:
         return {"unit_metres": crs.GetLinearUnits()}
     if crs.IsGeographic() and not in_degrees(crs):
@@ -49,7 +49,7 @@ def code_of(crs):
 
 
 def reference(name):
-    """A CRS by the text of a call; None for what is none."""
+    """Parses the text of a call as a CRS; None if it is not one."""
     made = osr.SpatialReference()
     if made.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
         return None
@@ -83,7 +83,7 @@ def is_box(box):
 
 
 def wgs84_box(box, crs):
-    """[west, south, east, north] in degrees, west above east across the antimeridian; None where it is not known."""
+    """[west, south, east, north] in degrees, west above east across the antimeridian; None if unknown."""
     target = osr.SpatialReference()
     target.ImportFromEPSG(4326)
     found = box_in(box, crs, target)
@@ -100,7 +100,7 @@ def wgs84_box(box, crs):
 
 
 def box_in(box, crs, target):
-    """A box of one CRS in another, around its sides, which may be curves there; None where it is not known."""
+    """Transforms a box to another CRS, including its sides, which may be curves there; None if unknown."""
     if crs is None or not is_box(box) or outside(box, crs):
         return None
     with quiet():
@@ -110,7 +110,7 @@ def box_in(box, crs, target):
 
 
 def outside(box, crs):
-    """Whether coordinates cannot belong to their CRS: degrees beyond the poles or twice around the earth."""
+    """True if coordinates cannot belong to their CRS: degrees beyond the poles or twice around the earth."""
     if not is_box(box) or crs is None or not in_degrees(crs):
         return False
     return min(box[1], -box[3]) < -90 * BEYOND or box[0] < -360 * BEYOND or box[2] > 540 * BEYOND
@@ -123,7 +123,7 @@ def halves(box):
 
 
 def apart(one, other):
-    """Whether two boxes in WGS 84 are certain to have no point in common; a box across the antimeridian counts as two."""
+    """True if two boxes in WGS 84 certainly do not intersect. A box across the antimeridian counts as two."""
     return not any(
         a[0] <= b[2] + NEAR and b[0] <= a[2] + NEAR and a[1] <= b[3] + NEAR and b[1] <= a[3] + NEAR
         for a in halves(one)
@@ -146,7 +146,7 @@ def crs_checks(facts, crs):
 
 
 def degrees_in_metres(facts, crs):
-    """Whether coordinates look like degrees, and as those of their projected CRS lie outside the area that it is for."""
+    """True if coordinates look like degrees, and are outside the area of use of their projected CRS."""
     box, area = facts["extent"], crs.GetAreaOfUse()
     if not crs.IsProjected() or not is_box(box) or area is None or not facts.get("wgs84"):
         return False
@@ -162,9 +162,9 @@ def degrees_in_metres(facts, crs):
 
 
 def far_from_use(box, crs):
-    """Whether a box in WGS 84 lies wholly outside the area that a CRS is for, by more than half of that area's size.
+    """True if a box in WGS 84 is outside the area of use of a CRS, by more than half of that area's size.
 
-    Nearer to it, such as in the next zone, the CRS is often used on purpose.
+    Closer to it, such as in the next zone, the CRS is often used on purpose.
     """
     area = crs.GetAreaOfUse() if box else None
     if area is None:

@@ -1,8 +1,8 @@
 """Loads the libraries that libgdal needs one after the other, before libgdal itself.
 
 Loaded together, every symbol is looked up in all of them in turn, 45 of 143 on average; loaded alone, a library's symbols
-are looked up among its own dependencies. That saves a fifth of the time that GDAL takes to load. Only speed is at stake: what
-is not found here, or does not load alone, is loaded with libgdal as usual.
+are looked up among its own dependencies. That saves a fifth of the time that GDAL takes to load. This only affects speed: a library
+that is not found here, or does not load alone, is loaded with libgdal as usual.
 """
 
 import _ctypes  # ctypes makes a class for each library
@@ -31,7 +31,7 @@ def load_each():
 
 
 def libgdal():
-    """Its path. Raises LookupError where it is not in a usual folder."""
+    """The path of libgdal. Raises LookupError if it is not in a usual folder."""
     for folder in FOLDERS:
         with contextlib.suppress(OSError):
             names = [name for name in os.listdir(folder) if name.startswith("libgdal.so.")]

@@ -1,4 +1,4 @@
-"""Whether pixels that an input hides, by a mask, alpha or a nodata value, are still hidden in the raster that was made of it."""
+"""Checks that pixels that an input hides, by a mask, alpha or a nodata value, are still hidden in the output."""
 
 import numpy
 from osgeo import gdal, osr
@@ -16,7 +16,7 @@ BY_VALUE = gdal.GMF_NODATA
 
 
 def mask_checks(dataset, sources, expected):
-    """With `by_value` in `expected`, the command may take a nodata value for a number that it was given."""
+    """With `by_value` in `expected`, the command may treat a nodata value as an ordinary number."""
     with quiet():
         inputs = [one for one in map(Hidden.of, sources[:MANY_INPUTS]) if one is not None]
         lost = looked_up = 0
@@ -25,7 +25,7 @@ def mask_checks(dataset, sources, expected):
                 continue
             places = one.places()
             for other in inputs:
-                if other is not one:  # a hole that another input fills is none
+                if other is not one:  # a hole that another input fills does not count
                     places = places[~other.shown(one.crs, places)]
             if not len(places):
                 continue
@@ -53,7 +53,7 @@ class Hidden:
         return cls(dataset) if dataset is not None and dataset.RasterCount else None
 
     def places(self):
-        """Coordinates of hidden pixels, or their columns and lines where the raster has no place on earth."""
+        """Coordinates of hidden pixels, or their columns and lines if the raster is not georeferenced."""
         if not self.hides:
             return numpy.empty((0, 2))
         band, (width, height) = mask_of(self.dataset), (self.dataset.RasterXSize, self.dataset.RasterYSize)
@@ -70,13 +70,13 @@ class Hidden:
         return pixels if transform is None else applied(transform, pixels)
 
     def shown(self, crs, places):
-        """For each place whether this raster has a pixel there that is not hidden."""
+        """For each place, True if this raster has a visible pixel there."""
         pixels = pixels_at(self.dataset, crs, places)
         return numpy.array([pixel is not None and is_shown(self.dataset, pixel) for pixel in pixels], bool)
 
 
 def shown_at(dataset, crs, places):
-    """How many places lie on pixels that count as data, and how many on any pixel."""
+    """The number of places on valid pixels, and on any pixels."""
     inside = [one for one in pixels_at(dataset, crs, places) if one is not None]
     return sum(is_shown(dataset, one) for one in inside), len(inside)
 
@@ -104,7 +104,7 @@ def applied(transform, pixels):
 
 
 def pixels_at(dataset, crs, places):
-    """Column and line of each place; None for one outside of the raster."""
+    """Column and line of each place; None outside the raster."""
     own, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
     if crs is not None and own is not None and not crs.IsSame(own):
         change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))

@@ -1,10 +1,10 @@
-"""Outputs that are no datasets: tables of text, arrays, plain files, folders of tiles or of parts."""
+"""Describes outputs that are not datasets: tables of text, arrays, plain files, folders of tiles or of parts."""
 
 import os
 
 from osgeo import gdal
 
-MAX_ENTRIES = 200_000  # a folder's files that are counted; staging allows fewer
+MAX_ENTRIES = 200_000  # limit for counting the files of a folder; staging allows fewer
 MAX_SUFFIXES = 20
 CHUNK = 1 << 20
 
@@ -60,7 +60,7 @@ def entries(path):
 
 
 def bytes_of(path):
-    """Of a file or of all files below a folder; None for what is neither, such as the name of a subdataset."""
+    """The size of a file, or of all files below a folder; None for other names, such as that of a subdataset."""
     if os.path.isdir(path):
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries(path))
     if os.path.isfile(path):

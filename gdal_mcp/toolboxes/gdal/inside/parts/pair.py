@@ -1,4 +1,4 @@
-"""A layer that was written beside the one that it was made of, of which it must hold something."""
+"""Compares a written layer with the layer it was made from."""
 
 import re
 
@@ -11,7 +11,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
 NEAR = 1e-8  # of a coordinate: less than a centimetre
 APART = {True: 1e-5, False: 1.0}  # degrees, or units of other CRSs: more than two names of one CRS differ by
-TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")  # whose types are told by the text, or not at all
+TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")  # whose types are guessed from the text, or missing
 FIXED = ("KML", "LIBKML", "GPX", "DXF")  # which have fields of their own, beside those that they are given
 TILES = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
 SHEETS = ("XLSX", "ODS")  # whose first row is read as names or as values, as it looks
@@ -81,7 +81,7 @@ class Pair:
             yield {"code": "field_name_cut", "fields": renamed}
 
     def _features(self):
-        """Both are counted by the format, where it has the number at hand or there are not too many."""
+        """Compares the numbers of features, as counted by the format, if it stores them or there are not too many."""
         quick = self.source.TestCapability(ogr.OLCFastFeatureCount)
         if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
             return
@@ -152,7 +152,7 @@ def matched(own, theirs, *, new):
 
 
 def what_happened(old, new):
-    """To the values of a field that are not those of the source."""
+    """What happened to the values of a field that differ from the source."""
     if new.nulls < old.nulls:
         return "nulls_replaced"
     if old.kind in NUMBERS:

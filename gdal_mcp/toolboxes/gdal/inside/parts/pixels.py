@@ -1,4 +1,4 @@
-"""Lowest and highest values of bands, and whether anything in them is valid, within a bound on what is read."""
+"""Lowest and highest values of bands, and whether they have valid pixels, within a limit on reading."""
 
 import math
 import struct
@@ -7,12 +7,12 @@ from osgeo import gdal
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 
-WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks tell
+WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks are used
 WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
 LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
 DOUBLE = 2**53  # to where floating point has every whole number
 MAX_BANDS = 16  # of which each is read for holes
-SIDE = 256  # of the sample that tells whether there is anything but NaN
+SIDE = 256  # of the sample that is tested for values other than NaN
 
 
 def value_ranges(dataset):
@@ -28,7 +28,7 @@ def value_ranges(dataset):
             rows.append(None)
             continue
         left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
-        with quiet() as heard:  # GDAL leaves out what nodata, a mask or alpha hides
+        with quiet() as heard:  # GDAL skips pixels that nodata, a mask or alpha hides
             found = range_of(band, exact=exact)
         if found is not None and not heard.failures:
             low, high = found if is_float(band) else map(int, found)
@@ -51,7 +51,7 @@ def range_of(band, *, exact):
 
 
 def nothing_valid(band, *, exact):
-    """Of a band without a lowest value: its mask is zero, or it is all NaN. Does not rely on the words of an error."""
+    """True if a band without a lowest value has a zero mask, or is all NaN. Does not depend on error messages."""
     with quiet():
         if not band.GetMaskFlags() & gdal.GMF_ALL_VALID:
             mask = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
@@ -69,7 +69,7 @@ def is_float(band):
 
 
 def any_holes(dataset):
-    """Whether a band declares a nodata value, and has pixels of it."""
+    """True if a band declares a nodata value, and has such pixels."""
     bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
     for band in (one for one in bands if one.GetNoDataValue() is not None):
         exact = band.XSize * band.YSize <= WHOLE

@@ -11,7 +11,7 @@ COMPUTED = ("computedMin", "computedMax")
 
 
 def with_full_numbers(text, job):
-    """The same text where it holds no statistics, or is no JSON."""
+    """Returns the text unchanged if it has no statistics, or is not JSON."""
     if not any(f'"{name}"' in text for name in (*STATISTICS, *COMPUTED)):
         return text
     try:
@@ -29,7 +29,7 @@ def with_full_numbers(text, job):
 
 
 def name_of(job):
-    """The dataset that the command reads, by the word that has the path of its file in it."""
+    """The dataset that the command reads: the word that contains the path of its file."""
     sources = job.get("sources") or job.get("inputs") or ["\0"]
     path = sources[0]
     word = next((one for one in job.get("options", ()) if path in one), path)

@@ -1,4 +1,4 @@
-"""A PNG picture of a dataset, bounded in pixels, bytes and in what is read for it."""
+"""Draws a PNG picture of a dataset, within limits of pixels, bytes and data to read."""
 
 from osgeo import gdal
 
@@ -11,12 +11,12 @@ TRIES = 6
 NAME = "preview.png"
 QUICK, THOROUGH = 1, 6  # levels of zlib; the first takes a quarter of the time for a sixth more bytes
 DEFAULTS = {"pixels": 512, "bands": None, "color": "auto", "seconds": 10.0, "features": 50_000}
-# of an output that nobody asked to see; so many features take a twentieth of a second
+# for an output whose picture was not requested; this many features take a twentieth of a second
 UNASKED = {"seconds": 2.0, "features": 2_000}
 
 
 def attach_preview(job, report):
-    """Of the first output that can be shown. Best effort: one that fails is left out, and fails nothing else."""
+    """Attaches a picture of the first output that can be drawn. Best effort: a failure is ignored."""
     asked = {**DEFAULTS, "pixels": job["preview_pixels"]} | UNASKED
     for output in job["outputs"]:
         if output["kind"] != "dataset":
@@ -32,7 +32,7 @@ def attach_preview(job, report):
 
 
 def run_preview(job, report):
-    """Attaches the picture and prints an object that says what it shows."""
+    """Attaches the picture and prints an object that describes it."""
     made = picture(job["inputs"][0], DEFAULTS | job["preview"])
     if made is None:
         raise RuntimeError("there are no bands and no geometries that GDAL could show")
@@ -43,10 +43,10 @@ def run_preview(job, report):
 
 
 def picture(path, asked):
-    """PNG bytes and what they show, or None where there is nothing to show. Smaller than asked where bytes demand it."""
+    """PNG bytes and a description, None if there is nothing to show. Smaller than requested if it would have too many bytes."""
     dataset = gdal.OpenEx(path, CLASSIC)
     if dataset is not None and not (dataset.RasterCount or dataset.GetLayerCount()):
-        # a container that shows nothing by itself: its first subdataset. A name that stands in a file could lead
+        # a container without own pixels: its first subdataset. A name that is stored in a file could lead
         # anywhere; the driver's own name for a part of this file holds its path
         inner = next(iter(dataset.GetSubDatasets() or ()), ("",))[0]
         dataset = gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
@@ -73,7 +73,7 @@ def picture(path, asked):
 
 
 def png(image, level):
-    """The bytes of a dataset of grey, grey and alpha, RGB or RGBA bands. It was made here: no metadata goes along."""
+    """The PNG bytes of a dataset of grey, grey and alpha, RGB or RGBA bands. It was made here, so it has no metadata."""
     name = "/vsimem/preview.png"
     written = gdal.GetDriverByName("PNG").CreateCopy(name, image, options=[f"ZLEVEL={level}"])
     if written is None:

@@ -1,4 +1,4 @@
-"""Pictures of rasters: natural colours, a palette, stretched grey, or a hillshade. Without NumPy, whose import costs more."""
+"""Draws rasters: natural colours, a palette, stretched grey, or a hillshade. Without NumPy, whose import takes longer."""
 
 import math
 import time
@@ -20,7 +20,7 @@ LOW, HIGH = 0.02, 0.98  # quantiles of the valid values
 ENOUGH_BYTES = 100  # grey levels between those two that need no stretch
 ENLARGED, NARROWEST = 256, 8  # pixels: of the longer side of a tiny raster's picture, and of any shorter side
 METRES_A_DEGREE = 111_320.0
-RELIEF = 0.1  # height over width to which a flat terrain is exaggerated, so that its shading shows
+RELIEF = 0.1  # height over width to which flat terrain is exaggerated, so that its shading is visible
 MAX_EXAGGERATION = 20.0
 RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
 
@@ -58,7 +58,7 @@ class Source:
         columns, rows = dataset.RasterXSize, dataset.RasterYSize
         shrink = min(1.0, asked["pixels"] / max(columns, rows))
         width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
-        self.coarse = False  # whether it has fewer rows and columns than the picture could have
+        self.coarse = False  # true if it has fewer rows and columns than the picture could have
         while decoded_pixels(self.bands[0], width, height) > MAX_DECODED and max(width, height) > FEWEST:
             width, height, self.coarse = max(1, width // 2), max(1, height // 2), True
         self.width, self.height = width, height
@@ -67,7 +67,7 @@ class Source:
         self._end = time.monotonic() + asked["seconds"]
 
     def values(self, band, kind):
-        """A buffer of a band at the picture's size. Raises RuntimeError when it cannot be read in time."""
+        """A buffer of a band at the picture's size. Raises RuntimeError if it cannot be read in time."""
         data = band.ReadRaster(
             buf_xsize=self.width,
             buf_ysize=self.height,
@@ -82,12 +82,12 @@ class Source:
         return data
 
     def mask(self, band):
-        """Bytes that are zero where a band has no value; None where it has one everywhere."""
+        """Bytes that are zero where a band has no value; None if it has values everywhere."""
         all_valid = band.GetMaskFlags() & gdal.GMF_ALL_VALID
         return None if all_valid else self.values(band.GetMaskBand(), gdal.GDT_Byte)
 
     def in_memory(self, channel):
-        """A raster of the picture's size."""
+        """An in-memory raster of the picture's size."""
         kind = gdal.GDT_Byte if channel.is_byte else gdal.GDT_Float64
         made = gdal.GetDriverByName("MEM").Create("", self.width, self.height, 1, gdal.GDT_Float64)
         made.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, channel.data, buf_type=kind)
@@ -95,7 +95,7 @@ class Source:
 
 
 def color_mode(dataset, asked):
-    """The painter's name, and the numbers of its bands. Raises RuntimeError for bands that are not there."""
+    """The painter's name, and the numbers of its bands. Raises RuntimeError for missing bands."""
     count, color, numbers = dataset.RasterCount, asked["color"], asked["bands"]
     for number in numbers or ():
         if not 1 <= number <= count:
@@ -129,7 +129,7 @@ def paint_palette(source):
     band = source.bands[0]
     if table := band.GetColorTable():
         entries = [table.GetColorEntry(i) for i in range(min(table.GetCount(), 256))]
-    else:  # colours for classes without any; zero, mostly the background, stays clear
+    else:  # colours for classes without own colours; zero, mostly the background, stays transparent
         entries = [(0, 0, 0, 0), *((*COLORS[i % len(COLORS)], 255) for i in range(255))]
     index = source.values(band, gdal.GDT_Byte)
     entries += [(0, 0, 0, 0)] * (256 - len(entries))
@@ -141,7 +141,7 @@ def paint_stretched(source):
     """One band in grey or three in colour."""
     channels = [read_channel(source, band) for band in source.bands]
     ranges = [one.range for one in channels]
-    if all(one.is_byte for one in channels):  # stretched together, so that colours stay what they are
+    if all(one.is_byte for one in channels):  # stretched together, so that colours are preserved
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         ranges = [(0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)] * len(ranges)
     pixels = []
@@ -223,12 +223,12 @@ def stretch(values, valid):
         return 0.0, 0.0
     ordered = sorted(some)
     low, high = ordered[int(LOW * (len(ordered) - 1))], ordered[math.ceil(HIGH * (len(ordered) - 1))]
-    # where nearly all is one value, the rest is what there is to see
+    # if nearly all pixels have one value, stretch the rest
     return (low, high) if low < high else (ordered[0], ordered[-1])
 
 
 def alpha_of(channels):
-    """A pixel is clear where no band of the picture has a value. None where all have one."""
+    """The alpha channel: transparent where no band of the picture has a value. None if all pixels have one."""
     if any(one.valid is None for one in channels):
         return None
     combined = 0
@@ -238,7 +238,7 @@ def alpha_of(channels):
 
 
 def both(one, other):
-    """The pixels that both masks keep; None keeps all."""
+    """The intersection of two masks; None stands for all pixels."""
     if one is None or other is None:
         return one if other is None else other
     return (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big")

@@ -16,14 +16,14 @@ from osgeo import gdal
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import decoded, part, print_text, quiet
 
 NAME = re.compile(r"[a-z][a-z-]*")
-LARGE = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
+LARGE = 16 << 20  # bytes; smaller files are read in some milliseconds either way
 MEASURING = (["raster", "info"], ["raster", "edit"])
 FAST_STATISTICS = "GDAL_STATS_USE_FLOAT32_OPTIM"
-COMPUTING = (["vector", "rasterize"], ["raster", "calc"])  # whose values are looked at whatever their type
+COMPUTING = (["vector", "rasterize"], ["raster", "calc"])  # whose values are examined whatever their type
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
-# how a program ended. With a return code it has answered, and errors that it met are part of its answer. Not of a class with
+# how a program ended. A return code means that it has answered, and its errors are part of the answer. Not a class with
 # annotations: for one of those Python 3.14 loads its parser
 Ended = namedtuple("Ended", ("done", "return_code"), defaults=(None,))  # noqa: PYI024
 
@@ -47,10 +47,10 @@ def run(job, report):
 
 
 def settings_of(job, drivers):
-    """The settings of GDAL that this job has otherwise than its container; the receipt names them.
+    """The GDAL settings of this job that differ from those of its container; the receipt names them.
 
-    With more threads, GDAL (3.13.3) waits for ever once it has met a damaged chunk of a Zarr. Of remote data it is not known
-    what another format leads to, so that only what leads nowhere has several. GDAL's fast code for statistics reads half of the
+    With more threads, GDAL (3.13.3) hangs on a damaged chunk of a Zarr. Remote data in other formats can refer to a Zarr, so
+    only formats without references get several threads. GDAL's fast code for statistics reads half of the
     pixels with more than one thread, so it is off (`statistics_in_threads` in faults.toml); with one thread it is right, and four
     times as fast as the code that takes its place. Calls that do little else have it.
     """
@@ -68,7 +68,7 @@ def measures(options):
 
 
 def title(job):
-    """What is running, in few words."""
+    """A short title of what is running."""
     if job["program"] != "gdal":
         return job["program"]
     path = list(itertools.takewhile(NAME.fullmatch, job["options"][:3]))
@@ -159,7 +159,7 @@ def run_info(job, _report):
 
 
 def run_on_one(utility, kind):
-    """A utility that makes one output of one input."""
+    """Runs a utility with one input and one output."""
 
     def run_one(job, report):
         source = opened(job["inputs"][0], kind)
@@ -235,7 +235,7 @@ def run_xyz(job, report):
 
 
 def ours(module, name):
-    """A program of a part that is compiled only when it is asked for."""
+    """A program in a part that is compiled only when it is used."""
 
     def run_one(job, report):
         return getattr(part(module), name)(job, report)

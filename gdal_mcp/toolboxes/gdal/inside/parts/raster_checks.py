@@ -12,7 +12,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import any_holes, value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
-SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
+SIDE = 21  # points on each side of a raster where the coverage of the inputs is tested
 MAX_BLOCKS = 10_000  # of a raster that are looked for
 MAX_SHAPES = 1000  # that cut a raster
 FEW = 3  # of them: what a slanted edge leaves
@@ -26,7 +26,7 @@ LIMITS = {
     **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
-# values that stand for nothing in many datasets, and for a measurement in hardly any
+# values that mean nodata in many datasets, and a measurement in hardly any
 FILLS = (
     *(-9999.0, -99999.0, -32767.0, -32768.0),
     -3.4028234663852886e38,  # the lowest Float32, which ESRI's programs write
@@ -114,7 +114,7 @@ def kept_checks(facts, sources):
 
 
 def limits_of(band):
-    """The lowest and highest value that a band holds, in fewer bits than its type has where it says so."""
+    """The lowest and highest value that a band can store, with NBITS taken into account."""
     bits = band.get("bits")
     return (0, 2**bits - 1) if bits else LIMITS.get(band["type"])
 
@@ -138,7 +138,7 @@ def sum_checks(facts, rows):
 
 
 def joined_checks(dataset, sources):
-    """Rasters that come into one, and do not say the same of their values."""
+    """Merged rasters whose colour tables differ, or in which another one's nodata value is data."""
     with quiet():
         opened = [
             gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]
@@ -253,7 +253,7 @@ def reaches(source, crs):
 
 
 def statistics_checks(dataset, rows):
-    """Statistics that are kept in the file or beside it, of pixels that have changed since."""
+    """Stored statistics of pixels that have changed since."""
     for number, row in enumerate(rows):
         band = dataset.GetRasterBand(number + 1)
         kept = [band.GetMetadataItem(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
@@ -270,7 +270,7 @@ def statistics_checks(dataset, rows):
 
 
 def overview_checks(dataset):
-    """Overviews, of pixels that have changed since: each value lies between those that it was made of, and their neighbours."""
+    """Overviews of pixels that have changed since: a correct value lies between its source pixels and their neighbours."""
     band = dataset.GetRasterBand(1)
     hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)  # whose values mean nothing
     if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
@@ -303,7 +303,7 @@ def overview_checks(dataset):
 
 
 def sampled_checks(dataset, *, zones):
-    """Of layers that hold what was found in a raster: whether anything was, and of `zones` whether something was in each."""
+    """Layers with values sampled from a raster: reports empty results, and with `zones` also zones without values."""
     for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]

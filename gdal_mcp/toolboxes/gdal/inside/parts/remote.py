@@ -1,8 +1,8 @@
-"""Files that the host reads for this container, in blocks which all their handles share. Knows nothing of GDAL.
+"""Files that the host reads for this container, in blocks which all their handles share. Independent of GDAL.
 
 What was read is kept within one budget of bytes, the least used going first. Reads in order are answered ahead of their
 need; reads all over a file get larger blocks as they become many, and a file whose questions have cost about as much as
-it would is read whole. What the host cannot read it does not answer: it ends the job. A first failure of our own is kept:
+it would is read whole. If the host cannot read something, it does not answer, but ends the job. The first failure of our own is stored:
 everything after it fails, as GDAL forgives some of them.
 """
 
@@ -27,7 +27,7 @@ QUESTION_COSTS = 1 << 20  # bytes that could have been read in the time of a que
 
 
 class Failed(Exception):
-    """What the host answered cannot be used."""
+    """The host's answer cannot be used."""
 
 
 class File:
@@ -73,7 +73,7 @@ def answered(question):
 
 
 class Host:
-    """Everything that this job reads through its host; for several threads. `budget` is bytes that are kept."""
+    """Everything that this job reads through its host. Thread-safe. `budget` is the size of the cache in bytes."""
 
     def __init__(self, ask, budget):
         self._ask, self._budget = ask, budget
@@ -85,14 +85,14 @@ class Host:
         self.failure = None
 
     def fail(self, name, why):
-        """Keeps the first failure. Returns its text."""
+        """Stores the first failure. Returns its text."""
         text = f"/vsihost/{name.decode('utf-8', 'replace')}: {why}"
         with self._lock:
             self.failure = self.failure or text
         return text
 
     def look(self, name):
-        """The file or folder of that name, None where there is none. Raises Failed."""
+        """The file or folder of that name, None if there is none. Raises Failed."""
 
         def found():
             body = answered(self._ask(LOOK, name))
@@ -108,11 +108,13 @@ class Host:
         return self._once(LOOK, name, found)
 
     def list(self, name):
-        """The names in a folder, None where there is none. Raises Failed."""
+        """The names in a folder, None if there is none. Raises Failed."""
         return self._once(LIST, name, lambda: bytes(answered(self._ask(LIST, name))).splitlines())
 
     def _once(self, what, name, work):
-        with self._looking.setdefault((what, name), threading.Lock()):  # nobody waits for another name
+        with self._looking.setdefault(
+            (what, name), threading.Lock()
+        ):  # no other thread waits for another name
             if (what, name) not in self._known:
                 try:
                     self._known[what, name] = work()
@@ -145,7 +147,7 @@ class Host:
             filled += count
 
     def _get(self, handle, parts):
-        """Asks for everything that is missing, and for what comes next; waits for nothing."""
+        """Requests everything that is missing, and what comes next, without waiting."""
         file, start, end = handle.file, min(a for a, _ in parts), max(b for _, b in parts)
         in_order = abs(start - handle.next) <= TOLERANCE and end - start <= 2 * sum(b - a for a, b in parts)
         handle.run = handle.run + end - start if in_order else end - start

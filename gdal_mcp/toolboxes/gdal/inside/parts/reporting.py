@@ -1,4 +1,4 @@
-"""What GDAL reports, and what a program of ours prints."""
+"""Collects GDAL's messages, and the output of our own programs."""
 
 import ctypes
 import importlib
@@ -13,10 +13,10 @@ from osgeo import gdal
 MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
-MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries that know no such number
+MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries without such a number
 # a statement that SQLite says again after what it has to say of it, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
-SHOWN = {}  # copies that a job reads, with the files of the workspace that they stand for
+SHOWN = {}  # copies that a job reads, with the files of the workspace that they replace
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
 library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
@@ -50,7 +50,7 @@ class Errors:
         self.heard = {}  # how often each came, by level, number and message
         self.failures = 0
         self.memory = False
-        self.ignored = ()  # how messages end that mean nothing to this job
+        self.ignored = ()  # the endings of messages that do not matter to this job
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
@@ -62,7 +62,7 @@ class Errors:
     def _heard(self, level, number, message):
         try:
             self(level, number, decoded(message))
-        except MemoryError:  # what GDAL says then is lost, but not that
+        except MemoryError:  # the text of the message is lost, but not the fact
             self.failures += level >= FAILURE
             self.memory = True
 
@@ -86,7 +86,7 @@ class Errors:
             sys.stderr.flush()
 
     def forgiven(self):
-        """Of a command that was told to go on after errors, and did: they become warnings. A check, where there were any."""
+        """Turns errors of a command that was asked to continue after them, and did, into warnings. Returns a check if there were any."""
         found, self.failures = self.failures, 0
         self.heard = {(WARNING, *said[1:]): count for said, count in self.heard.items()}
         return [{"code": "features_skipped", "count": found}] if found else []
@@ -107,14 +107,14 @@ class Errors:
         self.heard = {(FAILURE, 1, message): 1, **self.heard}
 
     def take(self, other):
-        """Counts what another one collected."""
+        """Adds the messages of another collector."""
         for level, number, message in other.heard:
             self(level, number, message)
         self.memory |= other.memory
 
 
 def quiet():
-    """For what may fail without the command failing: nothing is printed."""
+    """For work that may fail without failing the command: prints nothing."""
     return Errors(quiet=True)
 
 
@@ -124,7 +124,7 @@ class ProgressReporter:
     The program's part of the scale ends at `share`; the rest is for what is done with the outputs.
     """
 
-    QUICK = 0.1  # seconds; a client would hear of the end before this
+    QUICK = 0.1  # seconds; the end would reach a client earlier
 
     def __init__(self, report, title, share):
         self._report, self._title, self._share = report, title, share

@@ -1,4 +1,4 @@
-"""Shapefiles without their index (.shx), which GDAL makes anew of the .shp: in a copy, since the workspace cannot be written to."""
+"""Shapefiles without an index (.shx): GDAL recreates it from the .shp, in a copy because the workspace is read-only."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def lacks_index(path):
 
 
 def copied(path, folder):
-    """The copy; None where there is no room for it, or GDAL cannot make the index."""
+    """The copy; None if there is no space for it, or GDAL cannot create the index."""
     stem = os.path.splitext(path)[0]
     files = [
         stem + one for ending in BESIDE for one in (ending, ending.upper()) if os.path.isfile(stem + one)

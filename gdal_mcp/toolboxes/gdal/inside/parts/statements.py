@@ -1,5 +1,5 @@
-"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns; and about values
-that a raster is made of, by a formula or of an attribute. For that commands are run again, in memory.
+"""Checks a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns. Also checks values
+that a formula or an attribute puts into a raster. For this, commands run again in memory.
 """
 
 import itertools
@@ -15,14 +15,14 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
 NO_RESULT = -1.5e308  # stands for nodata where a formula is run again
-# options of `vector rasterize` with which not every polygon has to have a pixel, or each has one
+# options of `vector rasterize` with which polygons need no pixel, or always have one
 CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
 MAX_PIXELS = 4 << 20
 MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
 # formats whose layers are tables, and whose statements go to SQLite when no dialect is named
 OWN_SQL = ("GPKG", "SQLite")
-# whether a value is none of its column's type. Of a text that is said of numbers, which sort as text then
+# true if a value does not have its column's type. For text columns it tests for numbers, which then sort as text
 LOST = {
     ogr.OFTInteger: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER)) OR abs({0}) > 2147483647",
     ogr.OFTInteger64: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER))",
@@ -32,7 +32,7 @@ LOST = {
 
 
 def made_again(words, kind, *more):
-    """What a command of the `gdal` program makes, in a format of GDAL's own memory; None where it cannot be made so."""
+    """Runs a command of the `gdal` program again into an in-memory format; None if that is impossible."""
     algorithm, path, rest = instantiated(words)
     if "[" in rest:
         return None
@@ -47,13 +47,13 @@ def made_again(words, kind, *more):
 
 
 def statement_checks(job):
-    """A statement that is slow is not asked again."""
+    """Checks of a statement. A slow one is not run again."""
     asked, words = job["statement"], job["options"]
     outline = asked["outline"]
     if job["seconds"] > MAX_SECONDS:
         return row_checks(None, outline, job["seconds"])
     with quiet():
-        # the dataset that the statement was of: the input, or what the steps before it give
+        # the dataset of the statement: the input, or the result of the previous steps
         if "pipeline" in words:
             at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
             dataset = made_again([*words[:at], "!", "write"], "MEM")
@@ -63,7 +63,7 @@ def statement_checks(job):
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
-            # such a column is refused by GDAL's own dialect
+            # GDAL's own dialect refuses such a column
             return [one for one in found if one["code"] != "column_unknown"]
         found += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
@@ -73,7 +73,7 @@ def statement_checks(job):
 
 
 def type_checks(dataset, sql, dialect, *, computes):
-    """GDAL gives a column that is computed the type of its first row's value."""
+    """Checks computed columns: GDAL gives them the type of the first row's value."""
     layer = dataset.ExecuteSQL(sql, None, dialect)
     if layer is None:
         return
@@ -95,7 +95,7 @@ def type_checks(dataset, sql, dialect, *, computes):
 
 
 def value_checks(job):
-    """Of what a formula, or the burning of an attribute, puts into a raster: what is lost there, and polygons that get no pixel."""
+    """Checks the values that a formula or a burned attribute puts into a raster: losses, and polygons without a pixel."""
     import numpy
 
     burns, calculates = (job["options"][:2] == one for one in COMPUTING)
@@ -119,7 +119,7 @@ def value_checks(job):
     equal = int((values == band.GetNoDataValue()).sum())
     if (burns or (calculates and not chosen)) and 0 < equal < values.size:
         yield {"code": "values_equal_nodata" if burns else "results_equal_nodata", "count": equal, **count}
-    # whole numbers are asked for to have them rounded, but of shares nothing is left
+    # integers are requested for rounding, but shares all become zero
     if job["type_range"] and (burns or max(-low, high) <= 1):
         lost = "values_rounded", values != numpy.floor(values)
     elif burns and band.DataType == gdal.GDT_Float32:
@@ -146,7 +146,7 @@ def computed(job, *, calculates):
 
 
 def no_numbers(results, sources):
-    """How many results are none; where the inputs may hold such, too, how many are infinite."""
+    """The number of results that are not finite; if the inputs may contain NaN, only of infinite ones."""
     import numpy
 
     none = ~numpy.isfinite(results)
@@ -167,7 +167,7 @@ def is_large(dataset):
 
 
 def burned(job):
-    """The values that are burned: those that are given, or an attribute's in each layer that has it."""
+    """The values to burn: the given ones, or those of the attribute in each layer that has it."""
     words = [word.partition("=") for word in job["options"]]
     given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
     named = [value for name, _, value in words if name == "--attribute-name"]
@@ -182,7 +182,7 @@ def burned(job):
 
 
 def unseen_checks(job, output):
-    """Polygons whose boxes, let alone they themselves, hold the middle of no pixel."""
+    """Polygons whose boxes do not contain the centre of any pixel."""
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
     if dataset.GetLayerCount() != 1 or any(word.startswith(CHOOSING) for word in job["options"]):
         return
@@ -201,5 +201,5 @@ def unseen_checks(job, output):
 
 
 def misses(low, high):
-    """Whether no middle of a column or line lies between two places, in pixels."""
+    """True if no centre of a column or line lies between two positions, in pixels."""
     return math.ceil(low - 0.5) > math.floor(high - 0.5)

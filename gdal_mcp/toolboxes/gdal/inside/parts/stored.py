@@ -46,7 +46,7 @@ def layer_checks(layer, *, reads):
 
 
 def index_misses(layer):
-    """Whether the spatial index does not find features that are there, in the western or the eastern half of the layer."""
+    """True if the spatial index misses existing features in the western or the eastern half of the layer."""
     if not layer.TestCapability(ogr.OLCFastSpatialFilter) or not layer.GetLayerDefn().GetGeomFieldCount():
         return False
     if not 1 < layer.GetFeatureCount() <= MAX_FEATURES:
@@ -72,7 +72,7 @@ def index_misses(layer):
 
 
 def accented_texts(layer):
-    """Texts of the first features that have other characters than those of ASCII."""
+    """Texts of the first features that have non-ASCII characters."""
     definition = layer.GetLayerDefn()
     kinds = range(min(definition.GetFieldCount(), 100))
     texts = [i for i in kinds if definition.GetFieldDefn(i).GetType() == ogr.OFTString]
@@ -89,7 +89,7 @@ def textual(value):
 
 
 def is_misread(text):
-    """Whether it is UTF-8 that was read as an encoding of one byte a character."""
+    """True if it is UTF-8 that was decoded as a single-byte encoding."""
     for encoding in SINGLE_BYTES:
         try:
             if text.encode(encoding).decode("utf-8") != text:

@@ -1,4 +1,4 @@
-"""One pass over the features of a layer, within a bound of features and of time: what only the features can tell."""
+"""One pass over the features of a layer, limited in features and time, for facts that only the features show."""
 
 import hashlib
 import re
@@ -137,7 +137,10 @@ def value_of(feature, index, own, kind):
         try:
             found = datetime.fromisoformat(spelled)
             return (found.astimezone(UTC) if found.tzinfo else found).isoformat()
-        except (ValueError, OverflowError):  # as it is; a last day of the calendar has no time elsewhere
+        except (
+            ValueError,
+            OverflowError,
+        ):  # unchanged; the last day of the calendar cannot be converted to another zone
             return spelled or None
     return feature.GetFieldAsString(index) or None
 

@@ -7,8 +7,8 @@ import re
 from osgeo import ogr
 
 FIRST = 50  # features
-MOST = 20  # columns that are told
-MOST_FIELDS = 200  # that are looked at
+MOST = 20  # columns that are reported
+MOST_FIELDS = 200  # that are examined
 NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 NAME = 64  # letters of a column's name
 HEADER = 1 << 16  # bytes
@@ -44,7 +44,7 @@ def layers_of(dataset, most=None):
 
 
 def columns(dataset):
-    """Of the first layer, by name, for the host to compare with what a call says."""
+    """Columns of the first layer by name, for the host to compare with the call."""
     layer = dataset.GetLayer(0)
     found = fields(layer.GetLayerDefn(), MOST_FIELDS)
     named = {i: field.GetName() for i, field in enumerate(found) if len(field.GetName()) <= NAME}
@@ -85,7 +85,7 @@ def by_semicolons(dataset):
 
 
 def is_number(text):
-    """What arithmetic would take: no code such as 007, which is no number for being made of digits."""
+    """True for a number that arithmetic would accept, but not for a code such as 007."""
     try:
         float(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """Which operations PROJ uses between two CRSs for the data at hand, how accurate they are, and whether there are better ones.
 
-GDAL's binding does not tell, so PROJ itself is asked: its library is loaded with GDAL's. It chooses anew for every point, by
+GDAL's binding does not report this, so PROJ itself is called: its library is loaded with GDAL's. It chooses for every point, by
 the areas that its operations are made for. A sample of points within the data is transformed as GDAL would, and the operation
 used for each is looked at.
 """
@@ -41,7 +41,7 @@ HUGHES = (6378273.0, 298.279)
 MOST_APART = 2.0  # metres: the accuracy that EPSG gives to WGS 84 itself, whose realizations count as one
 MOST_TRIED = 20  # operations to WGS 84
 METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
-# CRSs whose frames are WGS 84 within two metres by their definition, of which EPSG ties only some to it: those of the ITRF, IGS, SIRGAS
+# CRSs whose frames are WGS 84 within two metres by definition, of which EPSG relates only some to it: those of the ITRF, IGS, SIRGAS
 # and CGCS2000 (ITRF97) follow each other within decimetres; realizations of NAD83 are as near as NAD83, by EPSG:1188 within four metres
 FRAMES = re.compile(
     r"(?:GCS_)?(?:(?:ITRF|IGS|IGb|(?:CR-)?SIRGAS|SRGI)[ _-]?[0-9A-Z].*|NAD83(?:\(.*)?|"
@@ -64,12 +64,12 @@ KINDS |= {"z": ctypes.c_size_t, "-": None}
 
 
 class Proj:
-    """PROJ's functions with a context of their own, which logs nothing. What is made is freed with the container."""
+    """PROJ's functions with a separate context, which logs nothing. Objects are freed with the container."""
 
     def __init__(self):
         for row in FUNCTIONS.split(","):
             name, (result, *arguments) = row.split()
-            # images that bring a PROJ of their own give its functions a prefix
+            # images with an internal PROJ prefix its functions
             found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
             found.restype, found.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
             setattr(self, name, found)
@@ -101,7 +101,7 @@ class Proj:
         return self.create(self.context, crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
 
     def true_ways(self, source, target, area):
-        """The operations that can be used and are no ballpark ones, best first; ready for x before y."""
+        """The usable operations that are not ballpark ones, best first, with x before y."""
         found = self.operations(source, target, area) if source and target else None
         for i in range(min(self.list_get_count(found) if found else 0, MOST_TRIED)):
             way = self.list_get(self.context, found, i)
@@ -110,13 +110,13 @@ class Proj:
                 yield self.normalize_for_visualization(self.context, way)
 
     def placed(self, way, x, y):
-        """Where an operation brings a point; None where it does not reach."""
+        """Transforms a point by an operation; None outside its range."""
         at = (ctypes.c_double * 4)(x, y, 0.0, math.inf)
         failed = self.trans_array(way, 1, 1, ctypes.byref(at))
         return None if failed or not math.isfinite(at[0]) else (at[0], at[1])
 
     def best(self, source, target, area):
-        """The best operations there are for an area, also such that need a grid which is not there."""
+        """The best operations for an area, including those that need a missing grid."""
         found = self.operations(source, target, area)
         count = self.list_get_count(found) if found else 0
         return [self.told(self.list_get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
@@ -167,7 +167,7 @@ the_proj = cache(Proj)
 
 
 def transformation(box, own, raster, change):
-    """What is said of one change of CRS; None where there is none, or where it cannot be told.
+    """Describes one change of CRS; None if nothing changes, or if it is unknown.
 
     `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS, and "file:" and a path that of a dataset. Its area is
     that which the call tells PROJ, or "points" where each point is changed by itself.
@@ -179,7 +179,7 @@ def transformation(box, own, raster, change):
             return None
         source, target = traditional(source), traditional(target)
         if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
-            box = there  # else the call says that the data's own CRS is wrong
+            box = there  # else the call declares that the data's own CRS is wrong
         return described(source, target, box, raster, area) if is_box(box) else None
 
 
@@ -199,7 +199,7 @@ def described(source, target, box, raster, asked):
         return None
     area = wgs84_box(box, source)
     candidates = proj.best(*ends, area)
-    if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no other way
+    if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no alternative
         operations = [{**candidates[0], "share": 1.0}]
     else:
         assumed = None  # only the warper tells PROJ an area
@@ -221,7 +221,7 @@ def described(source, target, box, raster, asked):
     alike = bool(both) and are_near(*both)
     if both and not alike and best is None:
         better = in_two_steps(*both)
-    # what GDAL's warper would use if it were told where the data truly is
+    # the operation of GDAL's warper if it knew where the data really is
     told = {"area": area} if raster and best and better and ballpark and not better["grid_missing"] else {}
     return {
         "from": code_of(source),
@@ -235,7 +235,7 @@ def described(source, target, box, raster, asked):
 
 
 class InWgs84(NamedTuple):
-    """Where the same coordinates are in WGS 84, and by which operation; None for such as are read as WGS 84 anyway."""
+    """Where the same coordinates are in WGS 84, and by which operation; None for those that are read as WGS 84 anyway."""
 
     lon: float
     lat: float
@@ -243,9 +243,9 @@ class InWgs84(NamedTuple):
 
 
 def by_way_of_wgs84(source, target, box, area):
-    """The middle of the box as coordinates of the source, and the same coordinates as those of the target; () where PROJ knows it of one only.
+    """The middle of the box as coordinates of the source, and the same coordinates as those of the target; () if PROJ knows only one of them.
 
-    Coordinates of a datum that nobody has tied to WGS 84 may be anywhere.
+    Coordinates of a datum without a relation to WGS 84 may be anywhere.
     """
     degrees = [geographic(crs) for crs in (source, target)]
     there = box_in(box, source, degrees[0]) if all(degrees) else None
@@ -258,7 +258,7 @@ def by_way_of_wgs84(source, target, box, area):
 
 
 def are_near(one, other):
-    """Whether both places are the same within MOST_APART."""
+    """True if both places are the same within MOST_APART."""
     east = (one.lon - other.lon) * math.cos(math.radians(one.lat))
     return math.hypot(east, one.lat - other.lat) * METRES_OF_DEGREE <= MOST_APART
 
@@ -278,7 +278,7 @@ def in_two_steps(one, other):
 
 
 def in_wgs84(crs, x, y, area):
-    """By the best operation that can be used there; None where PROJ knows none.
+    """The place in WGS 84, by the best usable operation; None if PROJ knows none.
 
     Coordinates on a sphere, or on the ellipsoid of Hughes, are read as those of WGS 84 by custom.
     """
@@ -297,7 +297,7 @@ def in_wgs84(crs, x, y, area):
 
 
 def geographic(crs):
-    """The CRS in degrees that a CRS is based on, without heights; None where it has none, such as a local one."""
+    """The CRS in degrees that a CRS is based on, without heights; None without one, as for a local CRS."""
     flat = crs.Clone()
     flat.StripVertical()
     degrees = flat.CloneGeogCS()

@@ -1,4 +1,4 @@
-"""What a call must know of an input's pixels before it changes their type or computes with them. Only read where it is asked."""
+"""Examines the pixels of an input before a call changes their type or computes with them. Reads only what is requested."""
 
 import itertools
 
@@ -47,19 +47,19 @@ def fills(dataset, bands):
 
 
 def heights(dataset, bands):
-    """GDAL takes heights for metres where nothing says what they are."""
+    """Checks heights without a unit, which GDAL takes for metres."""
     crs, unit = dataset.GetSpatialRef(), bands[0].GetUnitType()
     return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
 
 
 def overviews(dataset, bands):
-    """GDAL takes the nearest pixel where there is a palette."""
+    """Checks overviews. With a palette, GDAL takes the nearest pixel."""
     large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
     mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
     return {"classes": large and all(mixed)}
 
 
-# what is looked at, by the names that calls ask for
+# the probes, by their names in requests
 LOOKS = {
     "holes": lambda dataset, _bands: {"holes": any_holes(dataset)},
     "masked": lambda dataset, _bands: {"masked": is_masked(dataset)},
@@ -85,7 +85,7 @@ def has_curves(layer):
 
 
 def is_masked(dataset):
-    """Whether a mask or alpha hides pixels, which no nodata value tells."""
+    """True if a mask or alpha hides pixels that no nodata value marks."""
     band = dataset.GetRasterBand(1)
     if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA):
         return False
@@ -102,7 +102,7 @@ def is_wide(band):
 
 
 def is_mask(band):
-    """Zeros and ones alone, in a type that has nothing between them."""
+    """True for only zeros and ones in an integer type."""
     if is_float(band) or band.GetColorTable() is not None:
         return False
     values, valid = pixels(band)
@@ -120,7 +120,7 @@ def are_classes(band):
         return False
     if len(different) == 2 and different[0] == 0:
         return False
-    return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures have few values, too
+    return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures also have few values
 
 
 def lost(bands, kind):
@@ -158,7 +158,7 @@ def lost_of(band, kind):
         counts["nan"] = 0
         outside = ~numpy.isfinite(values.astype(kept)) & numpy.isfinite(values)
         fractional = numpy.zeros(1, bool)
-        whole = values.dtype.kind in "iu"  # of numbers with a fraction the last digits are noise
+        whole = values.dtype.kind in "iu"  # the last digits of fractions are noise
         digits = int((values.astype(kept).astype(values.dtype) != values).sum()) if whole else 0
     return {
         **counts,
@@ -171,7 +171,7 @@ def lost_of(band, kind):
 
 
 def pixels(band):
-    """Values, and which of them are not nodata; all of them, or a sample."""
+    """The values and a mask of those that are not nodata; of all pixels, or of a sample."""
     side = {} if band.XSize * band.YSize <= WHOLE else {"buf_xsize": SIDE, "buf_ysize": SIDE}
     values, nodata = band.ReadAsArray(**side), band.GetNoDataValue()
     if nodata is None:

@@ -1,4 +1,4 @@
-"""GDAL's file system /vsihost/: what the host reads for this container, by GDAL's interface for plugins of file systems.
+"""GDAL's file system /vsihost/ for files that the host reads for this container, by GDAL's plugin interface for file systems.
 
 Facts of that interface, from GDAL's source: the prefix is kept as a pointer, so its buffer must live as long as the process;
 `unlink` is never called, but the C library's is, with the name below the prefix, unless the callback is absent; an exception
@@ -86,7 +86,7 @@ class FileSystem:
         return ctypes.CFUNCTYPE(*TYPES[name], use_errno=True)(call)
 
     def _tell(self, name, why):
-        """Keeps a failure, and tells the thread that GDAL runs in."""
+        """Stores a failure, and signals the thread in which GDAL runs."""
         text = self.host.fail(name, why) if not why.startswith("/vsihost/") else why
         number = OUT_OF_MEMORY if "out of memory" in why else FILE_ERROR
         library.CPLError(FAILURE, number, b"%s", text.encode())
@@ -148,7 +148,7 @@ class FileSystem:
         return 0 if not parts or self._filled(handle, parts) else -1
 
     def _filled(self, handle, parts):
-        """Whether memory was filled with parts of a file: offset, address, size."""
+        """Fills memory with parts of a file: offset, address, size. False on failure."""
         targets = [
             (offset, memoryview((ctypes.c_char * size).from_address(address)).cast("B"))
             for offset, address, size in parts
@@ -180,7 +180,7 @@ class FileSystem:
         return None if names is None else listed(names[: most or None])
 
     def sibling_files(self, _user, name):
-        """All that lies beside a file: GDAL then looks for no other."""
+        """All siblings of a file, so that GDAL does not look for others."""
         return listed(self.host.list(name.rstrip(b"/").rpartition(b"/")[0]) or [])
 
 
@@ -196,7 +196,7 @@ INSTALLED = []  # the one of this process
 
 
 def install(ask):
-    """Shows GDAL what the host reads when it is asked by `ask`, once in a process. Returns the `Host`."""
+    """Registers the file system with GDAL, once per process; `ask` sends questions to the host. Returns the `Host`."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
     budget = min(limit // SHARE, MOST_KEPT) if 0 < limit < UNLIMITED else MOST_KEPT
     made = FileSystem(Host(ask, budget))

@@ -1,4 +1,4 @@
-"""Tiny jobs that run while the worker waits for the real one, so that what GDAL, PROJ and Python do at first use is done by then.
+"""Tiny jobs that run while the worker waits for the real one, so that GDAL, PROJ and Python have done their first-use work by then.
 
 They leave no trace: no file, no setting, no message of GDAL's (some it gives only once), nothing printed. Nor may the job's
 answer differ: the tiny jobs run in the side thread (see `SideThread`), and the real job's thread meets only a CRS that hardly any
@@ -15,13 +15,13 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 
-PLACE = "/tmp/warming"  # this container's own; what lies in its output folder would be published
+PLACE = "/tmp/warming"  # private to this container; files in its output folder would be published
 RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
 SIDE = 32  # pixels of the raster
 PIXELS = 16  # of its picture
 RARE, RARE_DEGREES = 29333, 4293  # EPSG: Schwarzeck in Namibia, whose datum is no ensemble
 PARTS = ("programs", "describe", "preview", "preview_raster", "preview_vector")
-# one algorithm of each kind that is asked for most; making one reads its arguments' descriptions
+# the most used algorithms of each kind; creating one reads its arguments' descriptions
 ALGORITHMS = (
     *("raster reproject", "raster clip", "raster hillshade", "raster pipeline"),
     *("vector info", "vector reproject", "vector pipeline"),
@@ -35,7 +35,7 @@ NO_REPORT = SimpleNamespace(**dict.fromkeys(("progress", "interim", "attach"), l
 
 
 def steps(run):
-    """A generator of steps of a few milliseconds; `run` is the handler's. To be closed when the job is there."""
+    """A generator of steps of a few milliseconds; `run` is the handler's. Close it when the job arrives."""
     for name in PARTS:
         part(name)
         yield
@@ -43,7 +43,7 @@ def steps(run):
 
     for step in (
         lambda: rare(RARE),  # opens PROJ's database
-        # reads what PROJ needs to find a way from one CRS to another
+        # loads what PROJ needs to find an operation between two CRSs
         lambda: osr.CreateCoordinateTransformation(rare(RARE), rare(RARE_DEGREES)).TransformPoint(5e5, 7e6),
         read_crs,
     ):
@@ -73,7 +73,7 @@ def steps(run):
 
 
 def silently(step):
-    """A step that an image cannot do is left out: a job that needs it will say so."""
+    """Runs a step and ignores its failure: a job that needs it will report it."""
     nowhere = io.StringIO()
     with quiet(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         with contextlib.suppress(Exception):
@@ -83,7 +83,7 @@ def silently(step):
 
 @contextlib.contextmanager
 def folder():
-    with contextlib.suppress(OSError):  # no room: the steps will do nothing
+    with contextlib.suppress(OSError):  # no space: the steps will do nothing
         os.mkdir(PLACE)
     try:
         yield
@@ -121,7 +121,7 @@ def write_raster():
 
 
 def job(run, command, source, output=None):
-    """Runs an algorithm of the `gdal` program as the host asks for it."""
+    """Runs an algorithm of the `gdal` program like a job from the host."""
     words = [*command.split(), source]
     request = {"program": "gdal", "inputs": [], "sources": [source], "preview_pixels": PIXELS}
     if output is None:

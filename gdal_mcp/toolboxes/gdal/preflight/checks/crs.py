@@ -42,7 +42,7 @@ def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
 
 
 def extent_outside(call: Call) -> Iterator[Finding]:
-    """Of what is only read; the container tells it of what was written."""
+    """Checks datasets that are only read; the container checks those that are written."""
     if call.written or call.text("input-crs"):
         return
     boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent]
@@ -94,7 +94,7 @@ def other_longitudes(call: Call) -> Iterator[Finding]:
 
 
 def features_elsewhere(call: Call) -> Iterator[Finding]:
-    """A box for features that counts longitudes otherwise than they do."""
+    """A box for features that uses another range of longitudes than they do."""
     facts, box = call.input, call.box("bbox") if not call.text("bbox-crs") else None
     if call.path not in ("vector clip", "vector filter") or facts is None or facts.extent is None:
         return

@@ -25,7 +25,7 @@ def _layers(call: Call) -> list[DatasetFacts]:
 
 
 def _in_degrees(call: Call, code: str) -> bool:
-    """Whether a CRS that the statement names is in degrees, as far as a container has said."""
+    """True if a CRS that the statement names is in degrees, according to a container."""
     found = [extent for one in _layers(call) for extent in one.named(code)]
     return code in _DEGREES or any(extent.degrees for extent in found)
 

@@ -111,7 +111,7 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def _rounds(options: Mapping[str, str]) -> bool:
-    """Whether a compression may change values by as much as it is told, or leaves bits of them out."""
+    """True if a compression may change values within a given error, or drop bits of them."""
     lerc = (
         options.get("COMPRESS", "").startswith("LERC") and number_of(options.get("MAX_Z_ERROR", ""))
     ) or 0.0
@@ -119,7 +119,7 @@ def _rounds(options: Mapping[str, str]) -> bool:
 
 
 def _warps(driver: str, options: Mapping[str, str]) -> bool:
-    """Whether writing a format reprojects, which mixes pixels unless an option says otherwise."""
+    """True if writing a format reprojects, which mixes pixels unless an option prevents it."""
     tiled = options.get("TILING_SCHEME", "CUSTOM") != "CUSTOM"
     if driver == "COG" and (tiled or "TARGET_SRS" in options):
         return options.get("WARP_RESAMPLING", options.get("RESAMPLING", "CUBIC")) not in _KEEPS_CLASSES
@@ -134,7 +134,7 @@ def _mixes_overviews(options: Mapping[str, str]) -> bool:
 
 
 def _mixes_neighbours(step: Step) -> bool:
-    """Whether an algorithm makes a pixel of several of its neighbours, as their mean."""
+    """True if an algorithm computes a pixel from several neighbours, for example as their mean."""
     path, given = step
     if path == "raster fill-nodata":
         return given.get("strategy", ("invdist",))[0] != "nearest"
@@ -200,7 +200,7 @@ def findings(
     *,
     merges: bool = False,
 ) -> Iterator[Finding]:
-    """`looks` are those that the call asks for, by their names; `nodata` is the input's; `merges` of gdal_merge."""
+    """`looks` are the requested probes by name; `nodata` is the input's; `merges` is for gdal_merge."""
     for name, seen in looks.items():
         edit = _nodata_of_edit(steps)
         key, said, change = _SAID.get(name, ("", "", None))
