@@ -32,7 +32,6 @@ PLACES = replace(
     geometry="Point",
     crs_extents={"EPSG:27700": CrsExtent(False)},
 )
-PATHS = replace(ZONES_M, geometry="3D Line String")
 TABLE = DatasetFacts("CSV", "vector", geometry="None", columns={"number_texts": ("Lon", "LAT", "pop")})
 COMMAS = replace(TABLE, columns={"comma_texts": ("v",)})
 DATES = replace(TABLE, columns={"date_texts": ("d",)})
@@ -173,7 +172,6 @@ DUE = [
     ("position_in_pixels", ask("raster pixel-info", DEGREES, position=(10.5, 50.5))),
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(10, 20, 10.2, 50.1))),
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(-10, 20))),
-    ("length_without_heights", ask("vector sql", PATHS, sql="SELECT sum(ST_Length(geom)) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(lon, lat, 4326), MakePoint(1, 2, 4326)) FROM t")),
     ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(SetSRID(GeomFromText(wkt), 4326)) FROM t")),
     ("units_in_degrees", ask("vector filter", PLACES, where="OGR_GEOM_AREA > 1000")),
@@ -205,8 +203,6 @@ NOT_DUE = [
     ("extent_outside_crs", ask("vector reproject", FAR, input_crs="EPSG:3857", output_crs="EPSG:4326", driver="GPKG")),
     ("control_points_ignored", ask("raster reproject", POINTS_OF_CONTROL, output_crs="EPSG:4326")),
     ("units_not_metres", ask("vector buffer", ZONES_M, distance="100")),
-    ("length_without_heights", ask("vector sql", PATHS, sql="SELECT ST_3DLength(geom), ST_Length(geom) FROM t")),
-    ("length_without_heights", ask("vector sql", replace(PATHS, geometry="Line String"), sql="SELECT ST_Length(geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(ST_Transform(MakePoint(lon, lat, 4326), 3035), geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(x, y, 3035), MakePoint(1, 2, 3035)) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(x, y, 4326), MakePoint(1, 2, 4326), 1) FROM t")),
