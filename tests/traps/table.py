@@ -1009,4 +1009,19 @@ length_without_heights
     query inputs=["slope_line.gpkg"] sql=SELECT sum(ST_Length(geom)) AS m FROM slope_line
     query inputs=["slope_line.gpkg"] sql=SELECT sum(ST_3DLength(geom)) AS m FROM slope_line
     query inputs=["flat_line.gpkg"] sql=SELECT sum(ST_Length(geom)) AS m FROM flat_line
+band_missing refused
+    raster polygonize input=classes.tif output=OUT.gpkg band=7
+    raster polygonize input=classes.tif output=OUT.gpkg band=1
+band_missing refused
+    gdal_polygonize src_dataset=classes.tif dst_vector=OUT.gpkg band=7
+    gdal_polygonize src_dataset=classes.tif dst_vector=OUT.gpkg band=1
+band_missing refused
+    gdal2xyz dataset=elevation.tif dst_csv=OUT.csv bands=["2"]
+    gdal2xyz dataset=elevation.tif dst_csv=OUT.csv bands=["1"]
+band_missing refused
+    raster select input=photo.tif output=OUT.tif band=["4"]
+    raster select input=photo.tif output=OUT.tif band=["3","1"]
+band_missing refused
+    pipeline steps=read elevation.tif ! hillshade --band=2 ! write OUT.tif
+    pipeline steps=read elevation.tif ! hillshade --band=1 ! write OUT.tif
 """
