@@ -1024,4 +1024,8 @@ band_missing refused
 band_missing refused
     pipeline steps=read elevation.tif ! hillshade --band=2 ! write OUT.tif
     pipeline steps=read elevation.tif ! hillshade --band=1 ! write OUT.tif
+constant
+    raster calc input=["A=elevation.tif"] calc=["A*0"] output=OUT.tif
+    raster calc input=["A=elevation.tif"] calc=["A*2"] output=OUT.tif
+    raster calc input=["A=two_hundred.tif"] calc=["A/2"] output=OUT.tif output-data-type=Float32
 """
