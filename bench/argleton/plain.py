@@ -8,11 +8,14 @@ import atexit
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from argleton.model import Outcome, Probe
 
 from bench.argleton.session import Refused, Reply, Session
+
+# of an output that is the same as its input: the values are those of the input, and nothing is wrong with them
+UNCHANGED: Final = frozenset({"identical_to_input"})
 
 
 def stem(path: str) -> str:
@@ -49,7 +52,7 @@ class Adapter:
     def call(self, tool: str, /, **arguments: Any) -> Reply:
         """Raises Refused where the server refuses the call or warns of its result."""
         reply = self.session.call(tool, **arguments)
-        warnings = [text for code, text in reply.checks.items() if code not in self.handled]
+        warnings = [text for code, text in reply.checks.items() if code not in self.handled | UNCHANGED]
         if warnings:
             raise Refused(" ".join(warnings))
         return reply

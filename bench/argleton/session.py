@@ -29,8 +29,9 @@ class Reply:
 
     @property
     def checks(self) -> Mapping[str, str]:
-        """What the server says of the result, by code."""
-        rows = self.answer.get("checks", ())
+        """What the server says of the result and of the files that it wrote, by code."""
+        outputs = [one for one in self.answer.get("outputs", ()) if isinstance(one, dict)]
+        rows = [*self.answer.get("checks", ()), *(row for one in outputs for row in one["checks"])]
         return {row["code"]: f"{row['message']} {row.get('suggestion', '')}" for row in rows}
 
     @property

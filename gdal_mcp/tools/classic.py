@@ -267,7 +267,9 @@ def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
     bands = [int(band) for band in arguments.bands or ("1",)]
     # a numpy file is made by the library function of the program, with these arguments
     library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
-    draft = _run("gdal2xyz", options, [source], output, skip_nodata=arguments.skip_nodata or None)
+    draft = _run(
+        "gdal2xyz", options, [source], output, skip_nodata=arguments.skip_nodata or None, band=arguments.bands
+    )
     return replace(draft, command=replace(draft.command, extra={"as_array": library}))
 
 
@@ -319,7 +321,8 @@ def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
         *([arguments.field_name] if arguments.field_name else []),
     ]
     operands = (str(source), output.inside, *(names if names != [_POLYGONS_LAYER] else []))
-    return Draft(Command("gdal_polygonize", (*options, *operands)), inputs, (output,))
+    bands = {} if arguments.band is None else {"band": (str(arguments.band),)}
+    return Draft(Command("gdal_polygonize", (*options, *operands)), inputs, (output,), arguments=bands)
 
 
 def _writer(  # noqa: PLR0913, PLR0917 - the columns of the table below

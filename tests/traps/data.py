@@ -263,4 +263,16 @@ with gzip.open(f"{folder}/low.tif.gz", "wb") as packed:
     packed.write(open(f"{folder}/low.tif", "rb").read())
 layer("bow", ["POLYGON ((500000 4997500,501000 4998500,501000 4997500,500000 4998500,500000 4997500))"], "EPSG:32632")
 layer("large_and_tiny", ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))", "POLYGON ((500010 4999510,500010 4999520,500020 4999520,500020 4999510,500010 4999510))"], "EPSG:32632")
+raster("two_codes", numpy.array([[1, 1, 3]] * 3, "uint8"), (500000, 5000000, 20))
+raster("three_codes", numpy.array([[1, 1, 2, 3]] * 4, "uint8"), (500000, 5000000, 15))
+square_of = "POLYGON (({0} {0},{0} {1},{1} {1},{1} {0},{0} {0}))".format
+angle = "POLYGON ((500000 500000,500100 500000,500100 500020,500020 500020,500020 500100,500000 500100,500000 500000))"
+layer("l_shape", [angle], "EPSG:32632")
+layer("convex", [square_of(500010, 500015)], "EPSG:32632")
+layer("notch", [square_of(500005, 500090)], "EPSG:32632")
+layer("larger_square", [square_of(500000, 500100)], "EPSG:32632")
+layer("smaller_square", [square_of(500020, 500060)], "EPSG:32632")
+layer("same_square", [square_of(500000, 500100)], "EPSG:32632")
+layer("slope_line", ["LINESTRING Z (500000 500000 0,500300 500000 400)"], "EPSG:32632")
+layer("flat_line", ["LINESTRING Z (500000 500000 50,500300 500000 50)"], "EPSG:32632")
 '''

@@ -986,4 +986,46 @@ rotated_ignored before
 values_clamped before ignoring:data_type_changed
     raster nodata-to-alpha input=elevation_holes.tif output=OUT.png
     raster nodata-to-alpha input=few_holes.tif output=OUT.png
+classes_mixed ignoring:identical_to_input
+    raster reproject input=two_codes.tif output=OUT.tif resolution=[15,15] resampling=bilinear
+    raster reproject input=two_codes.tif output=OUT.tif resolution=[15,15] resampling=nearest
+    raster reproject input=three_codes.tif output=OUT.tif resolution=[15,15] resampling=bilinear
+centroid_outside
+    query inputs=["l_shape.gpkg","notch.gpkg"] sql=SELECT b.id FROM l_shape a JOIN notch b ON ST_Within(ST_Centroid(a.geom), b.geom)
+    query inputs=["l_shape.gpkg","notch.gpkg"] sql=SELECT b.id FROM l_shape a JOIN notch b ON ST_Intersects(ST_PointOnSurface(a.geom), b.geom)
+    query inputs=["convex.gpkg","notch.gpkg"] sql=SELECT b.id FROM convex a JOIN notch b ON ST_Within(ST_Centroid(a.geom), b.geom)
+    query inputs=["l_shape.gpkg"] sql=SELECT ST_X(ST_Centroid(geom)) AS x FROM l_shape
+difference_empty
+    query inputs=["larger_square.gpkg","smaller_square.gpkg"] sql=SELECT coalesce(sum(ST_Area(ST_Difference(b.geom, a.geom))), 0) AS m2 FROM larger_square a, smaller_square b
+    query inputs=["larger_square.gpkg","smaller_square.gpkg"] sql=SELECT coalesce(sum(ST_Area(ST_Difference(a.geom, b.geom))), 0) AS m2 FROM larger_square a, smaller_square b
+    query inputs=["larger_square.gpkg","same_square.gpkg"] sql=SELECT coalesce(sum(ST_Area(ST_Difference(b.geom, a.geom))), 0) AS m2 FROM larger_square a, same_square b
+rates_averaged
+    query inputs=["rates.csv"] sql=SELECT avg(jobless_pct) AS mean FROM rates
+    query inputs=["rates.csv"] sql=SELECT sum(jobless_pct * labour_force) / (1.0 * sum(labour_force)) AS mean FROM rates
+    query inputs=["even_rates.csv"] sql=SELECT avg(jobless_pct) AS mean FROM even_rates
+    query inputs=["rates.csv"] sql=SELECT name, avg(jobless_pct) AS mean FROM rates GROUP BY name
+    query inputs=["rates.csv"] sql=SELECT avg(labour_force) AS mean FROM rates
+length_without_heights
+    query inputs=["slope_line.gpkg"] sql=SELECT sum(ST_Length(geom)) AS m FROM slope_line
+    query inputs=["slope_line.gpkg"] sql=SELECT sum(ST_3DLength(geom)) AS m FROM slope_line
+    query inputs=["flat_line.gpkg"] sql=SELECT sum(ST_Length(geom)) AS m FROM flat_line
+band_missing refused
+    raster polygonize input=classes.tif output=OUT.gpkg band=7
+    raster polygonize input=classes.tif output=OUT.gpkg band=1
+band_missing refused
+    gdal_polygonize src_dataset=classes.tif dst_vector=OUT.gpkg band=7
+    gdal_polygonize src_dataset=classes.tif dst_vector=OUT.gpkg band=1
+band_missing refused
+    gdal2xyz dataset=elevation.tif dst_csv=OUT.csv bands=["2"]
+    gdal2xyz dataset=elevation.tif dst_csv=OUT.csv bands=["1"]
+band_missing refused
+    raster select input=photo.tif output=OUT.tif band=["4"]
+    raster select input=photo.tif output=OUT.tif band=["3","1"]
+band_missing refused
+    pipeline steps=read elevation.tif ! hillshade --band=2 ! write OUT.tif
+    pipeline steps=read elevation.tif ! hillshade --band=1 ! write OUT.tif
+constant
+    raster calc input=["A=elevation.tif"] calc=["A*0"] output=OUT.tif
+    raster calc input=["A=elevation.tif"] calc=["A*2"] output=OUT.tif
+    raster calc input=["A=two_hundred.tif"] calc=["A/2"] output=OUT.tif output-data-type=Float32
 """

@@ -103,6 +103,8 @@ TEXTS = {
     "unplaced.geojson": features(
         [(point(10.5, 50.5), {"name": "a", "n": 1}), (None, {"name": None, "n": 2})]
     ),
+    "rates.csv": "name,labour_force,jobless_pct\na,1000,20\nb,1000,20\nc,98000,1\n",
+    "even_rates.csv": "name,labour_force,jobless_pct\na,1000,20\nb,1000,20\nc,1000,5\n",
     "reordered.csv": "pop,name\n5,x\n6,y\n",
     "exchanged.geojson": features([(point(-33.9, 151.2), {"id": 1}), (point(35.7, 139.7), {"id": 2})]),
 }

@@ -107,5 +107,5 @@ def test_without_the_registry_of_packages_there_is_an_error_and_nothing_half_don
     place = tmp_path / "share" / "conformance"
     place.parent.mkdir()
     with pytest.raises(node.NoNode):
-        node._install(*node._node(), place)
+        node._install(*node._node(), node.HERE, place)
     assert list(place.parent.iterdir()) == []

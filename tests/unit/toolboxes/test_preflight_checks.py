@@ -32,7 +32,6 @@ PLACES = replace(
     geometry="Point",
     crs_extents={"EPSG:27700": CrsExtent(False)},
 )
-PATHS = replace(ZONES_M, geometry="3D Line String")
 TABLE = DatasetFacts("CSV", "vector", geometry="None", columns={"number_texts": ("Lon", "LAT", "pop")})
 COMMAS = replace(TABLE, columns={"comma_texts": ("v",)})
 DATES = replace(TABLE, columns={"date_texts": ("d",)})
@@ -68,6 +67,12 @@ DUE = [
     ("longitudes_differ", ask("vector clip", SHIFTED, bbox=(-15, 45, -5, 50), driver="GPKG")),
     ("longitudes_differ", replace(ask("raster mosaic", PART_360), inputs=(PART_360, PART_180))),
     ("longitudes_differ", ask("raster pixel-info", PART_360, position=(-10, 50), position_crs="dataset")),
+    ("band_missing", ask("raster polygonize", DEM, band=7)),
+    ("band_missing", ask("raster select", WORLD, band=("1", "4"))),
+    ("band_missing", ask("raster hillshade", DEM, band=0)),
+    ("band_missing", ask("gdal2xyz", DEM, band="2")),
+    ("band_missing", replace(ask("raster mosaic", band=2), inputs=(WORLD, DEM))),
+    ("band_missing", replace(ask("raster zonal-stats", DEM, zones_band=2), others={"zones": DEM})),
     ("position_outside", ask("raster pixel-info", DEM, position=(1, 1), position_crs="dataset")),
     ("extent_outside_crs", ask("vector reproject", FAR, output_crs="EPSG:3857", driver="GPKG")),
     ("control_points_ignored", ask("raster slope", POINTS_OF_CONTROL)),
@@ -173,7 +178,6 @@ DUE = [
     ("position_in_pixels", ask("raster pixel-info", DEGREES, position=(10.5, 50.5))),
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(10, 20, 10.2, 50.1))),
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(-10, 20))),
-    ("length_without_heights", ask("vector sql", PATHS, sql="SELECT sum(ST_Length(geom)) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(lon, lat, 4326), MakePoint(1, 2, 4326)) FROM t")),
     ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(SetSRID(GeomFromText(wkt), 4326)) FROM t")),
     ("units_in_degrees", ask("vector filter", PLACES, where="OGR_GEOM_AREA > 1000")),
@@ -205,8 +209,6 @@ NOT_DUE = [
     ("extent_outside_crs", ask("vector reproject", FAR, input_crs="EPSG:3857", output_crs="EPSG:4326", driver="GPKG")),
     ("control_points_ignored", ask("raster reproject", POINTS_OF_CONTROL, output_crs="EPSG:4326")),
     ("units_not_metres", ask("vector buffer", ZONES_M, distance="100")),
-    ("length_without_heights", ask("vector sql", PATHS, sql="SELECT ST_3DLength(geom), ST_Length(geom) FROM t")),
-    ("length_without_heights", ask("vector sql", replace(PATHS, geometry="Line String"), sql="SELECT ST_Length(geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(ST_Transform(MakePoint(lon, lat, 4326), 3035), geom) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(x, y, 3035), MakePoint(1, 2, 3035)) FROM t")),
     ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(x, y, 4326), MakePoint(1, 2, 4326), 1) FROM t")),
@@ -252,6 +254,12 @@ NOT_DUE = [
     ("no_input_crs", ask("raster reproject", UNKNOWN, output_crs="EPSG:4326")),
     ("no_input_crs", ask("raster reproject", DEM, output_crs="EPSG:4326")),
     ("no_input_crs", ask("raster convert", BARE)),
+    ("band_missing", ask("raster polygonize", WORLD, band=3)),
+    ("band_missing", ask("raster select", WORLD, band=("3", "mask"))),
+    ("band_missing", ask("raster polygonize", replace(DEM, disk_bytes=0), band=7)),
+    ("band_missing", ask("raster polygonize", None, band=7)),
+    ("band_missing", ask("raster polygonize", DEM, band=7, open_option="X=1")),
+    ("band_missing", ask("vector rasterize", ZONES, band=2)),
     ("nodata_out_of_range", ask("raster create", size=(5, 5), nodata="255")),
     ("nodata_out_of_range", ask("raster create", size=(5, 5), nodata="-9999", output_data_type="Int16")),
     ("nodata_out_of_range", ask("raster create", size=(5, 5), nodata="nan", output_data_type="Float32")),

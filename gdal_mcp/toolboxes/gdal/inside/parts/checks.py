@@ -65,6 +65,8 @@ def of_pixels(path, dataset, facts, rows, origin):
         yield from kept_checks(facts, others)
         yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
+    if not origin.updates and any(word.startswith("--resampling=") for word in origin.options):
+        yield from part("values").class_checks(dataset, origin.sources)
     if "holes" in origin.expected and not origin.updates:
         yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
     if origin.updates:

@@ -5,12 +5,16 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import shapes
 
 POINTS, POLYGONS = (ogr.wkbPoint, ogr.wkbMultiPoint), (ogr.wkbPolygon, ogr.wkbMultiPolygon)
+SAME = 1e-9  # fraction of a length: the error of adding it up
 MOST_SHAPES = 20_000
 SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of neighbours overlap by less
 
 
 def geometry_checks(counting):
-    for check in (invalid_measured, null_tested, on_edges, partly_inside, areas_overlap):
+    for check in (
+        *(invalid_measured, null_tested, on_edges, partly_inside, areas_overlap),
+        *(length_without_heights, centroid_outside, difference_empty),
+    ):
         yield from check(counting)
 
 
@@ -75,6 +79,41 @@ def areas_overlap(counting):
         yield {"code": "rows_unexamined"}
     elif count:
         yield {"code": "areas_overlap", "count": count, "of": layer.GetFeatureCount()}
+
+
+def length_without_heights(counting):
+    """Lines whose length along their heights is not their length on the map."""
+    for line in counting.select["lengths"]:
+        flat, along = f"ST_Length({line})", f"ST_3DLength({line})"
+        asked = f"SELECT count(*), sum({along} > {flat} * {1 + SAME}) FROM {counting.rows()}"  # noqa: S608 - as above
+        if (found := counting.numbers(asked)) and found[1]:
+            yield {"code": "length_without_heights", "count": found[1], "of": found[0]}
+            return
+
+
+def centroid_outside(counting):
+    """Polygons whose centroid is placed in other polygons, and lies outside the polygon itself."""
+    for columns in counting.select["centroids"]:
+        for item in tables_of(counting, columns):
+            for name in geometries(counting, item, POLYGONS):
+                outside = f'ST_Intersects("{name}", ST_Centroid("{name}")) = 0'
+                asked = f'SELECT count(*), sum({outside}) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
+                if (found := counting.numbers(asked)) and found[1]:
+                    yield {"code": "centroid_outside", "count": found[1], "of": found[0]}
+                    return
+
+
+def difference_empty(counting):
+    """Differences of which nothing is left, where the other order of the two geometries leaves something."""
+    for first, second in counting.select["differences"]:
+        left, other = (
+            f"(coalesce(ST_Area({cut}), 0) + coalesce(ST_Length({cut}), 0) > 0)"
+            for cut in (f"ST_Difference({first}, {second})", f"ST_Difference({second}, {first})")
+        )
+        asked = f"SELECT count(*), sum({left}), sum({other}) FROM {counting.rows()}"  # noqa: S608 - as above
+        if (found := counting.numbers(asked)) and found[2] and not found[1]:
+            yield {"code": "difference_empty", "count": found[0]}
+            return
 
 
 def overlapping(layer):

@@ -6,9 +6,20 @@ correct. So repeated rows are reported only where each row was expected once: in
 table that a LEFT JOIN or a few keys repeat, or where rows of both tables are repeated.
 """
 
+import re
+
+from osgeo import ogr
+
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
 MAX_SECONDS = 2.0  # of CPU time: counting is skipped after a slower statement, and stops after as long
+
+SAME_MEAN = 1e-6  # fraction of a mean
+# names of columns of rates, and of whole numbers that count nothing; a word of a name ends at _ or a digit
+RATE = re.compile(r"(?:^|_)(?:rates?|ratio|pct|perc|percent|percentage|share|density|per)(?:$|[_\d])")
+KEY = re.compile(
+    r"(?:^|_)(?:id|fid|gid|oid|objectid|code|key|nr|no|num|number|zip|year|month|day|rank|class|level|order)(?:$|[_\d])"
+)
 
 
 class Counting:
@@ -148,6 +159,33 @@ def repeated_sums(counting):
         if several:
             yield {"code": "summed_twice", "count": several, "of": there}
             return
+
+
+def averaged_rates(counting):
+    """A mean of rates that counts every row alike, and differs from the mean that a column of counts weights."""
+    select = counting.select
+    for one in select["sums"] if not select["windowed"] else ():
+        rate = one["columns"][0] if one["mean"] and len(one["columns"]) == 1 else ["", ""]
+        owners = counting.owners_of([rate]) if RATE.search(rate[1]) else []
+        for weight in weights_of(counting.layer_of(owners[0])) if len(owners) == 1 else ():
+            share, size = (f'{owners[0]["alias"]}."{name}"' for name in (rate[1], weight))
+            group = f" GROUP BY {', '.join(select['group'])}" if select["group"] else ""
+            # every size is positive, and the two means differ
+            test = f"min({size}) > 0 AND abs(avg({share}) - sum({share} * {size}) / (1.0 * sum({size}))) > {SAME_MEAN} * abs(avg({share}))"
+            rows = f"SELECT ({test}) AS n FROM {counting.rows(condition=f'{share} IS NOT NULL')}{group}"  # noqa: S608 - parts of a statement that came through the gate
+            if counting.count(f"SELECT sum(n) FROM ({rows})"):  # noqa: S608 - as above
+                yield {"code": "rates_averaged"}
+                return
+
+
+def weights_of(layer):
+    """Columns of whole numbers that may be counts: neither rates nor keys, years and ranks."""
+    found = columns_of(layer)
+    return [
+        name
+        for name, kind in found.items()
+        if kind in (ogr.OFTInteger, ogr.OFTInteger64) and not (RATE.search(name) or KEY.search(name))
+    ]
 
 
 def counted_nulls(counting):

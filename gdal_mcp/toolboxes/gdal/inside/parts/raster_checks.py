@@ -44,9 +44,7 @@ def raster_checks(dataset, facts, rows, origin):
             yield {"code": "pixels_unreadable"}
         elif all(row.get("empty") for row in seen):
             yield {"code": "all_nodata", **sampled}
-        elif "constant" in expected or facts["size"] == [1, 1]:
-            pass
-        elif all(row.get("empty") or row["min"] == row["max"] for row in seen):
+        elif all(map(has_one_value, seen)) and not may_be_constant(facts, sources, expected):
             yield {"code": "constant", **sampled}
     yield from crs_checks(facts, dataset.GetSpatialRef())
     figure = "figures" in expected and dataset.GetDriver().ShortName in ("PNG", "JPEG", "WEBP")
@@ -87,6 +85,24 @@ def nodata_checks(dataset, facts, rows, sources):
         if not held and any(map(with_holes, sources)):
             yield {"code": "nodata_out_of_range", "band": number}
             return
+
+
+def may_be_constant(facts, sources, expected):
+    """Whether one value is no surprise: of a mask, of a single pixel, or of inputs that have one value themselves."""
+    of_one_value = bool(sources) and all(map(is_constant, sources))
+    return "constant" in expected or facts["size"] == [1, 1] or of_one_value
+
+
+def has_one_value(row):
+    return row.get("empty") or row["min"] == row["max"]
+
+
+def is_constant(source):
+    """Whether each band of a raster has one value, so that what is made of it has one, too."""
+    path, found = source
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER) if found and "bands" in found["facts"] else None
+    rows = value_ranges(dataset) if dataset is not None else []
+    return bool(rows) and all(row and row.get("min") == row.get("max") for row in rows)
 
 
 def with_holes(source):

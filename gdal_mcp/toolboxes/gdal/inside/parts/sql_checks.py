@@ -9,6 +9,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.geometry_checks import geometry_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
     MAX_SECONDS,
     Counting,
+    averaged_rates,
     columns_of,
     lost_rows,
     multiplied_rows,
@@ -73,7 +74,8 @@ def counted_checks(dataset, outline, read_first, dialect):
         for select in outline["selects"]:
             counting = Counting(dataset, outline, select, read_first, dialect)
             joins = (multiplied_rows, lost_rows) if select["joins_others"] else ()
-            for check in (not_aggregated, null_geometries, compared_times, *joins, geometry_checks):
+            every = (not_aggregated, null_geometries, compared_times, averaged_rates)
+            for check in (*every, *joins, geometry_checks):
                 if time.process_time() > until:
                     yield UNEXAMINED
                     return

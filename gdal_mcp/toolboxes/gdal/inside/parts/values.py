@@ -22,6 +22,7 @@ NO_OVERVIEWS = 512  # pixels on a side
 FIRST_FEATURES = 1000  # of a layer that may hold curves
 FEW_FLOATS = 17  # different values
 MANY = 33  # different values; classes are fewer
+FEW_CODES = 8  # different values that are codes where nothing else says so
 EVEN = 0.5  # of the pixels have the value of their neighbour: classes form areas
 # formats of pictures, by the type that values are cut down to
 PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
@@ -121,6 +122,26 @@ def are_classes(band):
     if len(different) == 2 and different[0] == 0:
         return False
     return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures also have few values
+
+
+def class_checks(output, sources):
+    """Codes between those of the input, that its classes do not have. Where they form areas, `are_classes` finds them before the call."""
+    found = [path for path, row in sources if row and "bands" in row["facts"]]
+    source = gdal.OpenEx(found[0], gdal.OF_RASTER) if len(found) == 1 else None
+    if source is None or not source.RasterCount or are_classes(source.GetRasterBand(1)):
+        return
+    before, after = (unique_values(one.GetRasterBand(1)) for one in (source, output))
+    is_mask = len(before) == 2 and before[0] == 0
+    if not 1 < len(before) <= FEW_CODES or is_mask or (before != numpy.floor(before)).any():
+        return
+    between = after[(after > before[0]) & (after < before[-1])]
+    if new := len(numpy.setdiff1d(between, before)):
+        yield {"code": "classes_mixed", "count": new}
+
+
+def unique_values(band):
+    values, valid = pixels(band)
+    return numpy.unique(values[valid])
 
 
 def lost(bands, kind):

@@ -37,6 +37,7 @@ _ON_A_GRID: Final = frozenset(
     f"raster {name}"
     for name in "slope hillshade aspect roughness tri tpi contour polygonize as-features viewshed zonal-stats clip mosaic".split()
 ) | {"gdal_merge", "gdal_polygonize", "gdal2xyz"}
+_TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
@@ -245,6 +246,21 @@ def position_in_pixels(call: Call) -> Iterator[Finding]:
     yield make_finding("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
 
 
+def band_missing(call: Call) -> Iterator[Finding]:
+    """Bands that a raster does not have. What a step before makes has no size on disk yet, and its bands are estimated, not known."""
+    if not call.path.startswith(_TAKES_BANDS) or call.arguments.get("open-option"):
+        return
+    wanted = {"band": call.inputs, "zones-band": (call.others.get("zones"),)}
+    wanted["weights-band"] = (call.others.get("weights"),)
+    for name, rasters in wanted.items():
+        counts = [one.bands for one in rasters if one and one.kind == "raster" and one.disk_bytes]
+        numbers = [value for text in call.texts(name) if (value := number_of(text)) is not None]
+        beyond = [one for one in numbers if counts and not 1 <= one <= min(counts)]
+        if beyond:
+            yield make_finding("band_missing", {"band": beyond[0], "count": min(counts)}, refuses=True)
+            return
+
+
 def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
     """True if two rasters have the same pixel size and aligned grids; None if unknown."""
     sizes, its_sizes, box, its_box = first.pixel_size, other.pixel_size, first.extent, other.extent
@@ -283,4 +299,5 @@ CHECKS: Final = (
     heights_left_out,
     four_bands,
     position_in_pixels,
+    band_missing,
 )

@@ -47,12 +47,6 @@ def measure_in_feet(call: Call) -> Iterator[Finding]:
         yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
 
 
-def length_without_heights(call: Call) -> Iterator[Finding]:
-    lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in _layers(call))
-    if lines and reading.measures_length(call.text("sql")):
-        yield make_finding("length_without_heights")
-
-
 def measure_in_mercator(call: Call) -> Iterator[Finding]:
     facts, texts = call.input or call.flowing, _statements(call)
     factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
@@ -115,7 +109,6 @@ def compares_all(call: Call) -> Iterator[Finding]:
 CHECKS: Final = (
     measure_in_degrees,
     measure_in_feet,
-    length_without_heights,
     measure_in_mercator,
     crs_as_text,
     number_as_text,

@@ -11,6 +11,7 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     columns,
     from_text,
     function,
+    is_aggregate,
     level,
     plain,
     text_of,
@@ -26,6 +27,7 @@ _MAX_RELATIONS: Final = 8  # of one SELECT; each needs a counting statement
 _CUTS: Final = frozenset(
     "area perimeter intersection difference symdifference buffer centroid union unaryunion gunion".split()
 )
+_LENGTHS: Final = frozenset({"st_length", "glength"})  # LENGTH itself counts characters
 _MAKES_VALID: Final = frozenset({"makevalid", "buffer"})
 _SUMS: Final = frozenset({"sum", "total"})
 _TESTS: Final = frozenset("isvalid isempty issimple isclosed isring".split())
@@ -46,6 +48,9 @@ def geometry_probes(select: "Expr") -> Data:
     return {
         "measured": [_named(one) for one in measured],
         "area_sums": [_named(plain(one.expressions[0])) for one in areas],
+        "lengths": [text_of(one.expressions[0]) for one in own if _is_flat_length(one)],
+        "centroids": [_named(one) for one in own if _is_placed_centroid(one)],
+        "differences": [list(map(text_of, one.expressions)) for one in own if _is_plain_difference(one)],
         "tested": [{"call": text_of(one)} for one in _tested(own)],
         "relations": [
             {"columns": _named(one), "in_where": in_where}
@@ -76,6 +81,27 @@ def geometry_probes(select: "Expr") -> Data:
 
 def _is_area(call: "Expr") -> bool:
     return bool(call.expressions) and bare(function(plain(call.expressions[0]))) == "area"
+
+
+def _is_flat_length(call: "Expr") -> bool:
+    """True for a length of a column in the units of its CRS. With a second argument it is measured on the ellipsoid."""
+    one = call.expressions[0] if len(call.expressions) == 1 else None
+    return function(call) in _LENGTHS and one is not None and plain(one).key == "column"
+
+
+def _is_placed_centroid(call: "Expr") -> bool:
+    """True for the centroid of a column in a spatial relation."""
+    above = call.parent
+    placed = above is not None and bare(function(above)) in _RELATIONS
+    return placed and bare(function(call)) == "centroid" and plain(call.expressions[0]).key == "column"
+
+
+def _is_plain_difference(call: "Expr") -> bool:
+    """True for the difference of two geometries of a row, without aggregates and subqueries."""
+    if bare(function(call)) != "difference" or len(call.expressions) != 2:
+        return False
+    inner = [one for part in call.expressions for one in part.walk()]
+    return not any(is_aggregate(one) or one.key == "select" for one in inner)
 
 
 def _tested(own: "list[Expr]") -> "Iterator[Expr]":

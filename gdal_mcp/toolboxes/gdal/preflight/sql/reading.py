@@ -32,7 +32,6 @@ _MEASURES: Final = {
     **dict.fromkeys(("buffer", "maxdistance", "dwithin"), 99),
     "ptdistwithin": 4,
 }
-_LENGTHS: Final = frozenset({"st_length", "glength"})  # LENGTH itself counts characters
 _RELATIONS: Final = frozenset(
     "intersects contains within covers coveredby overlaps touches crosses disjoint equals distance intersection "
     "difference symdifference ptdistwithin relate".split()
@@ -96,12 +95,6 @@ def codes_named(statement: str) -> list[str]:
     """The target CRSs of ST_Transform and SetSRID, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
     numbers = (number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1)
     return sorted({f"EPSG:{one}" for one in numbers if one and int(one) <= _MAX_CODE})
-
-
-def measures_length(statement: str) -> bool:
-    """True if it measures lines in two dimensions only."""
-    called = set(map(function, _calls(statement)))
-    return bool(called & _LENGTHS) and not any(bare(one) == "3dlength" for one in called)
 
 
 def compares_text_of_date(statement: str) -> bool:
