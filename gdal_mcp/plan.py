@@ -13,7 +13,7 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label
 from sandbox.outputs.store import Transfer
 from sandbox.template import STAGING_TARGET, Limits
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 OutputKind = Literal["dataset", "table", "array", "file", "folder"]
 
@@ -32,12 +32,12 @@ class Effect(StrEnum):
 class Output:
     """One dataset that a call writes, and the files that it replaces."""
 
-    target: Located
+    target: WorkspacePath
     kind: OutputKind = "dataset"
     update: bool = False  # the command works on a copy of what is there
-    replaces: tuple[Located, ...] = ()  # the old dataset's files, the main one first; kept for undo
+    replaces: tuple[WorkspacePath, ...] = ()  # the old dataset's files, the main one first; kept for undo
     shared: tuple[
-        Located, ...
+        WorkspacePath, ...
     ] = ()  # may belong to another dataset too: replaced if written again, else left
     server_named: bool = False  # the name is made up by the server, so that it never replaces anything
 
@@ -73,11 +73,11 @@ class Draft:
     """
 
     command: Command
-    inputs: tuple[Located, ...]
+    inputs: tuple[WorkspacePath, ...]
     outputs: tuple[Output, ...] = ()
     copies: tuple[Transfer, ...] = ()  # to the place of an output in staging, before the command runs
     transfers: tuple[Transfer, ...] = ()  # renamed in the workspace once the command has succeeded
-    removes: tuple[Located, ...] = ()  # taken away then
+    removes: tuple[WorkspacePath, ...] = ()  # taken away then
     # of folders that are renamed or removed
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
     # raises ToolError for what was printed
@@ -86,11 +86,11 @@ class Draft:
     code: str = ""  # that the caller wrote, and a person reads before it runs
     wants_json: bool = False  # what is printed is JSON
     allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not
-    looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
+    looked_at: tuple[WorkspacePath, ...] = ()  # opened as well, but nothing is made of them: no digests
     # read by the host for the container, which sees them at /vsihost/NUMBER; `Remote` is their place among the inputs
     addresses: tuple[Address, ...] = ()
     # whole files by the argument that names them, where it is known
-    named: tuple[tuple[str, Located], ...] | None = None
+    named: tuple[tuple[str, WorkspacePath], ...] | None = None
     algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
     chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()  # of a pipeline: its steps with theirs
@@ -149,7 +149,7 @@ class Plan:
     mounts: tuple[str, ...]
     arguments: Mapping[str, Any] = field(compare=False)
     # inputs, each with a file that goes with it by its name, such as the `.dbf` of a shapefile
-    companions: tuple[tuple[Located, Located], ...] = ()
+    companions: tuple[tuple[WorkspacePath, WorkspacePath], ...] = ()
     hidden: str = (
         ""  # a keyed hash of the values in the addresses that are never shown; "" where there are none
     )
@@ -160,7 +160,7 @@ class Plan:
     def effect(self) -> Effect:
         return effect_of(self.draft)
 
-    def beside(self, located: Located) -> tuple[Path, ...]:
+    def beside(self, located: WorkspacePath) -> tuple[Path, ...]:
         """The files that go with an input by their names."""
         return tuple(found.path for one, found in self.companions if one == located)
 
@@ -210,6 +210,6 @@ class Plan:
         return word
 
 
-def _place(located: Located) -> list[Any]:
+def _place(located: WorkspacePath) -> list[Any]:
     identity = located.identity
     return [label(located), [identity.inode, identity.size, identity.mtime_ns] if identity else None]

@@ -19,7 +19,7 @@ from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE, PROCESSES
 from sandbox.isolation.probe_rules import CONFINED, FILES, KERNEL, QUICK, WRITABLE
-from sandbox.isolation.rows import Evidence, Folder, Row, failure_summary, judged
+from sandbox.isolation.rows import Evidence, ProbedFolder, Row, failure_summary, judged
 from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.portable import mount_table
@@ -113,7 +113,7 @@ def _evidence(
         status = Path(path).stat()
         names = sorted(os.listdir(os.fsencode(path)))  # noqa: PTH208 - in bytes, as names need not be text
         digest = hashlib.sha256(b"/".join(names)).hexdigest()
-        folders[inside] = Folder(status.st_dev, status.st_ino, digest)
+        folders[inside] = ProbedFolder(status.st_dev, status.st_ino, digest)
         if table and is_share(path, table):
             shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}

@@ -19,19 +19,19 @@ from typing import Final
 
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import MAX_DEPTH, listed, opened_folder
-from sandbox.workspace import RESERVED, Identity, Located, Workspace, Workspaces, open_folder
+from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, Workspaces, open_folder
 
 MAX_FOUND = 200_000  # names of one walk; about a second to read, and far above what one wants to see listed
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
     OTHER = "other"  # a device, pipe or socket
 
 
-_KINDS: Final = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
+_KINDS: Final = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.FOLDER, stat.S_IFLNK: EntryKind.LINK}
 
 
 class LinkTarget(StrEnum):
@@ -48,7 +48,7 @@ class Found:
 
     workspace: Workspace
     relative: PurePosixPath  # from the workspace's root; bytes that are not UTF-8 are surrogates
-    kind: Kind
+    kind: EntryKind
     identity: Identity
     leads: LinkTarget | None = None  # of a link
 
@@ -62,14 +62,14 @@ class Found:
         return os.fsencode(self.relative).decode("utf-8", "backslashreplace")
 
     @property
-    def located(self) -> Located:
+    def located(self) -> WorkspacePath:
         """The place of a file or folder."""
-        return Located(self.workspace, self.relative, self.identity, self.kind is Kind.FOLDER)
+        return WorkspacePath(self.workspace, self.relative, self.identity, self.kind is EntryKind.FOLDER)
 
 
 @contextmanager
 def opened(
-    workspaces: Workspaces, located: Located, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
+    workspaces: Workspaces, located: WorkspacePath, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
 ) -> Iterator["Folder"]:
     """A folder whose names are read, and nothing else: for a caller that looks at few of many.
 
@@ -110,7 +110,7 @@ class Folder:
         if not self.complete:
             kinds.popitem()
         bounds.left -= len(kinds)
-        self.names: Mapping[str, Kind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
+        self.names: Mapping[str, EntryKind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
 
     def look(self, name: str) -> Found | None:
         """What a name is now; None when it has vanished meanwhile."""
@@ -119,8 +119,8 @@ class Folder:
         except FileNotFoundError:
             return None
         workspace, leads = self._bounds.workspace, None
-        relative, kind = self.relative / name, _KINDS.get(stat.S_IFMT(status.st_mode), Kind.OTHER)
-        if kind is Kind.LINK:
+        relative, kind = self.relative / name, _KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER)
+        if kind is EntryKind.LINK:
             try:
                 self._bounds.workspaces.input(str(workspace.root / relative))
                 leads = LinkTarget.INSIDE
@@ -148,9 +148,9 @@ class Folder:
             yield inner
 
 
-def _listed_kind(entry: os.DirEntry[str]) -> Kind:
+def _listed_kind(entry: os.DirEntry[str]) -> EntryKind:
     if entry.is_symlink():
-        return Kind.LINK
+        return EntryKind.LINK
     if entry.is_dir(follow_symlinks=False):
-        return Kind.FOLDER
-    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
+        return EntryKind.FOLDER
+    return EntryKind.FILE if entry.is_file(follow_symlinks=False) else EntryKind.OTHER

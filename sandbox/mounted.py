@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
 from sandbox.portable import O_PATH_FLAG, mount_table
 from sandbox.template import SandboxTemplate
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 READ, ENTER = 0o4, 0o1  # of a folder's mode
 _SHARES: Final = frozenset({"9p", "drvfs", "fakeowner", "fuse", "grpcfuse", "osxfs", "virtiofs"})
@@ -51,7 +51,7 @@ def check_sources(template: SandboxTemplate) -> None:
         raise PathReplaced(f"{_summarize(wrong)} was removed or replaced, so nothing was run.")
 
 
-def check_traversable(root: Path, located: Located, user: tuple[int, int]) -> None:
+def check_traversable(root: Path, located: WorkspacePath, user: tuple[int, int]) -> None:
     """A file that is mounted by itself is reached past its folders: what `user` could not reach through them is refused.
 
     `root` is what would be mounted for its workspace. Raises PathRefused.

@@ -95,7 +95,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class WorkspacePath:
     """A canonical place in a workspace. `identity` is what was there, None if nothing was."""
 
     workspace: Workspace
@@ -133,14 +133,14 @@ class Workspaces:
                 if one is not other and one.root.is_relative_to(other.root):
                     raise PathRefused(f"workspace {one.root} lies in {other.root}. Name only one of them.")
 
-    def input(self, text: str) -> Located:
+    def input(self, text: str) -> WorkspacePath:
         """An existing file or folder to read. Raises PathRefused or PathMissing."""
         found = self._locate(text)
         if found.identity is None:
             raise PathMissing(f"{text!r} does not exist in a workspace.")
         return found
 
-    def output(self, text: str) -> Located:
+    def output(self, text: str) -> WorkspacePath:
         """A place to write: its folder exists, the workspace is writable. Raises PathRefused or PathMissing."""
         found = self._locate(text, follow_last=False)
         if not found.relative.parts:
@@ -149,7 +149,7 @@ class Workspaces:
             raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to another one.")
         return found
 
-    def _locate(self, text: str, *, follow_last: bool = True) -> Located:
+    def _locate(self, text: str, *, follow_last: bool = True) -> WorkspacePath:
         path = _parse(text)
         start = PurePosixPath(path)
         absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start
@@ -167,7 +167,7 @@ class Workspaces:
                     return workspace, list(absolute.relative_to(alias).parts)
         raise PathRefused("the path is outside every workspace.")
 
-    def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> Located:
+    def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> WorkspacePath:
         left = parts[::-1]
         with closing(_Trail(workspace)) as trail:
             for _ in range(MAX_STEPS + 1):
@@ -181,7 +181,7 @@ class Workspaces:
                 if status is None:
                     if left:
                         raise PathMissing(f"folder {part!r} of the path does not exist.")
-                    return Located(trail.workspace, PurePosixPath(*trail.names, part))
+                    return WorkspacePath(trail.workspace, PurePosixPath(*trail.names, part))
                 if not stat.S_ISLNK(status.st_mode):
                     trail.enter(part, is_last=not left)
                 elif left or follow_last:
@@ -245,7 +245,7 @@ class _Trail:
             os.close(self.opened.pop())
 
 
-def _found(workspace: Workspace, names: list[str]) -> Located:
+def _found(workspace: Workspace, names: list[str]) -> WorkspacePath:
     """Looks up the end of a walk again from the workspace's root."""
     *above, name = names or ["."]
     with open_folder(workspace, PurePosixPath(*above)) as folder:
@@ -255,7 +255,7 @@ def _found(workspace: Workspace, names: list[str]) -> Located:
     is_folder = stat.S_ISDIR(status.st_mode)
     if not is_folder and not stat.S_ISREG(status.st_mode):
         raise PathRefused(f"{name!r} is a device, pipe or socket; only files and folders are opened.")
-    return Located(workspace, PurePosixPath(*names), Identity.of(status), is_folder)
+    return WorkspacePath(workspace, PurePosixPath(*names), Identity.of(status), is_folder)
 
 
 def _parse(text: str) -> str:
@@ -338,7 +338,7 @@ def open_folder(workspace: Workspace, relative: PurePosixPath) -> Iterator[int]:
 
 
 @contextmanager
-def open_file(located: Located) -> Iterator[int]:
+def open_file(located: WorkspacePath) -> Iterator[int]:
     """A read-only descriptor of a regular file, reached without following any link. Closed on exit."""
     with open_folder(located.workspace, located.relative.parent) as folder:
         try:

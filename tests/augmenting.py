@@ -17,7 +17,7 @@ from gdal_mcp.server.app import App, running
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.augment import drafts
-from gdal_mcp.toolboxes.augment.steps import Parsed, Step
+from gdal_mcp.toolboxes.augment.steps import Parsed, TransformStep
 from gdal_mcp.toolboxes.augment.toolbox import IMAGE
 from sandbox.engines.discovery import connect
 
@@ -64,7 +64,7 @@ def called(
 
 
 @contextmanager
-def parsed_as(*steps: Step) -> Iterator[None]:
+def parsed_as(*steps: TransformStep) -> Iterator[None]:
     """Any prompt means these steps, so that a test of what steps do needs no words for them."""
     before = drafts.parse
     drafts.parse = lambda _prompt: Parsed(steps=steps)

@@ -15,7 +15,7 @@ from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.remote.places import by_host, label, local
 from gdal_mcp.untrusted import shown_text
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 MAX_LISTED: Final = 20  # paths of one kind that are shown
 MAX_COMMAND: Final = 2000  # characters of the command that are shown
@@ -27,9 +27,9 @@ class Forecast:
 
     estimate: Mapping[str, float | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # warnings about it
-    size_of: Callable[[Located], int] = lambda _located: 0  # bytes of remote data, as far as known
+    size_of: Callable[[WorkspacePath], int] = lambda _located: 0  # bytes of remote data, as far as known
     # what a file is that would be replaced or deleted
-    kind_of: Callable[[Located], str] = lambda _located: ""
+    kind_of: Callable[[WorkspacePath], str] = lambda _located: ""
     becomes: str = ""  # what the first output would be
     client: str = ""  # the program that sent the call, by the name that it gives itself
 
@@ -49,7 +49,7 @@ def parts(
     draft, last = plan.draft, before or {}
     code = last["code"]["text"] if last.get("code") else None
 
-    def lost(located: Located) -> dict[str, Any]:
+    def lost(located: WorkspacePath) -> dict[str, Any]:
         """A file that is there now and would not be as it was."""
         identity = located.identity
         return {
@@ -201,13 +201,13 @@ def _lost(one: Mapping[str, Any]) -> str:
     return f"{one['path']} ({', '.join(filter(None, (one['kind'], size)))}{at})"
 
 
-def _counted(places: list[Located]) -> str:
+def _counted(places: list[WorkspacePath]) -> str:
     names = [shown_text(one.name or str(one), 100) for one in places[:2]]
     more = len(places) - len(names)
     return " and ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-def _name(located: Located) -> str:
+def _name(located: WorkspacePath) -> str:
     return shown_text(label(located))
 
 

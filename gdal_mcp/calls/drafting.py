@@ -27,7 +27,7 @@ from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult
 from gdal_mcp.toolboxes.preflight import Report
 from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.errors import PathRefused, SandboxError
-from sandbox.workspace import Identity, Located
+from sandbox.workspace import Identity, WorkspacePath
 
 ASK_SECONDS: Final = 25.0  # for the requests of a tool itself, which end before their thread is given up
 MAX_COMPANIONS: Final = 1000  # of all inputs of one call together
@@ -126,8 +126,8 @@ class Drafting:
 
 
 def _beside(
-    inputs: Iterable[Located], companions: Callable[[Located], Iterable[Path]]
-) -> Iterator[tuple[Located, Located]]:
+    inputs: Iterable[WorkspacePath], companions: Callable[[WorkspacePath], Iterable[Path]]
+) -> Iterator[tuple[WorkspacePath, WorkspacePath]]:
     """Each input with each file that goes with it by its name, as it is now."""
     given = dict.fromkeys(one.path for one in local(inputs))
     for located in dict.fromkeys(local(inputs)):
@@ -140,7 +140,7 @@ def _beside(
                 identity = Identity.of(path.lstat())
             except OSError:
                 identity = None
-            yield located, Located(located.workspace, located.relative.parent / path.name, identity)
+            yield located, WorkspacePath(located.workspace, located.relative.parent / path.name, identity)
 
 
 def learn(call: Invocation) -> None:

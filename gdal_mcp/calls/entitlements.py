@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.policy.policy import Entry, Policy
+from gdal_mcp.policy.policy import Policy, PolicyEntry
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import spelling
 from gdal_mcp.toolboxes.preflight import Preflight
@@ -26,7 +26,7 @@ class Entitlements:
     surface: Surface
     limits: Limits
     preflights: Mapping[str, Preflight]  # by the name of the toolbox
-    entry: Entry | None = None
+    entry: PolicyEntry | None = None
 
     @classmethod
     def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
@@ -64,7 +64,7 @@ class EntitlementResolver:
         return self._narrowed[self.policy.entries.index(entry)]
 
 
-def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitlements:
+def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
     """What an entry of the policy leaves of the whole. Raises PathRefused when no workspace is left."""
     limits = whole.limits
     limits = replace(

@@ -18,7 +18,7 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.places import restore_addresses
-from gdal_mcp.remote.reading import Reading
+from gdal_mcp.remote.reading import RemoteReading
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.pictures import checked_png
@@ -33,7 +33,7 @@ from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import READY_SECONDS
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Located, Workspace, open_folder
+from sandbox.workspace import Workspace, WorkspacePath, open_folder
 
 _MAX_MESSAGES = 20
 _log = structlog.get_logger()
@@ -52,7 +52,7 @@ class _Trail:
     durations: dict[str, float] = field(default_factory=dict)
     usage: Usage | None = None
     done: JobResult | None = None
-    reading: Reading | None = None
+    reading: RemoteReading | None = None
 
     def outcome(self, error: ToolError | None) -> Outcome:
         remote = self.reading.record() if self.reading is not None else ()
@@ -61,7 +61,7 @@ class _Trail:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class Executor:
     """Runs plans on the host that the hosting found."""
 
     settings: Settings
@@ -116,7 +116,7 @@ class Execution:
         trail.done = done
 
     @contextmanager
-    def _reading(self, call: Invocation) -> Iterator[Reading | None]:
+    def _reading(self, call: Invocation) -> Iterator[RemoteReading | None]:
         """What reads the remote data of a call, and finds it while a container is claimed; None for a call that names none."""
         plan = call.plan
         if not plan.draft.addresses or not call.request.operation.reads_remote:
@@ -267,7 +267,7 @@ def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
     return restore_addresses(value, addresses) if isinstance(value, str) else value
 
 
-def _make_outputs_folder(target: Located) -> None:
+def _make_outputs_folder(target: WorkspacePath) -> None:
     """Makes the folder for outputs without a given name, with the workspace's owner, who may replace it at any time."""
     with open_folder(target.workspace, PurePosixPath()) as root:
         name = str(target.relative.parent)

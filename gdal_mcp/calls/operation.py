@@ -15,7 +15,7 @@ from gdal_mcp.untrusted import clean_text
 from sandbox.outputs.staging import Staging
 from sandbox.outputs.store import Publication, Published
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Located, Workspaces
+from sandbox.workspace import WorkspacePath, Workspaces
 
 if TYPE_CHECKING:
     from gdal_mcp.calls.drafting import Drafted, Drafting
@@ -54,7 +54,7 @@ class Operation:
         """The workspaces that its container may see."""
         return workspaces
 
-    def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[Located, ...] | None:
+    def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
         """What its container sees of the workspaces; None is the whole of each."""
         return None
 
@@ -116,7 +116,7 @@ def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) ->
         raise _rejected(
             name, "a file of the output would replace a file that does not belong to the old output"
         )
-    return Publication(name, Located(output.target.workspace, output.target.relative.parent / name))
+    return Publication(name, WorkspacePath(output.target.workspace, output.target.relative.parent / name))
 
 
 def _rejected(name: str, why: str) -> ToolError:

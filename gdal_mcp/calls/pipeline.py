@@ -27,7 +27,7 @@ from gdal_mcp.calls.activity import Activity, Changes, RunningCall
 from gdal_mcp.calls.bounded_threads import BoundedThreads, run_cancellable
 from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
-from gdal_mcp.calls.execution import Execution
+from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
 from gdal_mcp.calls.longresults import ResultStore, shorten_result
 from gdal_mcp.calls.operation import ORDINARY, Operation
@@ -57,7 +57,7 @@ class Pipeline:
     settings: Settings
     policy: Policy
     entitlements: EntitlementResolver
-    execution: Execution
+    execution: Executor
     approvals: ApprovalQueue
     records: Records
     results: ResultStore

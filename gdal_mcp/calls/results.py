@@ -12,11 +12,11 @@ from gdal_mcp.calls.activity import Changed
 from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Answer
+from gdal_mcp.toolboxes.base import CallAnswer
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 _DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
 # of a container; waited for in other stages, or not at all
@@ -87,7 +87,7 @@ def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
     toolbox, draft = call.toolbox, call.plan.draft
     target = draft.output.target if draft.output else None
     uri, path = (target.uri, str(target)) if target else (None, None)
-    answer = Answer(done.printed, done.parsed, uri, path, done.attached)
+    answer = CallAnswer(done.printed, done.parsed, uri, path, done.attached)
     result: dict[str, Any] = dict((draft.present or call.tool.present)(answer))
     texts = result.pop(UNTRUSTED, None)
     if done.return_code is not None:
@@ -175,7 +175,7 @@ def _place(check: Mapping[str, Any]) -> dict[str, frozenset[int]]:
     return {**found, "input": frozenset(inputs)} if inputs else found
 
 
-def _replaced(old: Located, draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
+def _replaced(old: WorkspacePath, draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
     """A file that gave way, with what it held and what the new one holds, as far as that is known."""
     before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
     size = next((one.size for one in published.files if str(one.located) == str(old)), None)

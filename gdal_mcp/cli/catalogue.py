@@ -11,11 +11,11 @@ from gdal_mcp.runtime.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue import load, store
 from gdal_mcp.toolboxes.gdal.catalogue.capture import capture_image
-from gdal_mcp.toolboxes.gdal.catalogue.changes import Changes
+from gdal_mcp.toolboxes.gdal.catalogue.changes import CatalogueChanges
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
 from gdal_mcp.toolboxes.gdal.catalogue.report import report
-from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed
+from gdal_mcp.toolboxes.gdal.faults import FaultState, faults, load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Engine
@@ -63,7 +63,7 @@ def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
         return
     say(f"testing {image.reference} for known faults of GDAL")
     found = probe(engine, image.id, image.digest, settings.state_dir)
-    present = [name for name in faults() if found.state(name) is not State.ABSENT]
+    present = [name for name in faults() if found.state(name) is not FaultState.ABSENT]
     say(f"worked around: {', '.join(present)}")
 
 
@@ -94,7 +94,7 @@ def refresh(settings: Settings, output: Path | None) -> Exit:
     Into `output`, everything is written as it was capture_image, for a person who reviews a release. Raises SandboxError.
     """
     image, text = _asked(settings)
-    out("\n".join(report(Changes(json.loads(load.packaged_text()), json.loads(text)))))
+    out("\n".join(report(CatalogueChanges(json.loads(load.packaged_text()), json.loads(text)))))
     try:
         if output is not None:
             output.write_text(text, encoding="utf-8")

@@ -11,8 +11,8 @@ from gdal_mcp.invoked import cite
 from gdal_mcp.records.audit import AuditUnavailable
 from gdal_mcp.records.registry import RegistryUnavailable
 from gdal_mcp.server.app import running
-from gdal_mcp.server.operations.examine import Report, examine, some_workspace
-from gdal_mcp.server.operations.examine import Row as HostRow
+from gdal_mcp.server.operations.examine import DoctorReport, examine, some_workspace
+from gdal_mcp.server.operations.examine import DoctorRow as HostRow
 from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
@@ -63,7 +63,7 @@ def show(
     return Exit.DONE if ok else Exit.FAILED
 
 
-def _rows(report: Report, *, every: bool) -> Iterator[str]:
+def _rows(report: DoctorReport, *, every: bool) -> Iterator[str]:
     rows = report.rows if every else tuple(_summary(report))
     for row in rows:
         yield f"{_ROW_MARKS[row.state]}  {row.group:<11}  {row.name:<28}  {row.found}"
@@ -75,7 +75,7 @@ def _rows(report: Report, *, every: bool) -> Iterator[str]:
         yield f"`gdal-mcp doctor --all` shows all {len(report.rows)} rows."
 
 
-def _summary(report: Report) -> Iterator[HostRow]:
+def _summary(report: DoctorReport) -> Iterator[HostRow]:
     """Rows with a problem, and for each group one row without: the first, or their number.
 
     Which image runs and which folders are seen is always said.

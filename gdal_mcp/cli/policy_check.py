@@ -12,7 +12,7 @@ from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import json_object, out_json
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.policy.policy import Allow, Deny, Rule, Verdict, case, explained
+from gdal_mcp.policy.policy import Allow, Deny, PolicyRule, Verdict, case, explained
 from gdal_mcp.server.app import App, local_user, running
 from gdal_mcp.server.operations.uploading import UPLOAD, draft_upload
 from gdal_mcp.settings import Settings
@@ -81,7 +81,7 @@ def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -
     }
 
 
-def _told(rule: Rule, app: App) -> dict[str, Any]:
+def _told(rule: PolicyRule, app: App) -> dict[str, Any]:
     return {
         "number": app.entitlements.policy.rules.index(rule) + 1,
         "decision": rule.decision,

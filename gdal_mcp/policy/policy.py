@@ -85,7 +85,7 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Rule(Table):
+class PolicyRule(Table):
     """One rule of the file. Names may contain `*`; omitted fields match everything."""
 
     decision: Literal["allow", "require", "deny"]
@@ -97,7 +97,7 @@ class Rule(Table):
     reason: str = Field("", max_length=200)
 
 
-class Entry(Table):
+class PolicyEntry(Table):
     """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
 
     principals: Texts
@@ -127,14 +127,14 @@ class Policy:
     """The rules of one server, frozen at its start. `digest` identifies the file in every record."""
 
     mode: Literal["writes", "always", "never"] = "writes"
-    rules: tuple[Rule, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
+    entries: tuple[PolicyEntry, ...] = ()
     source: str = ""
     digest: str = ""
     aliases: Aliases = NO_ALIASES
     ways: frozenset[Channel] = WAYS  # in which an answer counts; a rule can only narrow them
 
-    def entry(self, principal: str) -> Entry | None:
+    def entry(self, principal: str) -> PolicyEntry | None:
         return next((one for one in self.entries if _named(principal, one.principals)), None)
 
     def remote_of(self, principal: str) -> tuple[str, ...] | None:
@@ -182,7 +182,7 @@ def decide(asked: PolicyRequest, policy: Policy) -> Verdict:
     return explained(asked, policy)[0]
 
 
-def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, Rule | None]:
+def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRule | None]:
     rule = next((one for one in policy.rules if _fits(one, asked, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
@@ -206,7 +206,7 @@ def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, Rule | Non
     return RequireApproval(reason, policy.ways, grantable), None
 
 
-def _fits(rule: Rule, asked: PolicyRequest, aliases: Aliases) -> bool:
+def _fits(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
     named = asked.workspaces & set(rule.workspaces)
     if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
         return False
@@ -214,7 +214,7 @@ def _fits(rule: Rule, asked: PolicyRequest, aliases: Aliases) -> bool:
     return does and _calls(rule, asked, aliases) and _named(asked.principal, rule.principals)
 
 
-def _calls(rule: Rule, asked: PolicyRequest, aliases: Aliases) -> bool:
+def _calls(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
     """A rule that denies or asks matches anything that the call may run; one that allows must match all of it."""
     patterns = tuple(_spelled(one) for one in rule.tools)
 

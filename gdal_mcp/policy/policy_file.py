@@ -22,14 +22,14 @@ from fnmatch import fnmatchcase
 
 from pydantic import ValidationError
 
-from gdal_mcp.policy.policy import NO_ALIASES, Aliases, Entry, Policy, Rule, Table
+from gdal_mcp.policy.policy import NO_ALIASES, Aliases, Policy, PolicyEntry, PolicyRule, Table
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.file import trusted_toml
 
 
 class _File(Table):
-    rule: tuple[Rule, ...] = ()
-    principal: tuple[Entry, ...] = ()
+    rule: tuple[PolicyRule, ...] = ()
+    principal: tuple[PolicyEntry, ...] = ()
 
 
 def load_policy(
@@ -67,7 +67,7 @@ def load_policy(
 
 
 def _unknown(policy: Policy, settings: Settings, names: frozenset[str]) -> Iterator[str]:
-    rows: tuple[Rule | Entry, ...] = (*policy.rules, *policy.entries)
+    rows: tuple[PolicyRule | PolicyEntry, ...] = (*policy.rules, *policy.entries)
     tools = [pattern for row in rows for pattern in row.tools or ()]
     tools += [pattern for entry in policy.entries for pattern in entry.exclude_tools]
     for pattern in tools:

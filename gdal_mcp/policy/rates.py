@@ -25,7 +25,7 @@ from typing import Final
 import structlog
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.policy.policy import Entry
+from gdal_mcp.policy.policy import PolicyEntry
 from gdal_mcp.settings.state import make_private, open_database
 
 _log = structlog.get_logger()
@@ -65,7 +65,7 @@ class Rates:
         self._tidied = 0  # the last day on which old days were deleted
 
     @contextmanager
-    def admit(self, principal: str, entry: Entry | None) -> Iterator[None]:
+    def admit(self, principal: str, entry: PolicyEntry | None) -> Iterator[None]:
         """Admits one call of this principal, while it lasts, by its entry of the policy: calls at once and calls a minute.
 
         Raises ToolError (RATE_LIMITED, with the time to wait).
@@ -92,7 +92,7 @@ class Rates:
             with self._lock:
                 self._running -= Counter([principal])  # which drops what is zero
 
-    def require_allowance(self, principal: str, entry: Entry | None, *, writes: bool) -> None:
+    def require_allowance(self, principal: str, entry: PolicyEntry | None, *, writes: bool) -> None:
         """Raises ToolError (RATE_LIMITED) if today's processor time is used up, or today's output for a call that writes."""
         if entry is None or not entry.by_day:
             return

@@ -28,7 +28,7 @@ from sandbox.errors import PathRefused
 from sandbox.outputs.filetree import walk
 from sandbox.outputs.inspection import tree_digest
 from sandbox.outputs.store import Part
-from sandbox.workspace import Identity, Located, open_file, open_folder
+from sandbox.workspace import Identity, WorkspacePath, open_file, open_folder
 
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
 MAX_PARTS: Final = 10_000  # files of a folder that is digested
@@ -46,7 +46,7 @@ _UNREADABLE: Final = "it cannot be read"
 _NO_THREAD: Final = "too many digests hang on slow file systems"
 _THREADS: Final = threading.BoundedSemaphore(_MOST_THREADS)
 
-Companions = Callable[[Located], Iterable[Path]]  # the files that go with an input by their names
+Companions = Callable[[WorkspacePath], Iterable[Path]]  # the files that go with an input by their names
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Material:
     `sha256` of a folder is that of `sandbox.outputs.store.PublishedFile`. Without one `reason` says why.
     """
 
-    located: Located
+    located: WorkspacePath
     companion: bool  # came along with an input by its name
     identity: Identity | None = None  # None for one that could not be opened
     file: int | None = None  # open until the result is asked for
@@ -89,7 +89,7 @@ class Materials:
 
     def __init__(
         self,
-        inputs: Iterable[Located],
+        inputs: Iterable[WorkspacePath],
         limit: int,
         companions: Companions = lambda _located: (),
         max_parts: int = MAX_PARTS,
@@ -149,7 +149,7 @@ class Materials:
             return True
 
     @staticmethod
-    def digest(located: Located) -> str | None:
+    def digest(located: WorkspacePath) -> str | None:
         """The digest of one file or folder, however large; None when it cannot be computed."""
         made = Materials((), sys.maxsize, max_parts=sys.maxsize)
         with made._held:
@@ -157,7 +157,7 @@ class Materials:
             made._digest(one)
             return one.sha256
 
-    def _watch(self, located: Located, *, companion: bool) -> Material:
+    def _watch(self, located: WorkspacePath, *, companion: bool) -> Material:
         one = Material(located, companion)
         try:
             if not located.is_folder and len(self._materials) < _MAX_OPEN:
@@ -184,7 +184,7 @@ class Materials:
         except (OSError, PathRefused):
             one.reason = _UNREADABLE
 
-    def _folder(self, located: Located) -> tuple[int, str]:
+    def _folder(self, located: WorkspacePath) -> tuple[int, str]:
         """Its size and digest. Not through `opened_file`, which widens the mode of what bars us: these files are not ours."""
         if not located.relative.parts:
             raise _NotDigested("it is the whole workspace")
@@ -224,9 +224,11 @@ class Materials:
         return total.hexdigest()
 
 
-def _with_companions(inputs: Iterable[Located], companions: Companions) -> Iterator[tuple[Located, bool]]:
+def _with_companions(
+    inputs: Iterable[WorkspacePath], companions: Companions
+) -> Iterator[tuple[WorkspacePath, bool]]:
     """Every input once, each followed by the files that go with it by their names."""
-    given: dict[Path, Located] = {}
+    given: dict[Path, WorkspacePath] = {}
     for one in inputs:
         given.setdefault(one.path, one)
     seen = set(given)
@@ -239,10 +241,10 @@ def _with_companions(inputs: Iterable[Located], companions: Companions) -> Itera
         for path in beside:
             if path not in seen:
                 seen.add(path)
-                yield Located(located.workspace, located.relative.parent / path.name), True
+                yield WorkspacePath(located.workspace, located.relative.parent / path.name), True
 
 
-def _status(located: Located) -> os.stat_result:
+def _status(located: WorkspacePath) -> os.stat_result:
     """What stands at a place, no link followed. Raises OSError, PathRefused."""
     with open_folder(located.workspace, located.relative.parent) as folder:
         return os.stat(located.name or ".", dir_fd=folder, follow_symlinks=False)

@@ -33,7 +33,7 @@ from gdal_mcp.remote.network import DEADLINE, CheckedNetwork, Deadline
 from gdal_mcp.remote.record import Version
 from gdal_mcp.remote.signing import Target, place, signed
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.settings.remote import PORTS, RemoteSettings, Source, source_at
+from gdal_mcp.settings.remote import PORTS, RemoteSettings, RemoteSource, source_at
 
 _MAX_REDIRECTS: Final = 3
 _RETRIES: Final = 2
@@ -86,7 +86,7 @@ class Checks:
 
     # 1. what is listed
 
-    def listed(self, address: Address, principal: str, *, followed: bool = False) -> Source:
+    def listed(self, address: Address, principal: str, *, followed: bool = False) -> RemoteSource:
         """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) that names the setting to add.
 
         Where a redirect leads, the query is the other server's word, which tells it nothing new.
@@ -227,7 +227,7 @@ class Checks:
 # 2. where a connection goes
 
 
-def resolved(host: str, port: int, sources: Iterable[Source]) -> list[str]:
+def resolved(host: str, port: int, sources: Iterable[RemoteSource]) -> list[str]:
     """The addresses of a host, looked up once; all of them may be connected to. Raises ReadFailed."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -254,7 +254,7 @@ def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.I
     return outside and known and not any(address in network for network in _NOT_OUTSIDE)
 
 
-def _stands_for(source: Source, host: str, port: int) -> bool:
+def _stands_for(source: RemoteSource, host: str, port: int) -> bool:
     scheme, own, own_port, _ = source.parts
     if scheme not in PORTS:
         found = urlsplit(source.endpoint)

@@ -16,7 +16,7 @@ from gdal_mcp.remote.budgets import CallBudget, DailyQuota, Meter, Quota, ReadFa
 from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import BlockCache
 from gdal_mcp.remote.files import FetchDeps
-from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
+from gdal_mcp.remote.reading import AT_ONCE, RemoteReading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.parsing import parse_json
 
@@ -60,7 +60,7 @@ class RemoteGateway:
         call_id: str,
         deadline: float,
         within: tuple[str, ...] | None = None,
-    ) -> Reading:
+    ) -> RemoteReading:
         """Starts looking up the addresses, for one call until `deadline` (time.monotonic()). Returns at once.
 
         `within` are the hosts and folders in the approval: redirects may not leave them. It is None if nobody was asked. The asset
@@ -77,7 +77,7 @@ class RemoteGateway:
             str(number): finding.submit(self._source, one, call, deps, within)
             for number, one in enumerate(addresses, 1)
         }
-        return Reading(sources, call, (work, finding), partial(self._daily.end, call))
+        return RemoteReading(sources, call, (work, finding), partial(self._daily.end, call))
 
     @contextmanager
     def asking(

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.remote.address import Address
-from sandbox.workspace import Located, Workspace
+from sandbox.workspace import Workspace, WorkspacePath
 
 READ_BY: Final = "the server, not the container"
 _HOST: Final = Workspace(Path("/vsihost"), writable=False)
@@ -18,7 +18,7 @@ _FRESH: Final = 600  # seconds for which a description of remote data is believe
 
 
 @dataclass(frozen=True, slots=True)
-class Remote(Located):
+class Remote(WorkspacePath):
     """Remote data that the host reads for the container. Its text is the path in the container; `label` is for people."""
 
     address: Address = field(kw_only=True)
@@ -50,17 +50,17 @@ class AddressTable:
         return self._places[text]
 
 
-def label(located: Located) -> str:
+def label(located: WorkspacePath) -> str:
     """What people are shown: the path, or the address without its secrets."""
     return str(located.address) if isinstance(located, Remote) else str(located)
 
 
-def local(places: Iterable[Located]) -> tuple[Located, ...]:
+def local(places: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
     """The paths in a workspace."""
     return tuple(one for one in places if not isinstance(one, Remote))
 
 
-def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> list[dict[str, Any]]:
+def by_host(places: Iterable[WorkspacePath], size_of: Callable[[WorkspacePath], int]) -> list[dict[str, Any]]:
     """Remote data by host, as shown for approval. Bytes are those of the files, 0 if unknown."""
     rows: dict[str, dict[str, Any]] = {}
     for one in dict.fromkeys(places):

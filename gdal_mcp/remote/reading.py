@@ -151,7 +151,7 @@ class Source:
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class RemoteReading:
     """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
     sources: Mapping[str, "Future[Source]"]  # by the number in their names, as in /vsihost/1/x.tif

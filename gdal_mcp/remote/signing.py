@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address
-from gdal_mcp.settings.remote import PORTS, Source, read_secret
+from gdal_mcp.settings.remote import PORTS, RemoteSource, read_secret
 
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_only"
 _AZURE_VERSION: Final = "2021-12-02"  # of its interface
@@ -44,7 +44,7 @@ class Target:
         return self.scheme, self.host, self.port
 
 
-def place(source: Source, address: Address) -> Target:
+def place(source: RemoteSource, address: Address) -> Target:
     """The target of an address, without credentials."""
     if address.scheme in PORTS:
         rows = (*address.query, *address.secret)
@@ -63,7 +63,7 @@ def place(source: Source, address: Address) -> Target:
     return Target(found.scheme, found.hostname or "", found.port or PORTS[found.scheme], inside)
 
 
-def signed(source: Source, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
+def signed(source: RemoteSource, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
     """The target with the source's credentials, added to `headers`. Raises ToolError."""
     own = dict(headers)
     query = [target.query]
@@ -93,7 +93,7 @@ def signed(source: Source, address: Address, target: Target, headers: Mapping[st
         raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
 
 
-def _sigv4(source: Source, address: Address, target: Target) -> Target:
+def _sigv4(source: RemoteSource, address: Address, target: Target) -> Target:
     """The AWS Signature Version 4, for S3 and GCS."""
     from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - an extra
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415

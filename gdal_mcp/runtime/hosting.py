@@ -38,10 +38,10 @@ from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.waiting import Cancellation
-from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
+from sandbox.workspace import RESERVED, Workspace, WorkspacePath, Workspaces
 
 if TYPE_CHECKING:
-    from sandbox.engines.opening import Opened, PassedOver
+    from sandbox.engines.opening import OpenedEngine, PassedOver
 
 NOBODY = 65534
 REAP_SECONDS = 5.0  # that a set-up waits for the removal of what dead servers left
@@ -53,13 +53,13 @@ _log = structlog.get_logger()
 class SandboxScope:
     workspaces: Workspaces
     limits: Limits
-    places: tuple[Located, ...] | None = None  # of the workspaces only these; None is the whole of each
+    places: tuple[WorkspacePath, ...] | None = None  # of the workspaces only these; None is the whole of each
 
     @property
-    def seen(self) -> tuple[Located, ...]:
+    def seen(self) -> tuple[WorkspacePath, ...]:
         if self.places is not None:
             return self.places
-        return tuple(Located(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
+        return tuple(WorkspacePath(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
 
 
 class Hosting:
@@ -92,6 +92,7 @@ class Hosting:
         self._lock = threading.Lock()  # over the capacity, for assignments alone
         self._capacity: LockFileCapacity | None = None
         self._warm = False
+        self._mapped: set[Path] = set()  # roots of areas that containers were shown to see
         self._reaping = threading.Lock()
         self._unremoved: set[str] = set()
         self._pipes: dict[Path, Pipes] = {}  # of each workspace
@@ -191,7 +192,7 @@ class Hosting:
         self._views.close()
         self._cancel.close()
 
-    def _open(self, *, fresh: bool = False) -> "Opened":
+    def _open(self, *, fresh: bool = False) -> "OpenedEngine":
         # here, as the engine's client library takes a twentieth of the start, and the first answers need none
         from sandbox.engines.opening import open_first  # noqa: PLC0415
 
@@ -258,8 +259,9 @@ class Hosting:
         proven: tuple[Row, ...] = ()
         if self.paths.map.pairs:
             # in every process, and first: mounts may change, and with a wrong map nothing else is right
-            areas = tuple(self._areas.values())
+            areas = tuple(area for root, area in self._areas.items() if not self._is_of_state(root))
             proven = prove(runner, self.template(host, None), areas, self._cancel)
+            self._mapped = {root for root in self._areas if not self._is_of_state(root)}
         attested = (*proven, *self._attested(host, fresh=fresh))
         if not image.version:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
@@ -289,8 +291,18 @@ class Hosting:
         return tuple(SlotKey(template, area) for area in (None, *writable))
 
     def kind(self, host: Host, home: Path | None, scope: SandboxScope | None = None) -> SlotKey:
-        """The containers for calls that write to the workspace at `home`, or for those that only read."""
+        """The containers for calls that write to the workspace at `home`, or for those that only read.
+
+        Raises AttestationFailed for a folder that the engine cannot mount.
+        """
+        if home is not None and self.paths.map.pairs and home not in self._mapped:
+            prove(host.runner, self.template(host, None), (self._areas[home],), self._cancel)
+            self._mapped.add(home)
         return SlotKey(self.template(host, None, scope), self._areas[home] if home is not None else None)
+
+    def _is_of_state(self, root: Path) -> bool:
+        """True for the results of workflows' steps: the state of a server in a container need not be where the engine can mount it."""
+        return root.is_relative_to(self._settings.state_dir)
 
     def _asked_version(self, host: Host) -> str:
         """The library's own word for its version, from a container of an image that does not say it."""
@@ -358,7 +370,7 @@ class Hosting:
             self._pipes[root] = named_pipes(root)
         return self._pipes[root]
 
-    def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
+    def _mount(self, located: WorkspacePath, user: tuple[int, int]) -> Mount:
         """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
         source = self.seen(located.workspace.root)
         if os.geteuid() == 0:

@@ -18,7 +18,7 @@ from gdal_mcp.approvals.waiting import ApprovalQueue, ConsoleUrl, no_console
 from gdal_mcp.calls.bounded_threads import DRAFT_SECONDS, PLAN_SECONDS, BoundedThreads
 from gdal_mcp.calls.drafting import Drafting
 from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
-from gdal_mcp.calls.execution import Execution
+from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.pipeline import Pipeline
 from gdal_mcp.calls.records import Records
@@ -177,7 +177,7 @@ def _pipeline(
         settings=settings,
         policy=policy,
         entitlements=resolver,
-        execution=Execution(settings, hosting, gateway),
+        execution=Executor(settings, hosting, gateway),
         approvals=approvals,
         records=records,
         results=results,

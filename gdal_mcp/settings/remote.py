@@ -63,7 +63,7 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Source(_Table):
+class RemoteSource(_Table):
     """A host (exact or with a leading `*.`), a bucket, or a folder of one that may be read."""
 
     at: str = Field(
@@ -126,16 +126,16 @@ class Source(_Table):
         return (scheme, port) == (own, own_port) and named and inside
 
 
-def source_at(text: str) -> Source:
+def source_at(text: str) -> RemoteSource:
     """The source for a host, bucket or folder without credentials. Raises ValueError."""
-    return Source.model_validate({"at": text})
+    return RemoteSource.model_validate({"at": text})
 
 
 class RemoteSettings(_Table):
     """The table `[remote]`. Without hosts and sources, nothing remote is read."""
 
     hosts: Names = Field((), description="Hosts, buckets and folders that need no other setting.")
-    source: tuple[Source, ...] = Field(
+    source: tuple[RemoteSource, ...] = Field(
         (),
         description="Hosts and buckets with credentials or other settings; the first that matches is used.",
     )
@@ -157,12 +157,12 @@ class RemoteSettings(_Table):
         return self
 
     @cached_property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[RemoteSource, ...]:
         """All sources that may be read."""
         return (*self.source, *map(source_at, self.hosts))
 
 
-REMOTE_KEYS: Final = frozenset((*RemoteSettings.model_fields, *Source.model_fields))
+REMOTE_KEYS: Final = frozenset((*RemoteSettings.model_fields, *RemoteSource.model_fields))
 
 # hosts with commas between them replace the whole table; they are not merged with one from a source of lower priority
 Remote = Annotated[

@@ -28,7 +28,7 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallAnswer:
     """What a finished call printed; a tool turns it into its own keys. Text in it is cleaned, and untrusted."""
 
     printed: str
@@ -103,7 +103,7 @@ class Tool:
     lists_keys: bool = (
         False  # a specification wants the keys in the schema that clients get; then all keys are there
     )
-    present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
+    present: Callable[[CallAnswer], Mapping[str, Any]] = lambda _answer: {}
     # by the call's arguments and what its worker sent besides; None where no model is to be asked
     ask_model: Callable[[Mapping[str, Any], Mapping[str, bytes]], ModelQuestion | None] = (
         lambda _arguments, _attached: None

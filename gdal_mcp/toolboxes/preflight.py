@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from gdal_mcp.plan import Draft
 from sandbox.template import Limits
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 
 class Finding(Protocol):
@@ -63,23 +63,23 @@ class Preflight(Protocol):
         """A call that describes the inputs that are not known yet; None where there is none."""
         return None
 
-    def describing(self, _drafts: Sequence[Draft], _inputs: Iterable[Located], /) -> Draft | None:
+    def describing(self, _drafts: Sequence[Draft], _inputs: Iterable[WorkspacePath], /) -> Draft | None:
         """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
         return None
 
-    def described(self, _places: Sequence[Located], _rows: object, /) -> None:
+    def described(self, _places: Sequence[WorkspacePath], _rows: object, /) -> None:
         """Keeps what such a call said of those files, which may be anything."""
         return
 
-    def learn(self, _located: Located, _facts: Mapping[str, Any], /) -> None:
+    def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], /) -> None:
         """Keeps what a container said of a file that it wrote."""
         return
 
-    def size_of(self, _located: Located, /) -> int:
+    def size_of(self, _located: WorkspacePath, /) -> int:
         """Bytes of remote data; 0 where no container has said so."""
         return 0
 
-    def kind_of(self, _located: Located, /) -> str:
+    def kind_of(self, _located: WorkspacePath, /) -> str:
         """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
         return ""
 
@@ -87,11 +87,11 @@ class Preflight(Protocol):
         """What the first output of a call would be, for `assume`; None where that is not known."""
         return None
 
-    def assume(self, _located: Located, _facts: Any, /) -> None:
+    def assume(self, _located: WorkspacePath, _facts: Any, /) -> None:
         """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
         return
 
-    def unknown(self, draft: Draft, /) -> tuple[Located, ...]:
+    def unknown(self, draft: Draft, /) -> tuple[WorkspacePath, ...]:
         """The inputs that no container has described."""
         return draft.inputs
 

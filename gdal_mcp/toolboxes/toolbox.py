@@ -19,7 +19,7 @@ from gdal_mcp.remote.places import local
 from gdal_mcp.toolboxes.base import DraftScope, Permits, Prompt, Tool
 from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
 from sandbox.template import Limits
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,11 @@ class Analysis:
     context: Callable[[DraftScope], Any] = lambda scope: scope
     preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
     # Which files go with one that a call reads, such as the sidecars of a dataset. Made anew for each call.
-    companions: Callable[[], Callable[[Located], Iterable[Path]]] = lambda: lambda _located: ()
+    companions: Callable[[], Callable[[WorkspacePath], Iterable[Path]]] = lambda: lambda _located: ()
     # What to mount of a draft where only what the call names is mounted, and what to say when that was too little.
-    mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: local((*draft.inputs, *draft.looked_at))
+    mounts: Callable[[Draft], tuple[WorkspacePath, ...]] = lambda draft: local(
+        (*draft.inputs, *draft.looked_at)
+    )
     mount_advice: str = ""
     only_inputs: bool = False  # that is all that is ever mounted, whatever the server's setting
     validates: str = ""  # the tool that describes the inputs of another call, for the question to a person

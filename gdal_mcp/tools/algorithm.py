@@ -7,7 +7,7 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolboxes.base import Answer, nearest, spelling
+from gdal_mcp.toolboxes.base import CallAnswer, nearest, spelling
 from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context, extra_formats
@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Argument, Catalog
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading, Source
 from gdal_mcp.tools.common import DraftContext
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
@@ -86,7 +86,7 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
     )
 
 
-def presented(path: str, asked: object) -> Callable[[Answer], Mapping[str, Any]] | None:
+def presented(path: str, asked: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
     """How a description of a dataset is told: shortly, or whole to who `asked` for a format; None for other algorithms."""
     if path not in _DESCRIBES:
         return None
@@ -133,13 +133,15 @@ class ResolvedPaths:
     """The paths of one call, looked up: inputs first, since an output must not be one of them."""
 
     context: DraftContext
-    named: list[tuple[str, Located]] = field(default_factory=list)  # whole files and folders, by argument
-    _inputs: list[Located | Source] = field(default_factory=list)
+    named: list[tuple[str, WorkspacePath]] = field(
+        default_factory=list
+    )  # whole files and folders, by argument
+    _inputs: list[WorkspacePath | Source] = field(default_factory=list)
     _outputs: dict[str, Output] = field(default_factory=dict)
     _sources: dict[str, Source] = field(default_factory=dict)
 
     @property
-    def inputs(self) -> tuple[Located, ...]:
+    def inputs(self) -> tuple[WorkspacePath, ...]:
         found = (one.located if isinstance(one, Source) else one for one in self._inputs)
         return tuple(dict.fromkeys(found))
 

@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Kind
 from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.tools.common import URI, Box, DatasetPath, DraftContext, Listed, NewPath, Number, Packed
 from gdal_mcp.tools.raster.reproject import Resampling
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 _DEFAULT_FORMATS: Final[Mapping[Kind, str]] = {"raster": "GTiff", "vector": "GPKG"}
 _POLYGONS_LAYER: Final = "out"  # gdal_polygonize's own default
@@ -41,7 +41,7 @@ TranslateResampling = Literal[
 def _output(  # noqa: PLR0913 - what sets the programs apart
     context: DraftContext,
     path: str | None,
-    sources: Sequence[Located],
+    sources: Sequence[WorkspacePath],
     ending: str,
     *,
     update: bool = False,
@@ -57,7 +57,7 @@ def _output(  # noqa: PLR0913 - what sets the programs apart
 def _dataset(  # noqa: PLR0913 - what sets the programs apart
     context: DraftContext,
     path: str | None,
-    sources: Sequence[Located],
+    sources: Sequence[WorkspacePath],
     ending: str,
     *,
     driver: str | None = None,
@@ -89,7 +89,7 @@ def _options(*given: tuple[str, Any]) -> tuple[str, ...]:
 
 
 def _run(
-    program: str, options: tuple[str, ...], sources: Sequence[Located], output: Output, **alike: Any
+    program: str, options: tuple[str, ...], sources: Sequence[WorkspacePath], output: Output, **alike: Any
 ) -> Draft:
     """The program with these options, from the sources to the output.
 

@@ -11,7 +11,7 @@ from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.policy.policy import Policy, Verdict, case, decide
 from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Answer, Arguments, Permits
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Permits
 from gdal_mcp.toolboxes.gdal.catalogue.binding import bind_either, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
@@ -59,7 +59,7 @@ ExtraArguments = Annotated[
 URI: Final[Mapping[str, Any]] = {"type": "string"}
 
 
-def written(answer: Answer) -> dict[str, Any]:
+def written(answer: CallAnswer) -> dict[str, Any]:
     """The path and URI of the first output; nothing where the call had none."""
     return {"output": answer.output, "resource_uri": answer.uri} if answer.output is not None else {}
 

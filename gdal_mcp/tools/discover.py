@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolboxes.base import Answer, Arguments, ImmediateResult, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import kept
 from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
@@ -95,13 +95,13 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
     return Draft(command, (source.located,), wants_json=True, present=_found_beside_a_dataset)
 
 
-def _found(answer: Answer) -> dict[str, Any]:
+def _found(answer: CallAnswer) -> dict[str, Any]:
     found = answer.parsed if isinstance(answer.parsed, dict) else {}
     matches, unknown = (found.get(name) or [] for name in ("matches", "unknown_words"))
     return {"matches": matches, **({"unknown_words": unknown} if unknown else {})}
 
 
-def _found_beside_a_dataset(answer: Answer) -> dict[str, Any]:
+def _found_beside_a_dataset(answer: CallAnswer) -> dict[str, Any]:
     """A container that has opened a dataset vouches for codes and numbers alone; its texts are told apart."""
     rows = [row for row in _found(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]

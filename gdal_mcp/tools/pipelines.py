@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.base import Arguments, Tool, named, schema_of, spelling
 from gdal_mcp.toolboxes.gdal.catalogue.arguments import find_argument
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
+from gdal_mcp.toolboxes.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, PipelineStep, Role
 from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, excluded, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
@@ -34,7 +34,7 @@ _NESTING = frozenset({"", "listed"})  # forms of a dataset that is named by noth
 class BoundStep:
     """One reading of a step."""
 
-    step: Step
+    step: PipelineStep
     bound: Bound
     nested: tuple[tuple[str, tuple["BoundStep", ...]], ...] = ()  # by argument: what is read from a pipeline
     branches: tuple[tuple["BoundStep", ...], ...] = ()
@@ -204,7 +204,7 @@ def _extended(
     )
 
 
-def _variants(path: str, name: str, context: DraftContext) -> list[Step]:
+def _variants(path: str, name: str, context: DraftContext) -> list[PipelineStep]:
     plain = spelling(name)
     found = [
         step
@@ -220,7 +220,7 @@ def _variants(path: str, name: str, context: DraftContext) -> list[Step]:
     return found
 
 
-def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> BoundStep:
+def _bound(path: str, step: PipelineStep, call: StepCall, context: DraftContext) -> BoundStep:
     algorithm = step.algorithm
     own = [branch for branch, place in zip(call.branches, call.places, strict=True) if not place]
     branches = tuple(_agreed(path, one, context, takes=step.gives)[0] for one in own if call.name == _TEE)

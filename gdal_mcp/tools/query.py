@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolboxes.base import Answer, Arguments, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.toolboxes.gdal.catalogue.sql import check_allowed, check_statement
@@ -154,7 +154,7 @@ def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
     return members
 
 
-def _facts(answer: Answer) -> Mapping[str, Any]:
+def _facts(answer: CallAnswer) -> Mapping[str, Any]:
     """Counts and flags. The rows are text from the files, and stay under `untrusted`."""
     parsed = answer.parsed if isinstance(answer.parsed, dict) else {}
     rows = parsed.get("rows")

@@ -22,7 +22,7 @@ _NEXT: Final = 5  # calls that are proposed
 _DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .vrt .jp2 .nc".split())
 
 
-class SearchArguments(Arguments):
+class StacSearchArguments(Arguments):
     api: str = Field(description="Address of a STAC API, as https://host/v1", max_length=2000)
     bbox: DegreesBox | None = None
     datetime: str | None = Field(
@@ -38,7 +38,7 @@ class RemoteListArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
 
 
-def _stac_search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
+def _stac_search(arguments: StacSearchArguments, context: DraftContext) -> ImmediateResult:
     gateway = _gateway(context)
     api = gateway.address(arguments.api, context.principal)
     asked = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
@@ -100,7 +100,7 @@ STAC_SEARCH: Final = Tool(
     name="stac_search",
     title="Search a STAC API",
     description="Items of a STAC API by place, time and properties, with the addresses of their assets.",
-    **taking(SearchArguments, _stac_search),
+    **taking(StacSearchArguments, _stac_search),
     **_ASKS,
 )
 

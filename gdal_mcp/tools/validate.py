@@ -10,11 +10,11 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.policy.policy import Allow, Deny
 from gdal_mcp.remote.places import by_host, label
-from gdal_mcp.toolboxes.base import Answer, Arguments, ImmediateResult, Tool, nearest, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, nearest, taking
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
 from gdal_mcp.tools.common import DraftContext
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 
 class ValidateArguments(Arguments):
@@ -42,7 +42,7 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     ):
         return ImmediateResult(_answer(tool.name, draft, context))
 
-    def present(answer: Answer) -> Mapping[str, Any]:
+    def present(answer: CallAnswer) -> Mapping[str, Any]:
         context.preflight.described(look.looked_at, answer.parsed)
         return _answer(tool.name, draft, context)
 
@@ -95,7 +95,7 @@ def _written(draft: Draft) -> dict[str, Any]:
     return answer
 
 
-def _input(located: Located, context: DraftContext) -> dict[str, Any]:
+def _input(located: WorkspacePath, context: DraftContext) -> dict[str, Any]:
     """An input with the facts that are known of it; what is not known is left out."""
     row: dict[str, Any] = {"path": label(located)}
     if located.is_folder:

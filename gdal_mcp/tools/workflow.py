@@ -14,7 +14,7 @@ class CheckArguments(Arguments):
     parameters: dict[str, str | float | bool] | None = None
 
 
-class RunArguments(CheckArguments):
+class RunWorkflowArguments(CheckArguments):
     fresh: bool = Field(default=False, description="Run every step again")
     manifest: str | None = Field(None, description="File for the record, as JSON", max_length=1000)
 
@@ -41,7 +41,7 @@ WORKFLOW_RUN: Final = Tool(
     name="workflow_run",
     title="Run a workflow",
     description="One approval; results published together; finished steps not repeated.",
-    schema=schema_of(RunArguments),
+    schema=schema_of(RunWorkflowArguments),
     draft=_elsewhere,
     writes=True,
     replaces=True,

@@ -70,7 +70,7 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedEngine:
     """The engine in use, its address, and the candidates that were tried before it and are not used."""
 
     engine: Engine
@@ -101,7 +101,7 @@ def open_first(
     options: ClusterOptions = _NO_OPTIONS,
     *,
     fresh: bool = False,
-) -> Opened:
+) -> OpenedEngine:
     """The engine at `address`, or the first candidate on which a container starts.
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
@@ -116,18 +116,18 @@ def open_first(
     if kind == OCI:
         return first_that_starts([*_without_daemon(_folder(place))], results, owner, fresh=fresh)
     if address and address.startswith(SCHEME):
-        return Opened(KubernetesEngine(Cluster.from_address(address, options), owner), address)
+        return OpenedEngine(KubernetesEngine(Cluster.from_address(address, options), owner), address)
     if not address:
         return _found(results, owner, fresh=fresh)
     if kind not in _KINDS:
-        return Opened(engine_of(connect(address)), address)
+        return OpenedEngine(engine_of(connect(address)), address)
     engine = engine_of(connect(place or None, kind=kind))
     if (name := engine.info().name) != kind.capitalize():
         engine.close()
         raise EngineRefused(
             f"{address} was asked for, but {name} answers there. Correct the engine's address."
         )
-    return Opened(engine, address)
+    return OpenedEngine(engine, address)
 
 
 def sockets(address: str | None = None) -> tuple[Path, ...]:
@@ -137,11 +137,11 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
-def _found(results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False) -> Opened:
+def _found(results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False) -> OpenedEngine:
     """The engine in use where no address was given: one that the environment names, or the first candidate that starts."""
     places = endpoints(None, os.environ)
     if places[0].named:
-        return Opened(engine_of(connect()), places[0].address)
+        return OpenedEngine(engine_of(connect()), places[0].address)
     listening = [Candidate(str(one), one.address, partial(_daemon, one)) for one in places]
     others = () if daemon else _without_daemon(_folder(""), obstacle())
     return first_that_starts([*listening, *others], results, owner, fresh=fresh)
@@ -154,7 +154,7 @@ def first_that_starts(
     *,
     fresh: bool = False,
     attempt: Callable[[Engine, str], str] = try_engine,
-) -> Opened:
+) -> OpenedEngine:
     """The first candidate that opens and passes its trial. Raises as `open_first`."""
     passed_over: list[PassedOver] = []
     forbidden = False
@@ -171,7 +171,7 @@ def first_that_starts(
         reason = _result(engine, results, owner, attempt, fresh=fresh)
         if not reason:
             results.save()
-            return Opened(engine, one.address, tuple(passed_over))
+            return OpenedEngine(engine, one.address, tuple(passed_over))
         engine.close()
         passed_over.append(PassedOver(one.name, reason))
     kind = EngineRefused if forbidden else EngineUnavailable

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sandbox.isolation.rows import Evidence, Folder, Judge, Judgement, Rule, few, note, same, verdict
+from sandbox.isolation.rows import Evidence, Judge, Judgement, ProbedFolder, Rule, few, note, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
 WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may write
@@ -35,7 +35,7 @@ def _folders(evidence: Evidence) -> Iterator[Judgement]:
     files = evidence.look["files"]
     same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
     for path, asked in evidence.folders.items():
-        there = Folder(*files["folders"].get(path, (0, 0, "absent")))
+        there = ProbedFolder(*files["folders"].get(path, (0, 0, "absent")))
         by_names = not same_kernel or path in evidence.shares
         same_one = same_kernel and (there.device, there.inode) == (asked.device, asked.inode)
         if by_names:

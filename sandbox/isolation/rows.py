@@ -35,7 +35,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class ProbedFolder:
     """What tells one folder from another; `names` is the SHA-256 over the names in it."""
 
     device: int
@@ -51,7 +51,9 @@ class Evidence:
     facts: Mapping[str, Any] = field(default_factory=dict)  # what its worker measured before any job
     look: Mapping[str, Any] = field(default_factory=dict)  # what the probe found, by section
     nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
-    folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
+    folders: Mapping[str, ProbedFolder] = field(
+        default_factory=dict
+    )  # folder inside -> what the server sees there
     # of these folders, those whose numbers may differ from mount to mount
     shares: frozenset[str] = frozenset()
     boot: str = ""  # of the engine's kernel, if its device and inode numbers mean the same here

@@ -19,7 +19,7 @@ from sandbox.outputs.filetree import MAX_DEPTH, Entry, digest, opened_file, open
 from sandbox.outputs.store import Part, PublishedFile, Staged, StagingUsage
 from sandbox.portable import mount_table
 from sandbox.template import Limits
-from sandbox.workspace import Identity, Located, open_folder
+from sandbox.workspace import Identity, WorkspacePath, open_folder
 
 MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some seconds
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
@@ -90,7 +90,7 @@ def _refuse_unfit(entry: Entry) -> None:
 
 
 def seal(
-    place: DirEntry, staged: Staged, target: Located, permissions: Permissions, ops: DirOps
+    place: DirEntry, staged: Staged, target: WorkspacePath, permissions: Permissions, ops: DirOps
 ) -> PublishedFile:
     """Gives a collected file or folder the owner and mode of its target, computes its digest and syncs it.
 
@@ -146,7 +146,7 @@ def tree_digest(parts: list[Part]) -> str:
     return total.hexdigest()
 
 
-def listing_of(located: Located) -> str:
+def listing_of(located: WorkspacePath) -> str:
     """The complete `listing` of a folder that is to be renamed or removed.
 
     Raises PathRefused if something in it is too deep or unreadable, or if it holds more than `MAX_LISTED`

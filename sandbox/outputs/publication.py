@@ -23,11 +23,11 @@ from sandbox.outputs.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.outputs.layout import LockedFolder, StagingLayout, staging_errors
 from sandbox.outputs.store import Publication, Published, PublishedFile, Staged, Transfer
 from sandbox.outputs.swap import Conflict, transact
-from sandbox.workspace import RESERVED, Identity, Located, open_folder
+from sandbox.workspace import RESERVED, Identity, WorkspacePath, open_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PublicationRequest:
     """A requested publication and its staging."""
 
     call_id: str
@@ -35,32 +35,32 @@ class Request:
     out: int  # the open staging folder
     staged: Mapping[str, Staged]
     publications: tuple[Publication, ...]
-    removes: tuple[Located, ...]
+    removes: tuple[WorkspacePath, ...]
     transfers: tuple[Transfer, ...]
     listings: Mapping[PurePosixPath, str]  # `listing_of` folders, by place
 
     @property
-    def removals(self) -> tuple[Located, ...]:
+    def removals(self) -> tuple[WorkspacePath, ...]:
         """Everything to remove, once each, without what is replaced."""
         targets = {one.relative for one in self.targets}
         return tuple({one.relative: one for one in self.removes if one.relative not in targets}.values())
 
     @property
-    def present_removals(self) -> tuple[Located, ...]:
+    def present_removals(self) -> tuple[WorkspacePath, ...]:
         return tuple(gone for gone in self.removals if gone.identity is not None)
 
     @property
-    def targets(self) -> tuple[Located, ...]:
+    def targets(self) -> tuple[WorkspacePath, ...]:
         return (*(one.target for one in self.publications), *(one.target for one in self.transfers))
 
     @property
-    def unstaged(self) -> tuple[Located, ...]:
+    def unstaged(self) -> tuple[WorkspacePath, ...]:
         """The places that change without a staged file or folder: removed, renamed, or renamed over."""
         renamed = (place for one in self.transfers for place in (one.source, one.target))
         return (*self.removals, *renamed)
 
 
-def publish(layout: StagingLayout, request: Request) -> Published:
+def publish(layout: StagingLayout, request: PublicationRequest) -> Published:
     """Publishes the request. If it raises OutputRejected or StagingFailed, no user file has changed."""
     try:
         with staging_errors("publishing"):
@@ -98,7 +98,7 @@ def publish(layout: StagingLayout, request: Request) -> Published:
     return Published(request.call_id, tuple(sealed), replaced, request.present_removals, tuple(moved))
 
 
-def _publish_in(entry: LockedFolder, request: Request, record: Record) -> None:
+def _publish_in(entry: LockedFolder, request: PublicationRequest, record: Record) -> None:
     ops = entry.layout.ops
     try:
         if any(step.new is not None and step.old is not None for step in record.steps):
@@ -117,7 +117,7 @@ def _publish_in(entry: LockedFolder, request: Request, record: Record) -> None:
         raise OutputRejected(f"nothing was published: {error}. Plan the call again.") from error
 
 
-def _check_request(layout: StagingLayout, request: Request) -> None:
+def _check_request(layout: StagingLayout, request: PublicationRequest) -> None:
     """Checks that a request is consistent. Raises OutputRejected, StagingFailed."""
     if not valid_id(request.call_id):
         raise StagingFailed(f"{request.call_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
@@ -141,7 +141,7 @@ def _check_request(layout: StagingLayout, request: Request) -> None:
     _check_places(layout, request)
 
 
-def _check_places(layout: StagingLayout, request: Request) -> None:
+def _check_places(layout: StagingLayout, request: PublicationRequest) -> None:
     places = [*request.targets, *(one.source for one in request.transfers), *request.removals]
     for place in places:
         parts = place.relative.parts
@@ -155,12 +155,12 @@ def _check_places(layout: StagingLayout, request: Request) -> None:
         raise OutputRejected("two outputs have the same target, or one lies in the other.")
 
 
-def _refuse_other_kind(target: Located, *, is_folder: bool) -> None:
+def _refuse_other_kind(target: WorkspacePath, *, is_folder: bool) -> None:
     if target.identity is not None and target.is_folder != is_folder:
         raise OutputRejected(f"{target} would turn from file to folder or back. Use another name.")
 
 
-def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
+def _check_unchanged(layout: StagingLayout, target: WorkspacePath) -> Permissions:
     """Checks that a target is as planned, and returns the permissions of an output there. Raises OutputRejected."""
     with open_folder(layout.workspace, target.relative.parent) as parent:
         device = os.fstat(parent).st_dev
@@ -175,7 +175,7 @@ def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
         return permissions_for(status, os.fstat(root))
 
 
-def _record(request: Request, sealed: list[PublishedFile]) -> Record:
+def _record(request: PublicationRequest, sealed: list[PublishedFile]) -> Record:
     steps: list[Step] = []
     contents: list[Content] = []
     # removals first: a stale -wal beside a new database would be replayed into it
@@ -193,6 +193,6 @@ def _record(request: Request, sealed: list[PublishedFile]) -> Record:
     return Record(request.call_id, request.staging_id, State.PREPARED, now, tuple(steps), tuple(contents))
 
 
-def _mark(found: Located) -> Mark | None:
+def _mark(found: WorkspacePath) -> Mark | None:
     """How it is recognised later. None if nothing was there."""
     return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)

@@ -22,7 +22,7 @@ from sandbox.outputs.filetree import measure, opened_file, opened_folder, remove
 from sandbox.outputs.inspection import collect
 from sandbox.outputs.journal import valid_id
 from sandbox.outputs.layout import LockedFolder, StagingLayout, open_layout, staging_errors
-from sandbox.outputs.publication import Request, publish
+from sandbox.outputs.publication import PublicationRequest, publish
 from sandbox.outputs.store import (
     KeptPublication,
     Publication,
@@ -35,7 +35,7 @@ from sandbox.outputs.store import (
 )
 from sandbox.outputs.undo import Retention, kept, prune, recover, undo
 from sandbox.template import STAGING_TARGET, Limits, Mount, SourceOf, host_source
-from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file, open_folder
+from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, open_file, open_folder
 
 _OUT = "out"
 _DEFAULT_LIMITS = Limits()
@@ -158,7 +158,7 @@ class Staging(AbstractContextManager["Staging"]):
 
     def copy_in(
         self,
-        located: Located,
+        located: WorkspacePath,
         name: str,
         limits: Limits = _DEFAULT_LIMITS,
         seen: Path | None = None,
@@ -207,7 +207,7 @@ class Staging(AbstractContextManager["Staging"]):
         self,
         call_id: str,
         publications: Sequence[Publication],
-        removes: Sequence[Located] = (),
+        removes: Sequence[WorkspacePath] = (),
         transfers: Sequence[Transfer] = (),
         listings: Mapping[PurePosixPath, str] = MappingProxyType({}),
     ) -> Published:
@@ -218,7 +218,9 @@ class Staging(AbstractContextManager["Staging"]):
         the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
         """
         wanted = tuple(publications), tuple(removes), tuple(transfers)
-        request = Request(call_id, self.staging_id, self._folder, self._collected, *wanted, listings)
+        request = PublicationRequest(
+            call_id, self.staging_id, self._folder, self._collected, *wanted, listings
+        )
         with self.area.layout() as layout:
             published = publish(layout, request)
         with suppress(RuntimeError):  # the background threads have ended; a later publication prunes again

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sandbox.template import Limits
-from sandbox.workspace import Identity, Located
+from sandbox.workspace import Identity, WorkspacePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Publication:
     """Publishes the staged name to a target. `target.identity` is what may be replaced there."""
 
     staged_name: str
-    target: Located
+    target: WorkspacePath
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """Renames a file or folder of the workspace without copying. `target.identity` is what may be replaced there."""
 
-    source: Located
-    target: Located
+    source: WorkspacePath
+    target: WorkspacePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PublishedFile:
     `parts`, in UTF-8, sorted by the bytes of the path. Empty folders in it do not count.
     """
 
-    located: Located
+    located: WorkspacePath
     size: int  # bytes
     sha256: str
     parts: tuple[Part, ...] = ()  # of a folder
@@ -88,8 +88,8 @@ class Published:
 
     undo_id: str
     files: tuple[PublishedFile, ...]
-    replaced: tuple[Located, ...] = ()
-    removed: tuple[Located, ...] = ()
+    replaced: tuple[WorkspacePath, ...] = ()
+    removed: tuple[WorkspacePath, ...] = ()
     moved: tuple[Transfer, ...] = ()  # the targets as they are now
 
 
@@ -107,8 +107,8 @@ class Undone:
     """The result of an undo. `restored` is back at its name; `taken_away` was created by the call and has left the workspace."""
 
     call_id: str
-    restored: tuple[Located, ...]
-    taken_away: tuple[Located, ...]
+    restored: tuple[WorkspacePath, ...]
+    taken_away: tuple[WorkspacePath, ...]
 
 
 class Finding(StrEnum):
@@ -128,6 +128,6 @@ class Recovery:
     call_id: str
     staging_id: str
     finding: Finding
-    targets: tuple[Located, ...] = ()
+    targets: tuple[WorkspacePath, ...] = ()
     kept_in: str = ""  # a folder on the host
     detail: str = ""

@@ -18,7 +18,7 @@ from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, v
 from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
 from sandbox.outputs.store import Finding, KeptPublication, PublishedFile, Recovery, Undone
 from sandbox.outputs.swap import Conflict, complete_all, mark_finished, transact, untouched
-from sandbox.workspace import Identity, Located, Workspace, open_folder
+from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
 
 _CLOSED = (State.PUBLISHED, State.UNDONE)
 
@@ -56,7 +56,9 @@ def undo(layout: StagingLayout, call_id: str) -> Undone:
     workspace, steps = layout.workspace, record.steps
     back = [_located(workspace, step.target, step.old) for step in steps if step.old is not None]
     back += [_located(workspace, step.origin, step.new) for step in steps if step.origin is not None]
-    gone = [Located(workspace, step.target) for step in steps if step.old is None and step.origin is None]
+    gone = [
+        WorkspacePath(workspace, step.target) for step in steps if step.old is None and step.origin is None
+    ]
     return Undone(call_id, tuple(back), tuple(gone))
 
 
@@ -85,12 +87,12 @@ def _status(workspace: Workspace, target: PurePosixPath) -> os.stat_result | Non
         return None
 
 
-def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Located:
+def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> WorkspacePath:
     """A name that a step created or removed, with its current identity if that matches `mark`."""
     status = _status(workspace, path)
     if status is None or mark is None or not mark.fits(status):
-        return Located(workspace, path)
-    return Located(workspace, path, Identity.of(status), mark.is_folder)
+        return WorkspacePath(workspace, path)
+    return WorkspacePath(workspace, path, Identity.of(status), mark.is_folder)
 
 
 def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
@@ -121,7 +123,7 @@ def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
         folders = {step.target for step in record.steps if step.new is not None and step.new.is_folder}
         files = []
         for one in record.contents:
-            located = Located(layout.workspace, one.target, is_folder=one.target in folders)
+            located = WorkspacePath(layout.workspace, one.target, is_folder=one.target in folders)
             files.append(PublishedFile(located, one.size, one.sha256))
         found.append(KeptPublication(record.call_id, record.state is State.UNDONE, tuple(files)))
     return tuple(found)

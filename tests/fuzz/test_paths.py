@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gdal_mcp.errors import ToolError
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from sandbox.errors import PathRefused
-from sandbox.workspace import RESERVED, Located, Workspace, Workspaces, open_file, open_folder
+from sandbox.workspace import RESERVED, Workspace, WorkspacePath, Workspaces, open_file, open_folder
 from tests.fuzz.kit import outcome, tries
 
 pytestmark = pytest.mark.claim("paths.inside")
@@ -103,7 +103,7 @@ def inodes(root: Path) -> set[tuple[int, int]]:
     return found
 
 
-def opened(located: Located) -> os.stat_result:
+def opened(located: WorkspacePath) -> os.stat_result:
     """What the server gets when it opens the place, as every later use does."""
     if located.is_folder:
         with open_folder(located.workspace, located.relative) as folder:
@@ -119,7 +119,7 @@ def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_f
         workspaces, allowed = made.workspaces, inodes(made.base / "root") | inodes(made.base / "other")
         for text in map(made.path, asked):
             found = outcome(workspaces.input, text, refused=PathRefused)
-            if isinstance(found, Located):
+            if isinstance(found, WorkspacePath):
                 status = opened(found)
                 assert (status.st_dev, status.st_ino) in allowed
                 assert stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
@@ -168,7 +168,7 @@ def test_a_folder_that_gdal_may_walk_leads_nowhere_else(rows: list[tuple[str, st
         allowed = inodes(made.base / "root") | inodes(made.base / "other")
         paths = Paths(made.workspaces, "outputs", "0123456789abcdef")
         found = outcome(paths.tree, made.path(asked), refused=ToolError)
-        if not isinstance(found, Located) or not found.is_folder:
+        if not isinstance(found, WorkspacePath) or not found.is_folder:
             return
         for folder, names, files in os.walk(found.path, followlinks=True):
             if Path(folder) in (made.base / "root", made.base / "other"):

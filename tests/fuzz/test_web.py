@@ -17,8 +17,8 @@ from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.server.console.auth import KEY_HEADER, ConsoleAuth, Refused
 from gdal_mcp.server.console.sessions import (
     LINK_SECONDS,
+    ConsoleSession,
     LoginTokens,
-    Session,
     Sessions,
     Viewer,
     new_login_token,
@@ -130,7 +130,7 @@ def test_any_request_to_the_console_is_somebodys_or_refused(headers: dict[str, s
             assert bearer or ("authorization" not in said and secrets)
             assert viewer.principal == ANN
         made = await answer(auth.enter(request))
-        if isinstance(made, Session):
+        if isinstance(made, ConsoleSession):
             assert not foreign
             assert made.principal == ANN
             assert json.loads(body) == {"token": "good"}

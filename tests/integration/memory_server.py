@@ -29,7 +29,7 @@ from sandbox.pool.sizing import Sizes
 from sandbox.program import Delivery
 from sandbox.runner import Runner
 from sandbox.template import STAGING_TARGET
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 from tests.engines.memory import Box, MemoryEngine
 from tests.unit.sandbox.pool_kit import _exactly, frame
 
@@ -80,8 +80,8 @@ class World:
         return ImmediateResult(ask=ask)
 
 
-def _local(arguments: Making, context: Any) -> Located:
-    source: Located = context.workspaces.input(arguments.path)
+def _local(arguments: Making, context: Any) -> WorkspacePath:
+    source: WorkspacePath = context.workspaces.input(arguments.path)
     return source
 
 
@@ -119,7 +119,7 @@ class Knowing(Preflight):
         return NoReport()
 
 
-def _companions() -> Callable[[Located], Iterator[Path]]:
+def _companions() -> Callable[[WorkspacePath], Iterator[Path]]:
     return lambda one: iter(path for path in one.path.parent.glob(f"{one.path.stem}.*") if path != one.path)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
-from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed, probe_program
+from gdal_mcp.toolboxes.gdal.faults import FaultState, faults, load_probed, probe_program
 from sandbox.engine import Engine
 from tests.oracle.container import Oracle
 
@@ -22,7 +22,7 @@ def test_each_probe_tells_and_its_result_is_kept_for_that_image(
 ) -> None:
     found = probe(engine, image.id, image.digest, tmp_path)
     for name, fault in faults().items():
-        assert (found.state(name) is State.UNKNOWN) == (not fault.probe)
+        assert (found.state(name) is FaultState.UNKNOWN) == (not fault.probe)
     assert load_probed(tmp_path, image.digest) == found
     assert load_probed(tmp_path, f"{image.digest}0").states == {}
 

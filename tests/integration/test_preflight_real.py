@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.estimate import estimate
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, facts_of
 from tests.data.make import make_data
@@ -226,7 +226,7 @@ def _argv(folder: Path, words: str) -> list[str]:
     return [text.replace("in:", f"{folder}/") for text in texts]
 
 
-def _call(place: Place, words: str) -> Call:
+def _call(place: Place, words: str) -> AlgorithmCall:
     """The call as the catalogue would bind it: names in full, lists of numbers apart."""
     parts = words.split()
     split = next(index for index, part in enumerate(parts) if "in:" in part or part.startswith("--"))
@@ -241,4 +241,4 @@ def _call(place: Place, words: str) -> Call:
         else:
             arguments[name] = ("true",)
     driver = arguments.get("output-format", ("GTiff",))[0]
-    return Call(" ".join(parts[:split]), arguments, tuple(inputs), driver=driver, output="made.tif")
+    return AlgorithmCall(" ".join(parts[:split]), arguments, tuple(inputs), driver=driver, output="made.tif")

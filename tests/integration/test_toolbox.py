@@ -20,7 +20,7 @@ from gdal_mcp.server.console.service import ConsoleService
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.mcp.resources import Resources
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Answer, Arguments, DraftScope, Tool, schema_of, typed
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, schema_of, typed
 from gdal_mcp.toolboxes.surface import Toolboxes
 from gdal_mcp.toolboxes.toolbox import Execution, ImageSpec, Toolbox
 from sandbox.program import worker_command
@@ -55,7 +55,7 @@ def draft(arguments: CountArguments, scope: DraftScope) -> Draft:
     return Draft(Command("count", (), (str(source),)), (source,), outputs, algorithm="words count")
 
 
-def present(answer: Answer) -> Mapping[str, Any]:
+def present(answer: CallAnswer) -> Mapping[str, Any]:
     return {"words": int(answer.printed)}
 
 

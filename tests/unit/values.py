@@ -5,7 +5,7 @@ from typing import Any
 
 from gdal_mcp.plan import Command, Draft, Output, Plan
 from sandbox.template import Limits
-from sandbox.workspace import Identity, Located, Workspace
+from sandbox.workspace import Identity, Workspace, WorkspacePath
 
 SPACE = Workspace(Path("/data/ws"), writable=True)
 
@@ -16,10 +16,10 @@ RECEIPT = {
 }  # fmt: skip
 
 
-def located(name: str, size: int | None = 10, inode: int = 1) -> Located:
+def located(name: str, size: int | None = 10, inode: int = 1) -> WorkspacePath:
     """A file in a workspace; nothing is there when the size is None."""
     identity = None if size is None else Identity(1, inode, size, 1_000)
-    return Located(SPACE, PurePosixPath(name), identity)
+    return WorkspacePath(SPACE, PurePosixPath(name), identity)
 
 
 def output(

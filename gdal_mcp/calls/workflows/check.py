@@ -40,7 +40,7 @@ from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.template import STAGING_TARGET
-from sandbox.workspace import Identity, Located, Workspaces
+from sandbox.workspace import Identity, WorkspacePath, Workspaces
 
 _UNHASHED: Final = "not digested"
 
@@ -124,7 +124,7 @@ class Checker:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def digest(self, located: Located, limit: int) -> str | None:
+    def digest(self, located: WorkspacePath, limit: int) -> str | None:
         """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
         if located.identity is None or located.identity.size > limit:
             return None
@@ -296,7 +296,7 @@ class _CheckRun:
             )
         return text
 
-    def _describe_input(self, located: Located) -> str:
+    def _describe_input(self, located: WorkspacePath) -> str:
         step = self._maker(str(located))
         return f"what step {step.id!r} writes" if step else label(located)
 
@@ -333,7 +333,7 @@ def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
 
 def find_external_inputs(
     checked: Checked, entitlements: Entitlements
-) -> tuple[tuple[Located, ...], tuple[Address, ...]]:
+) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
     """What the steps read that no step wrote, and the remote addresses among it."""
     roots = {one.root for one in entitlements.workspaces.items}
     inputs = (one for draft in checked.drafts for one in draft.inputs)
@@ -347,7 +347,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _find_companions(sub: Invocation, located: Located) -> list[Located]:
+def _find_companions(sub: Invocation, located: WorkspacePath) -> list[WorkspacePath]:
     """The files that go with an input by its name."""
     try:
         paths = sorted(sub.toolbox.analysis.companions()(located))

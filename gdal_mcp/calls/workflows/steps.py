@@ -12,7 +12,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.base import Tool, spelling
 from gdal_mcp.toolboxes.surface import Surface
-from sandbox.workspace import Located, Workspace, Workspaces
+from sandbox.workspace import Workspace, WorkspacePath, Workspaces
 
 # arguments that name an output, in the tools and in the steps of a pipeline
 _OUTPUTS: Final = frozenset("output dst_dataset dst_raster dst_vector dst_csv dst_vrt destination".split())
@@ -48,19 +48,21 @@ class WorkflowStep(Operation):
             return workspaces
         return Workspaces(tuple(one for one in workspaces.items if one != self.store))
 
-    def places(self, draft: Draft, workspaces: Workspaces) -> tuple[Located, ...] | None:
+    def places(self, draft: Draft, workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
         """Each workspace, and of the store only the folders of the steps that it reads: the rest may be another caller's."""
         results = self._results(draft)
         if not results:
             return None
         whole = [
-            Located(one, PurePosixPath(), is_folder=True) for one in workspaces.items if one != self.store
+            WorkspacePath(one, PurePosixPath(), is_folder=True)
+            for one in workspaces.items
+            if one != self.store
         ]
         folders = dict.fromkeys(PurePosixPath(*one.relative.parts[:2]) for one in results)
         found = Workspaces((self.store,))
         return (*whole, *(found.input(str(self.store.root / one)) for one in folders))
 
-    def _results(self, draft: Draft) -> list[Located]:
+    def _results(self, draft: Draft) -> list[WorkspacePath]:
         """The results of other steps that a step reads."""
         return [one for one in (*draft.inputs, *draft.looked_at) if one.workspace == self.store]
 

@@ -17,7 +17,7 @@ import anyio
 from starlette.requests import ClientDisconnect, Request
 
 from gdal_mcp.policy.identity import READ, Principal
-from gdal_mcp.server.console.sessions import LoginTokens, Session, Sessions, Viewer
+from gdal_mcp.server.console.sessions import ConsoleSession, LoginTokens, Sessions, Viewer
 from gdal_mcp.server.http.guard import TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"
@@ -73,7 +73,7 @@ class ConsoleAuth:
     sessions: Sessions = field(default_factory=Sessions)
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
 
-    async def enter(self, request: Request) -> Session:
+    async def enter(self, request: Request) -> ConsoleSession:
         """A session for a valid login token or token. Raises Refused."""
         with self.throttle.slot():
             given = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
@@ -128,7 +128,7 @@ class ConsoleAuth:
             raise Refused(400, "It is not a JSON object.")
         return given
 
-    def _session(self, request: Request) -> Session | None:
+    def _session(self, request: Request) -> ConsoleSession | None:
         key = request.headers.get(KEY_HEADER)
         return self.sessions.find(request.cookies.get(self.cookie, ""), key) if key else None
 

@@ -20,7 +20,7 @@ from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.pictures import UNLISTED, Unasked
 from gdal_mcp.server.console.sessions import Viewer
 from sandbox.errors import SandboxError
-from sandbox.workspace import Located, Workspaces, open_folder
+from sandbox.workspace import WorkspacePath, Workspaces, open_folder
 
 ROWS: Final = 60  # of a folder at once
 TOOL: Final = "console.make_folder"  # in the audit log and for the policy
@@ -71,7 +71,7 @@ class Browse:
         self.app.audit.append({**event, "type": "folder.finished", "outcome": "OK"})
         return {"path": str(target)}
 
-    def _target(self, viewer: Viewer, workspaces: Workspaces, path: object) -> Located:
+    def _target(self, viewer: Viewer, workspaces: Workspaces, path: object) -> WorkspacePath:
         if not isinstance(path, str):
             raise Refused(400, "`path` is a text.")
         try:

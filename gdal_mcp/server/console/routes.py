@@ -121,7 +121,10 @@ class Console:
                 Mount("/", Assets(packages=[("gdal_mcp.server.console", "static")], html=True)),
             ]
         )
-        return [Route(PATH, RedirectResponse(f"{PATH}/", 308), methods=["GET"]), Mount(PATH, Guarded(inside))]
+        return [
+            Route(PATH, RedirectResponse(f"{PATH}/", 308), methods=["GET"]),
+            Mount(PATH, GuardedRoute(inside)),
+        ]
 
     def _route(self, method: str, path: str, work: Callable[..., Any], *fields: str) -> Route:
         """`work` gets the viewer, what the address names, and these fields of the query, or of the body of a POST."""
@@ -275,7 +278,7 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GuardedRoute:
     """An application whose answers all carry these headers, whatever they are."""
 
     app: ASGIApp

@@ -70,7 +70,7 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConsoleSession:
     """The session of one window. `token` is what it was opened with; None if that was a login token."""
 
     id: str
@@ -86,9 +86,9 @@ class Sessions:
     """The sessions of one server, in memory alone. For one event loop."""
 
     clock: Callable[[], float] = time.monotonic
-    _open: dict[str, Session] = field(default_factory=dict)
+    _open: dict[str, ConsoleSession] = field(default_factory=dict)
 
-    def open(self, principal: Principal, token: str | None) -> Session:
+    def open(self, principal: Principal, token: str | None) -> ConsoleSession:
         now = self.clock()
         self._open = {name: one for name, one in self._open.items() if now < one.ends}
         mine = [one.id for one in self._open.values() if one.principal == principal]
@@ -97,11 +97,11 @@ class Sessions:
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
         session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        made = Session(session_id, key, principal, now + SECONDS, token, secrets.token_hex(2))
+        made = ConsoleSession(session_id, key, principal, now + SECONDS, token, secrets.token_hex(2))
         self._open[made.id] = made
         return made
 
-    def find(self, session_id: str, key: str) -> Session | None:
+    def find(self, session_id: str, key: str) -> ConsoleSession | None:
         """The session with both secrets, unless it has expired."""
         found = self._open.get(session_id)
         if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):

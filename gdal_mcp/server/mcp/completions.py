@@ -14,7 +14,7 @@ import mcp_types as t
 
 from gdal_mcp.toolboxes.base import Prompt, beginning
 from gdal_mcp.untrusted import shown_text
-from sandbox.browse import Kind, opened
+from sandbox.browse import EntryKind, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspaces
 
@@ -62,8 +62,8 @@ def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
             return
         with opened(workspaces, located, limit=_LOOKED_AT) as there:
             for name, kind in there.names.items():
-                if kind in (Kind.FILE, Kind.FOLDER) and name.startswith(begun):
-                    yield f"{folder}{slash}{name}" + ("/" if kind is Kind.FOLDER else "")
+                if kind in (EntryKind.FILE, EntryKind.FOLDER) and name.startswith(begun):
+                    yield f"{folder}{slash}{name}" + ("/" if kind is EntryKind.FOLDER else "")
     except PathRefused:
         return
     if not typed:

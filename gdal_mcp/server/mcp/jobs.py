@@ -45,7 +45,7 @@ class Rules:
 
 
 @dataclass(eq=False)
-class Job:
+class TaskJob:
     """One call that may outlive its request. If `work` asks something, it is run again from its start with the answers."""
 
     principal: str
@@ -120,9 +120,9 @@ class Jobs:
     _store: TaskStore
     _rules: Rules
     _pending: set[str]  # a mark for each job that must be recorded before the process may end
-    _live: dict[str, Job] = field(default_factory=dict)
+    _live: dict[str, TaskJob] = field(default_factory=dict)
 
-    async def call(self, job: Job) -> Answer | Task:
+    async def call(self, job: TaskJob) -> Answer | Task:
         """The call's answer, or a task instead. Raises MCPError."""
         self._group.start_soon(self._run, job)
         try:
@@ -142,7 +142,7 @@ class Jobs:
             raise job.result
         return job.result
 
-    async def _hand_over(self, job: Job) -> Task | None:
+    async def _hand_over(self, job: TaskJob) -> Task | None:
         """Makes the task of a running job. None if it cannot be made, or the job has ended meanwhile."""
         with anyio.CancelScope(shield=True):  # a row that was made is replied, dropped or ended
             try:
@@ -162,7 +162,7 @@ class Jobs:
         await anyio.lowlevel.checkpoint_if_cancelled()  # from here on the task is the reply
         return job.now()
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: TaskJob) -> None:
         mark = f"task-{id(job):x}"
         self._pending.add(mark)
         try:
@@ -175,7 +175,7 @@ class Jobs:
             job.ended.set()
             self._pending.discard(mark)
 
-    async def _rounds(self, job: Job) -> Answer | MCPError | None:
+    async def _rounds(self, job: TaskJob) -> Answer | MCPError | None:
         """Works until there is a result or error, or a question that the open request can carry."""
         params = job.params
         while True:
@@ -196,7 +196,7 @@ class Jobs:
                 return None
             params = job.repeated()
 
-    async def _record(self, job: Job, task: Task) -> None:
+    async def _record(self, job: TaskJob, task: Task) -> None:
         """Writes the end to disk, or if that fails keeps it in memory until this server ends."""
         status: Status = "cancelled"
         message, payload = job.why or "cancelled", None

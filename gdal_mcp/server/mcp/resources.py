@@ -27,7 +27,7 @@ from gdal_mcp.records.registry import Artifact
 from gdal_mcp.records.statement import CALLS, record, statement
 from gdal_mcp.server.mcp.icons import OUTPUT, RECORD
 from sandbox.errors import PathRefused
-from sandbox.workspace import Located, Workspaces, open_file
+from sandbox.workspace import WorkspacePath, Workspaces, open_file
 
 PAGE = 100
 _OURS = "io.gdal-mcp/"  # the prefix of our names in `_meta`
@@ -168,7 +168,7 @@ class Resources:
         roots = self.workspaces.items if self.workspaces else ()
         return any(path.is_relative_to(one.root) for one in roots)
 
-    def _located(self, artifact: Artifact) -> Located:
+    def _located(self, artifact: Artifact) -> WorkspacePath:
         """The published path itself; a link that is there now is not followed, wherever it leads."""
         if self.workspaces is None:
             raise PathRefused("there is no workspace.")

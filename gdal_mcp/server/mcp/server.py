@@ -80,7 +80,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CallerSession:
     """What one principal has, and whose calls they see; None: everybody's."""
 
     entitlements: Entitlements | None  # None for one to whom the policy gives nothing
@@ -109,15 +109,15 @@ class Handlers:
             lambda one: self.subscriptions.publish(one.principal, events_of(one))
         )
 
-    def _session(self, who: Principal) -> Session:
+    def _session(self, who: Principal) -> CallerSession:
         try:
             has = self._app.entitlements.of(who.id)
         except ToolError:
             has = None
         if who.holds(ADMIN):
-            return Session(has, self._resources, None)
+            return CallerSession(has, self._resources, None)
         own = replace(self._resources, workspaces=has.workspaces if has else None)
-        return Session(has, own, who.id)
+        return CallerSession(has, own, who.id)
 
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
         session = self._session(who)
@@ -147,7 +147,7 @@ class Handlers:
 
         async def with_task(tell: Tell) -> jobs.Answer | dict[str, Any]:
             work = partial(self._call, ctx)
-            job = jobs.Job(self.who(ctx).id, params, work, told=tell, writes=tool.writes)
+            job = jobs.TaskJob(self.who(ctx).id, params, work, told=tell, writes=tool.writes)
             ended = await ctx.lifespan_context.call(job)
             return tasks.created(ended) if isinstance(ended, Task) else ended
 

@@ -20,7 +20,7 @@ from gdal_mcp.policy.policy import Deny, Policy, case, decide
 from gdal_mcp.toolboxes.base import Prompt, PromptValue
 from gdal_mcp.tools.workflow import WORKFLOW_RUN
 from sandbox.errors import PathRefused, SandboxError
-from sandbox.workspace import Located, Workspace, open_file, open_folder
+from sandbox.workspace import Workspace, WorkspacePath, open_file, open_folder
 
 FOLDER: Final = PurePosixPath("workflows")
 MOST: Final = 50  # files of one workspace
@@ -37,7 +37,7 @@ def workflow_prompts(entitlements: Entitlements | None, principal: str, policy: 
     prompts: dict[str, Prompt] = {}
     for workspace in entitlements.workspaces.items:
         for name in _names(workspace):
-            located = Located(workspace, FOLDER / name)
+            located = WorkspacePath(workspace, FOLDER / name)
             if (document := _read(located)) is not None:
                 made = _prompt(document, str(located))
                 prompts.setdefault(made.name, made)
@@ -52,7 +52,7 @@ def _names(workspace: Workspace) -> list[str]:
         return []
 
 
-def _read(located: Located) -> WorkflowDocument | None:
+def _read(located: WorkspacePath) -> WorkflowDocument | None:
     try:
         with open_file(located) as file:
             return load(os.pread(file, MAX_BYTES + 1, 0))

@@ -50,13 +50,13 @@ _OTHER: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
 }
 
 
-class Finding(NamedTuple):
+class ClusterFinding(NamedTuple):
     state: State
     found: str
     fix: str = ""
 
 
-def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
+def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
     """Findings by subject, in the order in which to fix them; an API that does not answer is a finding too. Raises SandboxError without an API."""
     cluster = Cluster.from_address(settings.engine or "", settings.cluster_options())
     image = settings.image or ""
@@ -72,7 +72,7 @@ def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
                     found.append(name)
             return found
 
-        asked: dict[str, Callable[[], Finding]] = {
+        asked: dict[str, Callable[[], ClusterFinding]] = {
             "rights": lambda: rights(granted_rights(api)),
             "rights elsewhere": lambda: powers(
                 [f"{verb} {name}" for name, verb in _POWERS if can_cluster_wide(api, name, verb)]
@@ -85,21 +85,21 @@ def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
             try:
                 yield name, ask()
             except SandboxError as error:
-                yield name, Finding("failed", str(error)[:300], AGAIN)
+                yield name, ClusterFinding("failed", str(error)[:300], AGAIN)
         yield "image on nodes", named(image)
         try:
             look = probe_node(engine, api, image, architecture)
         except IsolationRefused as error:
             found = f"not tried, as no Pod but a call is let in: {error}"
-            yield "network policy", Finding("ok", found[:300])
+            yield "network policy", ClusterFinding("ok", found[:300])
         except SandboxError as error:
-            yield "node", Finding("warning", str(error)[:300], AGAIN)
+            yield "node", ClusterFinding("warning", str(error)[:300], AGAIN)
         else:
             yield "node", node(look, settings)
             yield "network policy", network(look)
 
 
-def rights(given: set[tuple[str, str]]) -> Finding:
+def rights(given: set[tuple[str, str]]) -> ClusterFinding:
     missing = {
         (name, verb)
         for name, verb in NEEDED
@@ -108,28 +108,30 @@ def rights(given: set[tuple[str, str]]) -> Finding:
     more = sorted(f"{verb} {name}" for name, verb in given - NEEDED if (name, verb) != ("pods/log", "get"))
     if missing:
         shown = ", ".join(sorted(f"{verb} {name}" for name, verb in missing))
-        return Finding("failed", f"missing: {shown}", "Bind this account to the chart's Role gdal-mcp-calls.")
+        return ClusterFinding(
+            "failed", f"missing: {shown}", "Bind this account to the chart's Role gdal-mcp-calls."
+        )
     if more:
         fix = "Bind this account to the chart's Role alone: who takes the server over has these rights."
-        return Finding("warning", f"more than calls need: {', '.join(more)[:200]}", fix)
-    return Finding("ok", "over Pods and their streams, and nothing else in the namespace")
+        return ClusterFinding("warning", f"more than calls need: {', '.join(more)[:200]}", fix)
+    return ClusterFinding("ok", "over Pods and their streams, and nothing else in the namespace")
 
 
-def powers(found: list[str]) -> Finding:
+def powers(found: list[str]) -> ClusterFinding:
     if found:
         fix = "Use an account of the server's own, and no role of the cluster for it."
-        return Finding("warning", f"in every namespace: {', '.join(found)}", fix)
-    return Finding("ok", "none over secrets, nodes, roles or the Pods of others")
+        return ClusterFinding("warning", f"in every namespace: {', '.join(found)}", fix)
+    return ClusterFinding("ok", "none over secrets, nodes, roles or the Pods of others")
 
 
-def quota(said: str, settings: Settings) -> Finding:
+def quota(said: str, settings: Settings) -> ClusterFinding:
     """The quota, read from the refusal of a Pod that requests everything."""
     limited = _LIMITED.search(said) if "exceeded quota" in said else None
     if limited is None:
         found = (
             f"a Pod that requests everything is refused for another reason: {said}"[:250] if said else "none"
         )
-        return Finding(
+        return ClusterFinding(
             "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
     told = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
@@ -138,47 +140,51 @@ def quota(said: str, settings: Settings) -> Finding:
     shown = f"{', '.join(f'{name} {value}' for name, value in told.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
     if not settings.concurrent > 0 or fitting < wanted:
         fix = f"Set concurrent, and pool_max: together at most {fitting}; or raise the quota."
-        return Finding("warning", f"{shown}; {settings.concurrent} run and {settings.pool_max} wait", fix)
-    return Finding("ok", shown)
+        return ClusterFinding(
+            "warning", f"{shown}; {settings.concurrent} run and {settings.pool_max} wait", fix
+        )
+    return ClusterFinding("ok", shown)
 
 
-def security(let_in: list[str]) -> Finding:
+def security(let_in: list[str]) -> ClusterFinding:
     if let_in:
         fix = (
             "Label the namespace pod-security.kubernetes.io/enforce=restricted (Kubernetes 1.25 and newer). "
             "Until then, anybody who takes over the server controls the nodes."
         )
-        return Finding("warning", f"a Pod may have {', '.join(let_in)}", fix)
-    return Finding("ok", f"no Pod with {', '.join(_HOSTILE)} is let in")
+        return ClusterFinding("warning", f"a Pod may have {', '.join(let_in)}", fix)
+    return ClusterFinding("ok", f"no Pod with {', '.join(_HOSTILE)} is let in")
 
 
-def pinned(let_in: list[str], version: tuple[int, int]) -> Finding:
+def pinned(let_in: list[str], version: tuple[int, int]) -> ClusterFinding:
     if not let_in:
-        return Finding("ok", "lets in calls and nothing else")
+        return ClusterFinding("ok", "lets in calls and nothing else")
     can = version >= _ADMISSION
     fix = "Install the chart with admission=on." if can else "Kubernetes 1.30 has policies that pin both."
-    return Finding("warning", f"a Pod may have {' and '.join(let_in)}", fix)
+    return ClusterFinding("warning", f"a Pod may have {' and '.join(let_in)}", fix)
 
 
-def named(image: str) -> Finding:
+def named(image: str) -> ClusterFinding:
     if "@sha256:" in image:
-        return Finding("ok", "named by its digest: a node that lacks it fetches that very one")
+        return ClusterFinding("ok", "named by its digest: a node that lacks it fetches that very one")
     fix = "Name it by its digest, NAME@sha256:..., and let the nodes fetch it; else load it onto each node."
-    return Finding("warning", f"{image or 'none named'}: a node that lacks it cannot fetch it", fix)
+    return ClusterFinding("warning", f"{image or 'none named'}: a node that lacks it cannot fetch it", fix)
 
 
-def node(look: NodeFindings, settings: Settings) -> Finding:
+def node(look: NodeFindings, settings: Settings) -> ClusterFinding:
     found = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
     if not look.landlock:
         fix = "Use nodes with Linux 5.13 or newer and landlock among their security modules (lsm=)."
-        return Finding("warning" if "landlock" in settings.nodes_without else "failed", found, fix)
+        return ClusterFinding("warning" if "landlock" in settings.nodes_without else "failed", found, fix)
     if not look.filtered:
-        return Finding("warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force.")
-    return Finding("ok", found)
+        return ClusterFinding(
+            "warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force."
+        )
+    return ClusterFinding("ok", found)
 
 
-def network(look: NodeFindings) -> Finding:
+def network(look: NodeFindings) -> ClusterFinding:
     if look.network:
-        return Finding("ok", f"a plain Pod does not reach the cluster's API: {look.network}")
+        return ClusterFinding("ok", f"a plain Pod does not reach the cluster's API: {look.network}")
     fix = "Use a network that enforces NetworkPolicy, such as Calico or Cilium. Calls open no socket all the same: the gate's filter."
-    return Finding("warning", "not enforced: a plain Pod reaches the cluster's API", fix)
+    return ClusterFinding("warning", "not enforced: a plain Pod reaches the cluster's API", fix)

@@ -24,8 +24,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue import store
 from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
-from gdal_mcp.toolboxes.gdal.faults import Probed, faults
-from gdal_mcp.toolboxes.gdal.faults import State as FaultState
+from gdal_mcp.toolboxes.gdal.faults import FaultState, Probed, faults
 from gdal_mcp.toolboxes.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
@@ -38,7 +37,7 @@ _FAULT_STATES: Final = {FaultState.PRESENT: "present", FaultState.UNKNOWN: "not 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DoctorRow:
     group: str
     name: str
     state: State
@@ -47,8 +46,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    rows: tuple[Row, ...]
+class DoctorReport:
+    rows: tuple[DoctorRow, ...]
     facts: dict[str, Any]
 
     @property
@@ -70,7 +69,7 @@ class Report:
         }
 
 
-def examine(settings: Settings) -> Report:
+def examine(settings: Settings) -> DoctorReport:
     """Examines this host as a server with these settings would. Problems become rows; they are never raised."""
     try:
         with some_workspace(settings) as (complete, missing), running(complete) as app:
@@ -86,8 +85,10 @@ def examine(settings: Settings) -> Report:
                 *_policy(settings, app.entitlements.policy),
             ]
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
-        return Report((Row("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {})
-    return Report(tuple(rows), facts)
+        return DoctorReport(
+            (DoctorRow("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {}
+        )
+    return DoctorReport(tuple(rows), facts)
 
 
 # with the paths of this process and nothing from the environment or the working folder, which may be a workspace
@@ -122,27 +123,29 @@ def examine_apart(settings: Settings) -> dict[str, Any]:
         reason = f"the process that examines this host failed: {last[:300]}"
     else:
         return found
-    return Report((Row("server", "doctor", "failed", reason, AGAIN),), {}).as_dict()
+    return DoctorReport((DoctorRow("server", "doctor", "failed", reason, AGAIN),), {}).as_dict()
 
 
 @contextmanager
-def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[Row, ...]]]:
+def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[DoctorRow, ...]]]:
     """The settings, or without a workspace the same with an empty one, so that the host can be examined all the same."""
     if settings.workspaces or settings.workspaces_ro:
         yield settings, ()
         return
-    row = Row("workspace", "none", "warning", "no workspace is named", "serve and call need --workspace DIR.")
+    row = DoctorRow(
+        "workspace", "none", "warning", "no workspace is named", "serve and call need --workspace DIR."
+    )
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "empty"
         place.mkdir()
         yield settings.model_copy(update={"workspaces": (place,)}), (row,)
 
 
-def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, Any]]:
+def _host(hosting: Hosting, settings: Settings) -> tuple[list[DoctorRow], dict[str, Any]]:
     try:
         host = hosting.ready(fresh=True)
     except SandboxError as error:
-        row = Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))
+        row = DoctorRow("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))
         return [row, *_passed_over(hosting)], {}
     facts = {
         "engine": {
@@ -160,21 +163,21 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "tier": host.tier(settings),
     }
     paths = [
-        Row("engine", "path map", "ok", f"{inside} is {outside} for the engine")
+        DoctorRow("engine", "path map", "ok", f"{inside} is {outside} for the engine")
         for inside, outside in hosting.paths.map.pairs
     ]
     return [*_engine(host, settings), *_passed_over(hosting), *paths, *_image(host, settings)], facts
 
 
-def _cluster(settings: Settings) -> Iterator[Row]:
+def _cluster(settings: Settings) -> Iterator[DoctorRow]:
     """Also where no call could run: what is wrong with the cluster is why."""
     if not settings.on_cluster:
         return
     try:
         for name, finding in findings(settings):
-            yield Row("cluster", name, *finding)
+            yield DoctorRow("cluster", name, *finding)
     except SandboxError as error:
-        yield Row("cluster", "API", "failed", str(error), _fix(error))
+        yield DoctorRow("cluster", "API", "failed", str(error), _fix(error))
 
 
 def _fix(error: SandboxError) -> str:
@@ -184,10 +187,10 @@ def _fix(error: SandboxError) -> str:
     return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
 
 
-def _engine(host: Host, settings: Settings) -> Iterator[Row]:
+def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
-    yield Row("engine", "engine", "ok", found)
+    yield DoctorRow("engine", "engine", "ok", found)
     if info.other_hosts:  # whose machines are not this one; what can be known of them is told of the cluster
         return
     if advised := ADVISED.get(info.name):
@@ -200,16 +203,16 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
         )
     else:
         power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
-    yield Row("engine", "rootless", "ok", power)
+    yield DoctorRow("engine", "rootless", "ok", power)
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
     found = ", ".join(modules) or "neither AppArmor nor SELinux"
     fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
     yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
-    yield Row("engine", "tier", "ok", tier)
+    yield DoctorRow("engine", "tier", "ok", tier)
 
 
-def _passed_over(hosting: Hosting) -> Iterator[Row]:
+def _passed_over(hosting: Hosting) -> Iterator[DoctorRow]:
     """The engines that come before the one in use, those that are not there in one row: nothing is wrong with them."""
     absent: dict[str, list[str]] = {}
     for one in hosting.passed_over:
@@ -217,34 +220,34 @@ def _passed_over(hosting: Hosting) -> Iterator[Row]:
             absent.setdefault(one.reason, []).append(one.candidate)
             continue
         fix = "Another engine is used. To use this one, remove the reason, or name it with --engine."
-        yield Row("engine", "passed over", "warning", str(one), fix)
+        yield DoctorRow("engine", "passed over", "warning", str(one), fix)
     for reason, names in absent.items():
-        yield Row("engine", "passed over", "ok", f"{reason}: {', '.join(names)}")
+        yield DoctorRow("engine", "passed over", "ok", f"{reason}: {', '.join(names)}")
 
 
-def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row:  # noqa: FBT001 - the question itself
-    return Row(group, name, "warning", found, fix) if wrong else Row(group, name, "ok", found)
+def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> DoctorRow:  # noqa: FBT001 - the question itself
+    return DoctorRow(group, name, "warning", found, fix) if wrong else DoctorRow(group, name, "ok", found)
 
 
-def _image(host: Host, settings: Settings) -> Iterator[Row]:
+def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     """And whether the catalogue fits it. Set-up asked the image itself, unless it is the one of the packaged data."""
     image = host.image
     found = f"{image.reference}, a local stand-in" if image.standin else image.reference
     fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
     yield _warning_if(image.standin, "image", "image", found, fix)
-    yield Row("image", "digest", "ok", image.digest)
+    yield DoctorRow("image", "digest", "ok", image.digest)
     warning = version_warning(image)
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
     yield from _attested(host, "attestation")
     known = catalogue_of(store.select(settings.state_dir, settings.image))
     if reason := known.incompatible(image.version):
-        yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
+        yield DoctorRow("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
     else:
-        yield Row("catalogue", "GDAL", "ok", known.summary)
+        yield DoctorRow("catalogue", "GDAL", "ok", known.summary)
     yield from _faults(probe(host.engine, image.id, image.digest, settings.state_dir))
 
 
-def _faults(probed: Probed) -> Iterator[Row]:
+def _faults(probed: Probed) -> Iterator[DoctorRow]:
     """Each known fault of GDAL: whether this very image has it, and what is done about it."""
     for name, fault in faults().items():
         state = probed.state(name)
@@ -254,48 +257,48 @@ def _faults(probed: Probed) -> Iterator[Row]:
         yield _warning_if(unexpected, "fault", name, found, fix)
 
 
-def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
+def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[DoctorRow]:
     """The image of each other toolbox, attested again."""
     for box in boxes:
         try:
             host = hosting.ready(box, fresh=True)
         except SandboxError as error:
             fix = f"Run `{box.image.setup}`, then doctor again."
-            yield Row(f"image {box.name}", "ready", "failed", str(error), fix)
+            yield DoctorRow(f"image {box.name}", "ready", "failed", str(error), fix)
             continue
         found = f"{host.image.reference}, {box.title} {host.image.version}"
-        yield Row(f"image {box.name}", "image", "ok", found)
-        yield Row(f"image {box.name}", "digest", "ok", host.image.digest)
+        yield DoctorRow(f"image {box.name}", "image", "ok", found)
+        yield DoctorRow(f"image {box.name}", "digest", "ok", host.image.digest)
         yield from _attested(host, f"attestation {box.name}")
 
 
-def _attested(host: Host, group: str) -> Iterator[Row]:
+def _attested(host: Host, group: str) -> Iterator[DoctorRow]:
     for row in host.attested:
         value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
         state: State = "warning" if row.verdict == "warning" else "ok" if row.ok else "failed"
-        yield Row(group, row.name, state, value)
+        yield DoctorRow(group, row.name, state, value)
 
 
-def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:
+def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[DoctorRow]:
     uid, gid = hosting.user()
     narrow = settings.mount_scope == "inputs"
     sees = "inputs: only what it names; none waits" if narrow else "workspaces: the whole of each"
-    yield Row("workspace", "a call's container sees", "ok", sees)
+    yield DoctorRow("workspace", "a call's container sees", "ok", sees)
     for workspace in workspaces.items:
         root, mode = workspace.root, "read-write" if workspace.writable else "read-only"
         if workspace.writable and not os.access(root, os.W_OK):
             fix = "Correct its permissions, or use --workspace-ro."
-            yield Row("workspace", str(root), "failed", "not writable by this server", fix)
+            yield DoctorRow("workspace", str(root), "failed", "not writable by this server", fix)
         elif not hosting.readable(root):
             found = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
             fix = f"chmod o+rx {root}, or give it to a user that is not root."
-            yield Row("workspace", str(root), "failed", found, fix)
+            yield DoctorRow("workspace", str(root), "failed", found, fix)
         else:
-            yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+            yield DoctorRow("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
             yield _pipes(root, hosting.covers_paths())
 
 
-def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> Row:  # noqa: FBT001 - what the engine does
+def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> DoctorRow:  # noqa: FBT001 - what the engine does
     """Whether a call could take data that a program of the host sends to another one.
 
     `covered` says whether the engine puts /dev/null over named pipes; None where that is not known.
@@ -307,46 +310,48 @@ def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> Row:  
         known = (
             "open to calls" if covered is False else "unknown: no engine is in use, which would cover them"
         )
-        return Row("workspace", "named pipes", "warning", f"{shown}: {known}", fix)
+        return DoctorRow("workspace", "named pipes", "warning", f"{shown}: {known}", fix)
     if not found.complete:
         fix = "Choose a smaller workspace, or use --mount-scope inputs."
-        return Row("workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix)
+        return DoctorRow(
+            "workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix
+        )
     closed = f"{shown}: covered by /dev/null in every container" if found.paths else f"none in {root}"
-    return Row("workspace", "named pipes", "ok", closed)
+    return DoctorRow("workspace", "named pipes", "ok", closed)
 
 
-def _storage(area: StagingArea) -> Row:
+def _storage(area: StagingArea) -> DoctorRow:
     """What the file system of a writable workspace supports, by trying."""
     try:
         replaces = area.replaces()
     except SandboxError as error:
-        return Row("workspace", "storage", "failed", str(error), _fix(error))
+        return DoctorRow("workspace", "storage", "failed", str(error), _fix(error))
     found = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
     fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
     return _warning_if(not replaces, "workspace", "storage", found, fix)
 
 
-def _records(settings: Settings) -> Iterator[Row]:
+def _records(settings: Settings) -> Iterator[DoctorRow]:
     found = verify(settings.state.audit)
     if not is_lasting(settings.state_dir):
         fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
-        yield Row("records", "kept", "warning", "in this container, and gone with it", fix)
+        yield DoctorRow("records", "kept", "warning", "in this container, and gone with it", fix)
     if found.ok:
         value = f"{found.records} records, chain whole, {settings.state_dir}"
-        yield Row("records", "audit", "ok", value)
+        yield DoctorRow("records", "audit", "ok", value)
     else:
         fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
-        yield Row("records", "audit", "failed", found.reason, fix)
+        yield DoctorRow("records", "audit", "failed", found.reason, fix)
 
 
-def _removed(settings: Settings) -> Iterator[Row]:
+def _removed(settings: Settings) -> Iterator[DoctorRow]:
     """Settings that are set and no longer have an effect."""
     for notice in settings.notices:
         found, _, fix = notice.partition(". ")
-        yield Row("settings", "removed", "warning", found, fix)
+        yield DoctorRow("settings", "removed", "warning", found, fix)
 
 
-def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
+def _policy(settings: Settings, policy: Policy) -> Iterator[DoctorRow]:
     """Who may call without authentication."""
     never = settings.approval == "never"
     value = "never: calls write without asking anybody" if never else str(settings.approval)
@@ -355,8 +360,8 @@ def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
     if freed:
         value = f"{policy.source}: {len(freed)} rules let calls write without asking anybody"
         fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
-        yield Row("policy", "writes", "warning", value, fix)
+        yield DoctorRow("policy", "writes", "warning", value, fix)
     if settings.no_auth:
         fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
         found = "none: everybody who reaches the port acts as the user who runs the server"
-        yield Row("policy", "authentication", "warning", found, fix)
+        yield DoctorRow("policy", "authentication", "warning", found, fix)

@@ -28,11 +28,11 @@ from sandbox.outputs.store import Published
 from sandbox.program import delivered
 from sandbox.runner import Job
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Located, Workspaces
+from sandbox.workspace import WorkspacePath, Workspaces
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReplayVerdict:
     """The result for one output."""
 
     path: str
@@ -58,7 +58,7 @@ class Replay(Operation):
     hosting: Hosting
     workspaces: Workspaces
     recorded: Call
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[ReplayVerdict] = field(default_factory=list)
 
     def accept(self, draft: Draft) -> None:
         """Raises ToolError for a draft that does more to the workspace than write new outputs."""
@@ -77,7 +77,7 @@ class Replay(Operation):
         workspace = home(plan.draft)
         folder = PurePosixPath(staging.path.relative_to(workspace.root))
         new = {
-            one.name: Materials.digest(Located(workspace, folder / one.name, is_folder=one.is_folder))
+            one.name: Materials.digest(WorkspacePath(workspace, folder / one.name, is_folder=one.is_folder))
             for one in staging.collect(plan.limits)
         }
         old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
@@ -89,7 +89,7 @@ class Replay(Operation):
             self.verdicts.append(self._verdict(call, row, places.get(name), files, staging, cancel))
         for output in (places[name] for name in places.keys() - known):
             reason = "the recorded call did not write it"
-            self.verdicts.append(Verdict(str(output.target), "differs", reason=reason))
+            self.verdicts.append(ReplayVerdict(str(output.target), "differs", reason=reason))
         return Published("", ())
 
     def _verdict(  # noqa: PLR0913, PLR0917 - what is compared with what, and where
@@ -100,15 +100,15 @@ class Replay(Operation):
         files: list[dict[str, str | None]],
         staging: Staging,
         cancel: Cancellation,
-    ) -> Verdict:
+    ) -> ReplayVerdict:
         path = str(row["path"])
         old, new = files
         if old == new and None not in new.values():
-            return Verdict(path, "same_bytes")
+            return ReplayVerdict(path, "same_bytes")
         if output is None or output.target.name not in new:
-            return Verdict(path, "differs", reason="the call does not write it any more")
+            return ReplayVerdict(path, "differs", reason="the call does not write it any more")
         if row["kind"] != "dataset":
-            return Verdict(path, "differs", reason="its bytes differ, and it is not a dataset")
+            return ReplayVerdict(path, "differs", reason="its bytes differ, and it is not a dataset")
         try:
             located = self.workspaces.input(path)
             is_as_recorded = str(located) == path and Materials.digest(located) == old.get(located.name)
@@ -116,7 +116,7 @@ class Replay(Operation):
             is_as_recorded = False
         if not is_as_recorded:
             reason = "its bytes differ, and what was recorded is not there any more"
-            return Verdict(path, "unknown", reason=reason)
+            return ReplayVerdict(path, "unknown", reason=reason)
         return by_content(path, self._told(call, path, output, staging, cancel))
 
     def _told(
@@ -176,9 +176,9 @@ def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> di
     return found
 
 
-def by_content(path: str, parsed: object) -> Verdict:
+def by_content(path: str, parsed: object) -> ReplayVerdict:
     """Compares an output by the container's untrusted descriptions of the recorded and the new one."""
     old, new = parsed if isinstance(parsed, list) and len(parsed) == 2 else (None, None)
     if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
-        return Verdict(path, "unknown", reason="what it holds could not be read")
-    return Verdict(path, "same_content" if old == new else "differs")
+        return ReplayVerdict(path, "unknown", reason="what it holds could not be read")
+    return ReplayVerdict(path, "same_content" if old == new else "differs")

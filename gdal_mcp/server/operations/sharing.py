@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from gdal_mcp import __version__
 from gdal_mcp.runtime.nested import in_container
-from gdal_mcp.server.operations.examine import Report
+from gdal_mcp.server.operations.examine import DoctorReport
 from gdal_mcp.settings import PREFIX, Settings
 from sandbox.engines.discovery import endpoints
 from sandbox.errors import EngineUnavailable
@@ -30,7 +30,7 @@ _ENGINE_VARIABLES: Final = ("DOCKER_", "CONTAINER_HOST", "XDG_RUNTIME_DIR")
 _ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
 
 
-def shareable(settings: Settings, report: Report) -> dict[str, Any]:
+def shareable(settings: Settings, report: DoctorReport) -> dict[str, Any]:
     """Facts and rows. Opens no connection of its own."""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
@@ -64,7 +64,7 @@ def shareable(settings: Settings, report: Report) -> dict[str, Any]:
     return {str(key): _without(value, replaced) for key, value in told.items()}
 
 
-def _host(settings: Settings, report: Report, system: str, file_system: str) -> dict[str, str]:
+def _host(settings: Settings, report: DoctorReport, system: str, file_system: str) -> dict[str, str]:
     """This host as one row of the table in docs/platforms.md; `python -m docs.hosts` puts it there."""
     engine = report.facts.get("engine") or {}
     failed = next((row for row in report.rows if row.state == "failed"), None)

@@ -18,7 +18,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.augment import sentences
 from gdal_mcp.toolboxes.augment.arguments import Options
 from gdal_mcp.toolboxes.augment.steps import Parsed
-from gdal_mcp.toolboxes.base import Answer, ModelQuestion
+from gdal_mcp.toolboxes.base import CallAnswer, ModelQuestion
 from gdal_mcp.untrusted import UNTRUSTED
 
 CHAINED: Final[Mapping[str, Any]] = {
@@ -133,7 +133,7 @@ def chain_suggestion(tool: str, **parameters: Any) -> Mapping[str, Any]:
     return {"supports_chaining": True, "chain_suggestions": [suggestion]}
 
 
-def image_answer(parsed: Parsed, options: Options, session: str, answer: Answer) -> Mapping[str, Any]:
+def image_answer(parsed: Parsed, options: Options, session: str, answer: CallAnswer) -> Mapping[str, Any]:
     report = _read(_ImageReport, answer)
     result = {
         "augmented_image": base64.b64encode(answer.attached.get("result", b"")).decode(),
@@ -170,7 +170,7 @@ def image_answer(parsed: Parsed, options: Options, session: str, answer: Answer)
     return result
 
 
-def dataset_answer(parsed: Parsed, answer: Answer) -> Mapping[str, Any]:
+def dataset_answer(parsed: Parsed, answer: CallAnswer) -> Mapping[str, Any]:
     report = _read(_ImageReport, answer)
     return {
         **_steps(parsed, report),
@@ -185,7 +185,7 @@ def dataset_answer(parsed: Parsed, answer: Answer) -> Mapping[str, Any]:
     }
 
 
-def chips_answer(answer: Answer) -> Mapping[str, Any]:
+def chips_answer(answer: CallAnswer) -> Mapping[str, Any]:
     return {**_read(_ChipsReport, answer).model_dump(), UNTRUSTED: {}}
 
 
@@ -224,7 +224,7 @@ def add_verdict(result: Mapping[str, Any], model: str, words: str) -> Mapping[st
 T = TypeVar("T", bound=_Report)
 
 
-def _read(model: type[T], answer: Answer) -> T:
+def _read(model: type[T], answer: CallAnswer) -> T:
     try:
         return model.model_validate(answer.parsed)
     except ValidationError as error:

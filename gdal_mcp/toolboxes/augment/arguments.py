@@ -26,12 +26,12 @@ class AugmentImageArguments(Arguments):
     auth_context: dict[str, Any] | None = None  # the caller's own claim, which is ignored
 
 
-class ListArguments(Arguments):
+class ListTransformsArguments(Arguments):
     category: Literal["blur", "brightness", "contrast", "geometric", "noise", "all"] = "all"
     include_examples: bool = True
 
 
-class ValidateArguments(Arguments):
+class ValidatePromptArguments(Arguments):
     prompt: str
     strict_mode: bool = False
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gdal_mcp.toolboxes.augment.lexicon import Concept
 from gdal_mcp.toolboxes.augment.reading import Clause, Quantity
-from gdal_mcp.toolboxes.augment.steps import Ambiguity, Problem
+from gdal_mcp.toolboxes.augment.steps import Ambiguity, PromptProblem
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS, number_of
 
 BuiltStep = tuple[str, dict[str, Any]]  # a transform's name and its arguments
@@ -55,7 +55,7 @@ class StepBuilder:
         self.numbers = clause.quantities
         self.random = clause.value("random") is not None
         self.level = 1 if clause.level is None else clause.level
-        self.problems: list[Problem] = []
+        self.problems: list[PromptProblem] = []
         self.suggestions: list[str] = []
         self.ambiguities: list[Ambiguity] = []
         self.confidence = 0.7 if clause.values("typo") else 1.0
@@ -88,7 +88,7 @@ class StepBuilder:
 
     def _wrong(self, message: str, suggestion: str = "") -> list[BuiltStep]:
         example = suggestion or f"for example: {TRANSFORMS[self.name].examples[0]}"
-        self.problems.append(Problem(f"{self.text!r}: {message}", "error", example))
+        self.problems.append(PromptProblem(f"{self.text!r}: {message}", "error", example))
         return []
 
     def _sign(self) -> int:
@@ -177,7 +177,7 @@ class StepBuilder:
     def _no_range(self, taken: float) -> float:
         """The fixed number, if the library draws from no range."""
         message = f"{self.text!r}: one number is taken here, not a range"
-        self.problems.append(Problem(message, "warning", f"{taken:g} was taken"))
+        self.problems.append(PromptProblem(message, "warning", f"{taken:g} was taken"))
         return taken
 
     def _whole(self, value: float, schema: Mapping[str, Any]) -> int:

@@ -20,10 +20,10 @@ from gdal_mcp.toolboxes.augment.failures import refusal
 from gdal_mcp.toolboxes.augment.prompts import parse
 from gdal_mcp.toolboxes.augment.steps import Parsed
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
-from gdal_mcp.toolboxes.base import Answer, DraftScope
+from gdal_mcp.toolboxes.base import CallAnswer, DraftScope
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from sandbox.errors import PathRefused
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
@@ -38,7 +38,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     parsed, options, paths = require_steps(arguments.prompt), arguments.options, _paths(scope)
     sent = _sent(arguments.image)
     image = None if sent is not None else paths.input(arguments.image)
-    given: dict[str, Located | None] = {"path": image, "classifier": None, "classes": None}
+    given: dict[str, WorkspacePath | None] = {"path": image, "classifier": None, "classes": None}
     folder = scope.settings.classifiers
     if folder is not None and options.enable_classification_check:
         # the model that the operator named for what is asked for, and its list of classes
@@ -98,10 +98,10 @@ def require_steps(prompt: str) -> Parsed:
 
 def _draft(
     parsed: Parsed,
-    given: Mapping[str, Located | None],
+    given: Mapping[str, WorkspacePath | None],
     output: Output,
     asked: Mapping[str, Any],
-    present: Callable[[Answer], Mapping[str, Any]],
+    present: Callable[[CallAnswer], Mapping[str, Any]],
 ) -> Draft:
     tool = str(asked["tool"])
     of_step, of_transform = ("name", "probability", "group"), ("georeference", "bands", "category")
@@ -129,7 +129,7 @@ def _paths(scope: DraftScope) -> Paths:
 
 def _given(
     arguments: AugmentDatasetArguments | MakeChipsArguments, paths: Paths
-) -> tuple[dict[str, Located | None], Output]:
+) -> tuple[dict[str, WorkspacePath | None], Output]:
     """The files that a call names, and the folder that it writes."""
     named = {"path": arguments.input, "mask": arguments.mask, "labels": arguments.labels}
     found = {key: None if text is None else paths.input(text) for key, text in named.items()}

@@ -21,7 +21,7 @@ _MARKS: Final = {"×": "x", "*": "x", "–": "-", "—": "-", "−": "-", "…":
 
 
 @dataclass(frozen=True)
-class Token:
+class PromptToken:
     text: str  # in small letters, as the lexicon spells it
     start: int
     end: int
@@ -56,18 +56,18 @@ class Meaning:
     value: Any
 
 
-def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[Token]:
+def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[PromptToken]:
     """Words, numbers and marks in order; in linear time."""
     for found in _TOKEN.finditer(text):
         raw, start, end = found[0], found.start(), found.end()
         if found["number"]:
             value = float(raw.replace(",", "").replace("−", "-"))  # noqa: RUF001
-            yield Token(raw, start, end, max(-HIGHEST, min(HIGHEST, value)))
+            yield PromptToken(raw, start, end, max(-HIGHEST, min(HIGHEST, value)))
             continue
         for part in _CAMEL.split(raw):
             word = part.lower().replace("'", "").replace("’", "")  # noqa: RUF001
             if word:
-                yield Token(spelling.get(word, _MARKS.get(word, word)), start, start + len(part))
+                yield PromptToken(spelling.get(word, _MARKS.get(word, word)), start, start + len(part))
             start += len(part)
 
 
@@ -160,7 +160,7 @@ class Lexicon:
         found = next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
         return self.spelling.get(found or "", found)
 
-    def match(self, given: Sequence[Token], place: int) -> tuple[Meaning, int] | None:
+    def match(self, given: Sequence[PromptToken], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and how many tokens it has."""
         for length in range(min(self.longest.get(given[place].text, 0), len(given) - place), 0, -1):
             meaning = self.phrases.get(tuple(one.text for one in given[place : place + length]))
@@ -168,7 +168,7 @@ class Lexicon:
                 return meaning, length
         return None
 
-    def beside(self, kind: str, given: Sequence[Token], place: int) -> tuple[str, int] | None:
+    def beside(self, kind: str, given: Sequence[PromptToken], place: int) -> tuple[str, int] | None:
         """As `match`, among the words that stand beside numbers."""
         for length in range(min(4, len(given) - place), 0, -1):
             value = self.plain[kind].get(tuple(one.text for one in given[place : place + length]))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gdal_mcp.toolboxes.augment.geometric import Geometric
 from gdal_mcp.toolboxes.augment.lexicon import LEXICON, Concept
 from gdal_mcp.toolboxes.augment.reading import Clause, clauses, items
-from gdal_mcp.toolboxes.augment.steps import Ambiguity, Parsed, Problem, Step, conflicts
+from gdal_mcp.toolboxes.augment.steps import Ambiguity, Parsed, PromptProblem, TransformStep, conflicts
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 
@@ -22,8 +22,8 @@ class _Pipeline:
 
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
-        self.steps: list[Step] = []
-        self.errors: list[Problem] = []
+        self.steps: list[TransformStep] = []
+        self.errors: list[PromptProblem] = []
         self.suggestions: list[str] = []
         self.ambiguities: list[Ambiguity] = []
         self.preset: str | None = None
@@ -53,14 +53,16 @@ class _Pipeline:
             self.groups += together
             for name, parameters in built.made:
                 group = self.groups if together else None
-                self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
+                self._take(
+                    TransformStep(name, parameters, built.chance, round(built.confidence, 2), text, group)
+                )
         else:
             self._other(clause)
 
     def _tell(self, message: str, suggestion: str, severity: Literal["warning", "error"] = "error") -> None:
-        self.errors.append(Problem(message, severity, suggestion))
+        self.errors.append(PromptProblem(message, severity, suggestion))
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: TransformStep) -> None:
         transform = TRANSFORMS[step.name]
         faults = transform.faults(step.parameters)
         for fault in faults[:3]:
@@ -78,7 +80,7 @@ class _Pipeline:
                 self.preset, chance = item.value, clause.probability
                 for one in LEXICON.presets[item.value]:
                     probability = one["probability"] if chance is None else chance
-                    self._take(Step(one["name"], one["parameters"], probability, 1.0, text))
+                    self._take(TransformStep(one["name"], one["parameters"], probability, 1.0, text))
             elif item.kind == "absent":
                 self._tell(f"{text!r} is not among the transforms", item.value)
             elif item.kind == "vague":
@@ -93,7 +95,7 @@ class _Pipeline:
         if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
             self._tell(f"{text!r}: p is a number from 0 to 1", f"{name}(p=0.5)")
             return
-        self._take(Step(name, arguments, float(chance), 1.0, text))
+        self._take(TransformStep(name, arguments, float(chance), 1.0, text))
 
     def _without(self, concept: Concept | None, text: str) -> None:
         if concept is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final, Literal
 
-from gdal_mcp.toolboxes.augment.lexicon import LEXICON, Concept, Meaning, Token, tokens
+from gdal_mcp.toolboxes.augment.lexicon import LEXICON, Concept, Meaning, PromptToken, tokens
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 Form = Literal["exact", "range", "most", "least", "around", "size", "box"]
@@ -148,7 +148,7 @@ def items(prompt: str) -> list[Item]:
     return sorted([*_named(found), *called], key=lambda item: item.start)
 
 
-def _words(text: str) -> Iterator[Token]:
+def _words(text: str) -> Iterator[PromptToken]:
     for token in tokens(text, LEXICON.spelling):
         if token.number is not None:
             yield token
@@ -162,7 +162,7 @@ def _words(text: str) -> Iterator[Token]:
             yield replace(token, text=word or token.text)
 
 
-def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None:
+def _number(words: Sequence[PromptToken], place: int) -> tuple[float, str, int] | None:
     """A value, the unit implied by the word ("half" is 50 %), and the position after it."""
     sign = 1
     if place + 1 < len(words) and words[place].text in ("minus", "negative", "-"):
@@ -193,14 +193,14 @@ def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None
     return sign * total, "", after
 
 
-def _unit(words: Sequence[Token], place: int) -> tuple[str, int]:
+def _unit(words: Sequence[PromptToken], place: int) -> tuple[str, int]:
     found = LEXICON.beside("unit", words, place)
     if found is None or (found[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
         return "", place  # in "512x512" it is not a unit
     return found[0], place + found[1]
 
 
-def _quantity(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
+def _quantity(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] | None:
     bound = LEXICON.beside("bound", words, place)
     form: Any = bound[0] if bound else "exact"
     place += bound[1] if bound else 0
@@ -221,7 +221,7 @@ def _quantity(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None
 
 
 def _second(
-    words: Sequence[Token], place: int, *, between: bool
+    words: Sequence[PromptToken], place: int, *, between: bool
 ) -> tuple[str, tuple[float, str, int] | None]:
     """What follows a number: size for "x 512" and "by 512", range for "to 10" and "- 10"; with the number there."""
     marks = [one.text for one in words[place : place + 2]]
@@ -234,7 +234,7 @@ def _second(
     return joined, found
 
 
-def _box(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
+def _box(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] | None:
     """As "10, 20 to 200, 220": a left upper and a right lower corner."""
     given = words[place : place + 7]
     marks = [one.text for one in given[1::2]]

@@ -11,7 +11,7 @@ INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")  
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """One transform, with the constructor's arguments as JSON (lists for tuples)."""
 
     name: str
@@ -24,7 +24,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PromptProblem:
     message: str
     # an error: something that was asked for is not among the steps, or cannot run
     severity: Literal["warning", "error"]
@@ -41,19 +41,19 @@ class Ambiguity:
 class Parsed:
     """Steps in the order in which they run, with errors and unclear parts of the prompt."""
 
-    steps: tuple[Step, ...] = ()
-    errors: tuple[Problem, ...] = ()
+    steps: tuple[TransformStep, ...] = ()
+    errors: tuple[PromptProblem, ...] = ()
     suggestions: tuple[str, ...] = ()
     ambiguities: tuple[Ambiguity, ...] = ()
     preset: str | None = None
 
 
-def estimated_seconds(steps: Sequence[Step]) -> float:
+def estimated_seconds(steps: Sequence[TransformStep]) -> float:
     """Expected seconds of work on a million pixels of three bands, by the measured time of each transform; without a container's start."""
     return round(sum(TRANSFORMS[one.name].cost * one.probability for one in steps), 4)
 
 
-def complexity(steps: Sequence[Step]) -> int:
+def complexity(steps: Sequence[TransformStep]) -> int:
     """1 (one plain step) to 10: each step counts, one that moves pixels or comes by chance more than others."""
     weights = (
         {"kept": 1.0, "exact": 1.0, "lost": 2.0}[TRANSFORMS[one.name].georeference]
@@ -63,7 +63,7 @@ def complexity(steps: Sequence[Step]) -> int:
     return max(1, min(10, round(sum(weights))))
 
 
-def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
+def conflicts(steps: Sequence[TransformStep]) -> Iterator[PromptProblem]:
     """Steps that undo one another, or that cannot follow one another."""
     yield from _find_undone(steps)
     size: tuple[int, int] | None = None
@@ -74,16 +74,16 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
         if step.name in ("CenterCrop", "RandomCrop") and size and (height > size[0] or width > size[1]):
             left = f"the {size[1]}x{size[0]} that are left before it"
             message = f"a crop of {width}x{height} does not fit into {left}"
-            yield Problem(message, "error", "crop first, or crop less")
+            yield PromptProblem(message, "error", "crop first, or crop less")
         size = (height, width)
 
 
-def _find_undone(steps: Sequence[Step]) -> Iterator[Problem]:
+def _find_undone(steps: Sequence[TransformStep]) -> Iterator[PromptProblem]:
     certain = [step for step in steps if step.probability == 1]
     for one, other in pairwise([step for step in certain if step.group is None]):
         if one.name == other.name and one.name in INVERSES:
             message = f"{one.name} twice gives the image back as it was"
-            yield Problem(message, "warning", "leave out both or one of them")
+            yield PromptProblem(message, "warning", "leave out both or one of them")
     for argument, middle, more, less in (
         ("brightness_limit", 0, "brighter", "darker"),
         ("contrast_limit", 0, "more contrast", "less contrast"),
@@ -94,4 +94,4 @@ def _find_undone(steps: Sequence[Step]) -> Iterator[Problem]:
             asked = [step for step in asked if step.parameters.get("contrast_limit") == [0, 0]]
         ends = [step.parameters[argument] for step in asked]
         if any(end[0] > middle for end in ends) and any(end[1] < middle for end in ends):
-            yield Problem(f"{more} and {less} at once", "warning", "leave out one of them")
+            yield PromptProblem(f"{more} and {less} at once", "warning", "leave out one of them")

@@ -11,9 +11,9 @@ from gdal_mcp.toolboxes.augment.answers import CHAINED, chain_suggestion, questi
 from gdal_mcp.toolboxes.augment.arguments import (
     AugmentDatasetArguments,
     AugmentImageArguments,
-    ListArguments,
+    ListTransformsArguments,
     MakeChipsArguments,
-    ValidateArguments,
+    ValidatePromptArguments,
 )
 from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parse_prompt
 from gdal_mcp.toolboxes.augment.steps import complexity, estimated_seconds
@@ -45,14 +45,14 @@ def tools() -> tuple[Tool, ...]:
     listing = _specified_tool(
         "list_available_transforms",
         "List transforms",
-        typed(ListArguments, _list_transforms),
+        typed(ListTransformsArguments, _list_transforms),
         writes=False,
         runs=False,
     )
     validating = _specified_tool(
         "validate_prompt",
         "Validate a prompt",
-        typed(ValidateArguments, _validate_prompt),
+        typed(ValidatePromptArguments, _validate_prompt),
         writes=False,
         runs=False,
     )
@@ -94,7 +94,7 @@ def _specified_tool(name: str, title: str, draft: Any, **further: Any) -> Tool:
     )
 
 
-def _list_transforms(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
+def _list_transforms(arguments: ListTransformsArguments, _scope: DraftScope) -> ImmediateResult:
     chosen = [one for one in TRANSFORMS.values() if arguments.category in ("all", one.category)]
     rows = [
         {
@@ -117,7 +117,7 @@ def _list_transforms(arguments: ListArguments, _scope: DraftScope) -> ImmediateR
     )
 
 
-def _validate_prompt(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateResult:
+def _validate_prompt(arguments: ValidatePromptArguments, _scope: DraftScope) -> ImmediateResult:
     parsed = parse_prompt(arguments.prompt)
     problems = [asdict(one) for one in parsed.errors]
     if arguments.strict_mode:

@@ -27,7 +27,7 @@ from gdal_mcp.toolboxes.gdal import data_of
 FOLDER: Final = "faults"
 
 
-class State(StrEnum):
+class FaultState(StrEnum):
     PRESENT = "present"
     ABSENT = "absent"
     UNKNOWN = "unknown"
@@ -53,13 +53,13 @@ class Probed:
     """The results of the probes of one image."""
 
     digest: str = ""  # of the image; "" when none was probed
-    states: Mapping[str, State] = field(default_factory=dict)
+    states: Mapping[str, FaultState] = field(default_factory=dict)
 
-    def state(self, name: str) -> State:
-        return self.states.get(name, State.UNKNOWN)
+    def state(self, name: str) -> FaultState:
+        return self.states.get(name, FaultState.UNKNOWN)
 
     def absent(self) -> frozenset[str]:
-        return frozenset(name for name in faults() if self.state(name) is State.ABSENT)
+        return frozenset(name for name in faults() if self.state(name) is FaultState.ABSENT)
 
 
 NOT_PROBED: Final = Probed()
@@ -78,10 +78,10 @@ def workarounds(probed: Probed) -> dict[str, str]:
     return {name: value for row in rows for name, value in row.items()}
 
 
-def states_of(answer: Any) -> dict[str, State]:
+def states_of(answer: Any) -> dict[str, FaultState]:
     """The results in what the probe program printed: true is present, false is absent, anything else unknown."""
     found = answer if isinstance(answer, dict) else {}
-    known = {True: State.PRESENT, False: State.ABSENT}
+    known = {True: FaultState.PRESENT, False: FaultState.ABSENT}
     return {
         name: known[found[name]]
         for name, fault in faults().items()
@@ -98,7 +98,7 @@ def load_probed(state_dir: Path, digest: str) -> Probed:
     """The results for the image with this digest. What cannot be read is unknown."""
     try:
         found = json.loads(_place(state_dir, digest).read_text(encoding="utf-8"))
-        states = {name: State(found[name]) for name in faults() if name in found}
+        states = {name: FaultState(found[name]) for name in faults() if name in found}
     except (OSError, ValueError, TypeError):
         return Probed()
     return Probed(digest, states)

@@ -9,11 +9,11 @@ from pydantic import Field, field_validator
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolboxes.base import Answer, Arguments, DraftScope, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.wheels import WheelImage
 from gdal_mcp.untrusted import UNTRUSTED
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 NAME: Final = "run_python"
 PYTHON_IMAGE: Final = WheelImage("python")
@@ -104,7 +104,7 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
     )
 
 
-def _output(text: str, paths: Paths, inputs: tuple[Located, ...]) -> Output:
+def _output(text: str, paths: Paths, inputs: tuple[WorkspacePath, ...]) -> Output:
     by_name = _KINDS.get(PurePosixPath(text).suffix.lower(), "dataset")
     kind: OutputKind = "folder" if text.endswith("/") else by_name
     return paths.output(text.rstrip("/") or text, inputs=inputs, overwrite=True, kind=kind)
@@ -123,7 +123,7 @@ def _refuse_apart(outputs: tuple[Output, ...]) -> None:
     raise ToolError(Code.INVALID_ARGUMENT, Stage.RESOLVE, what, fix)
 
 
-def present(answer: Answer) -> Mapping[str, Any]:
+def present(answer: CallAnswer) -> Mapping[str, Any]:
     """All of it is the code's own word, about data that anybody may have written."""
     said = answer.parsed if isinstance(answer.parsed, dict) else {}
     keys = ("result", "value", "printed", "printed_bytes_dropped")

@@ -17,7 +17,7 @@ from gdal_mcp.server.app import App
 from gdal_mcp.server.console.service import ConsoleService
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.mcp import render
-from tests.augmenting import ANN, Step, called, in_image, parsed_as, serving
+from tests.augmenting import ANN, TransformStep, called, in_image, parsed_as, serving
 from tests.e2e.mcp.talk import ERAS, Person, beside
 from tests.onnx import classifier
 
@@ -27,8 +27,11 @@ SPEC = json.loads((Path(__file__).parent / "specification.json").read_text(encod
 FILES = {"original.png", "result.png", "metadata.json", "config.json"}
 FILES |= {"visual_verification.md", "classification_report.json"}
 CHIPS = {"input": "big.tif", "mask": "mask.tif", "labels": "labels.gpkg"}
-FLIP, BLUR = Step("HorizontalFlip", {}), Step("GaussianBlur", {"blur_limit": [7, 7]})
-TURN, NOISE = Step("Rotate", {"limit": [15, 15]}), Step("GaussNoise", {"std_range": [0.1, 0.1]})
+FLIP, BLUR = TransformStep("HorizontalFlip", {}), TransformStep("GaussianBlur", {"blur_limit": [7, 7]})
+TURN, NOISE = (
+    TransformStep("Rotate", {"limit": [15, 15]}),
+    TransformStep("GaussNoise", {"std_range": [0.1, 0.1]}),
+)
 # a photograph of sorts, a raster of five bands with gaps, a mask on its grid, and labels of which one is cut by every edge
 MAKE = """
 import cv2, numpy as np
@@ -187,7 +190,10 @@ def test_a_classifier_of_the_operators_says_the_same_of_a_flip_and_another_thing
         "import cv2, numpy as np, base64\nred = np.zeros((64, 64, 3), 'u1'); red[:, :, 2] = 200; red[:9, :9] = 255\n"
         "print(json.dumps(base64.b64encode(cv2.imencode('.png', red)[1]).decode()))"
     )
-    for step, changed in ((FLIP, False), (Step("HueSaturationValue", {"hue_shift_limit": [60, 60]}), True)):
+    for step, changed in (
+        (FLIP, False),
+        (TransformStep("HueSaturationValue", {"hue_shift_limit": [60, 60]}), True),
+    ):
         with parsed_as(step):
             found = called(app, "augment_image", image=photo, prompt="x").result["classification_analysis"]
         assert (found["original_prediction"]["class"], found["label_changed"]) == ("red", changed)
@@ -206,7 +212,7 @@ def test_what_is_no_image_and_whoever_may_not_write_get_the_specifications_error
         reader = replace(ANN, scopes=frozenset({READ}))
         refused = called(app, "augment_image", who=reader, image="photo.png", prompt="x")
         assert refused.result["error_details"]["error_code"] == "PERMISSION_DENIED"
-    with parsed_as(Step("Crop", {"x_min": 50, "x_max": 10})):
+    with parsed_as(TransformStep("Crop", {"x_min": 50, "x_max": 10})):
         failed = called(app, "augment_image", image="photo.png", prompt="x")
         assert failed.result["error_details"]["error_code"] == "TRANSFORM_FAILED"
     assert all(one.is_dir() for one in (root(app) / "outputs").iterdir())
@@ -214,7 +220,7 @@ def test_what_is_no_image_and_whoever_may_not_write_get_the_specifications_error
 
 def test_a_path_to_a_large_picture_answers_with_a_smaller_one_and_says_so(app: App):
     webp = {"output_format": "WEBP"}
-    with parsed_as(FLIP, Step("CLAHE", {})):
+    with parsed_as(FLIP, TransformStep("CLAHE", {})):
         found = called(app, "augment_image", image="photo.webp", prompt="x", options=webp).result
         tiff = called(app, "augment_image", image="mask.tif", prompt="x").result
     assert found["errors"][-1]["stage"] == "complete"
@@ -227,7 +233,7 @@ def test_a_path_to_a_large_picture_answers_with_a_smaller_one_and_says_so(app: A
 
 def test_a_dataset_moves_with_its_mask_and_labels_and_says_when_its_place_is_lost(app: App):
     call = {**CHIPS, "prompt": "x", "seed": 5}
-    with parsed_as(FLIP, Step("RandomCrop", {"height": 300, "width": 200})):
+    with parsed_as(FLIP, TransformStep("RandomCrop", {"height": 300, "width": 200})):
         exact = called(app, "augment_dataset", output="exact", **call)
     with parsed_as(TURN):
         lost = called(app, "augment_dataset", output="lost", **call)
@@ -288,7 +294,7 @@ def test_plain_chips_are_what_gdal_cuts_and_no_two_splits_share_a_pixel(app: App
 
 
 def test_each_chip_is_made_again_to_the_byte_from_its_config_and_its_name_alone(app: App):
-    steps = (Step("D4", {}), TURN, NOISE, Step("CoarseDropout", {}, probability=0.5))
+    steps = (TransformStep("D4", {}), TURN, NOISE, TransformStep("CoarseDropout", {}, probability=0.5))
     with parsed_as(*steps):
         made = called(app, "make_chips", output="first", **CHIPS, prompt="x", copies=2, size=128)
         assert made.error is None, made.result

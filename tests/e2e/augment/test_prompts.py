@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.toolboxes.augment.lexicon import LEXICON
 from gdal_mcp.toolboxes.augment.prompts import parse
-from gdal_mcp.toolboxes.augment.steps import Step, complexity, estimated_seconds
+from gdal_mcp.toolboxes.augment.steps import TransformStep, complexity, estimated_seconds
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
@@ -22,12 +22,12 @@ def cases(name: str) -> list[dict]:
     return tomllib.loads((HERE / name).read_text(encoding="utf-8"))["case"]
 
 
-def holds(step: Step, asked: str) -> bool:
+def holds(step: TransformStep, asked: str) -> bool:
     name, _, rest = asked.partition(" ")
     return step.name == name and all(_compare(step, one) for one in rest.split("; ") if one)
 
 
-def _compare(step: Step, asked: str) -> bool:
+def _compare(step: TransformStep, asked: str) -> bool:
     argument, sign, text = re.fullmatch(r"(\w+)([=<>])(.*)", asked).groups()
     found = step.probability if argument == "p" else step.parameters.get(argument)
     wanted = json.loads(text)

@@ -17,23 +17,27 @@ from gdal_mcp.server.mcp import render
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.augment.answers import add_verdict
-from gdal_mcp.toolboxes.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
+from gdal_mcp.toolboxes.augment.arguments import (
+    AugmentImageArguments,
+    ListTransformsArguments,
+    ValidatePromptArguments,
+)
 from gdal_mcp.toolboxes.augment.failures import details
 from gdal_mcp.toolboxes.augment.toolbox import augment
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult
 from sandbox.workspace import Workspace, Workspaces
-from tests.augmenting import Step, parsed_as
+from tests.augmenting import TransformStep, parsed_as
 
 SPEC = json.loads((Path(__file__).parent / "specification.json").read_text(encoding="utf-8"))
 MODELS = {
     "augment_image": AugmentImageArguments,
-    "list_available_transforms": ListArguments,
-    "validate_prompt": ValidateArguments,
+    "list_available_transforms": ListTransformsArguments,
+    "validate_prompt": ValidatePromptArguments,
 }
 BOTH = ("gdal", "augment")
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
-FLIP = Step("HorizontalFlip", {})
+FLIP = TransformStep("HorizontalFlip", {})
 
 
 @pytest.fixture

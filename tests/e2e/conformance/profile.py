@@ -153,7 +153,7 @@ class Handlers:
         work = partial(tool, ctx)
         if not tasks.offered(ctx):
             return await with_progress(ctx, partial(work, params))
-        job = partial(jobs.Job, EVERYBODY.id, params, work)
+        job = partial(jobs.TaskJob, EVERYBODY.id, params, work)
         ended = await with_progress(ctx, lambda tell: ctx.lifespan_context.call(job(tell)))
         return tasks.created(ended) if isinstance(ended, Task) else ended
 

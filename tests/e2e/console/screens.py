@@ -25,7 +25,7 @@ from gdal_mcp.server.console import serializers
 from gdal_mcp.server.console.routes import POLICY
 from gdal_mcp.server.console.sessions import Viewer
 from sandbox.template import Limits
-from sandbox.workspace import Identity, Located, Workspace
+from sandbox.workspace import Identity, Workspace, WorkspacePath
 from tests.e2e.console.kit import WATCH, Window
 from tests.png import png
 
@@ -54,9 +54,9 @@ def slope(width: int, height: int) -> bytes:
     return png(width, height, rows)
 
 
-def file(name: str, size: int) -> Located:
+def file(name: str, size: int) -> WorkspacePath:
     maps = Workspace(Path("/srv/maps"), writable=True)
-    return Located(maps, PurePosixPath(name), Identity(1, 1, size, 10**18))
+    return WorkspacePath(maps, PurePosixPath(name), Identity(1, 1, size, 10**18))
 
 
 WHERE = {"image": "gdal:3.11", "digest": "sha256:00", "tier": "runc", "stand_in": False}

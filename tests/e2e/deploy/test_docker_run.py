@@ -85,6 +85,7 @@ def server(client: docker.DockerClient, built: str, image: Image, maps: Path) ->
 def converted(pipes: Pipes, name: str) -> str:
     """Where a call that must succeed wrote."""
     told = pipes.call("convert", {"input": "dem.tif", "output": name})["structuredContent"]
+    assert "output" in told, told
     return str(told["output"])
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from gdal_mcp.policy.rates import Rates
 from gdal_mcp.remote.gateway import RemoteGateway
-from gdal_mcp.remote.reading import Reading
+from gdal_mcp.remote.reading import RemoteReading
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.questions import Answer, Op, Question
 from tests.e2e.remote.origin import NAMES, Origin, origin
@@ -104,7 +104,7 @@ def make(
 class Call:
     """One call with its reading, and the questions of its container."""
 
-    reading: Reading
+    reading: RemoteReading
     name: str  # of its first address there, below /vsihost/
 
     def look(self, name: str = "") -> Answer:

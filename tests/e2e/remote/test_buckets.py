@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.remote.address import parse
 from gdal_mcp.remote.signing import place, signed
-from gdal_mcp.settings.remote import Source
+from gdal_mcp.settings.remote import RemoteSource
 from sandbox.questions import Status
 from tests.e2e.remote.conftest import DATA, WHO, Make, Opened
 
@@ -122,7 +122,7 @@ def test_a_tree_has_the_keys_that_its_bucket_lists(make: Make, opened: Opened, s
 def test_requester_pays_only_where_it_is_said(monkeypatch: pytest.MonkeyPatch):
     address = parse("s3://maps/x.tif")
     for said in (False, True):
-        source = Source.model_validate({"at": "s3://maps", "requester_pays": said})
+        source = RemoteSource.model_validate({"at": "s3://maps", "requester_pays": said})
         target = signed(source, address, place(source, address), {})
         assert ("x-amz-request-payer" in target.headers) is said
 
@@ -134,7 +134,7 @@ def test_where_buckets_are_asked_for():
         ("gs://maps/a/b.tif", {}, "storage.googleapis.com", "/maps/a/b.tif"),
         ("az://account/box/a.tif", {}, "account.blob.core.windows.net", "/box/a.tif"),
     ):
-        source = Source.model_validate({"at": text.rpartition("/")[0] + "/", **more})
+        source = RemoteSource.model_validate({"at": text.rpartition("/")[0] + "/", **more})
         found = place(source, parse(text))
         assert (found.scheme, found.host, found.path) == ("https", host, path)
 
@@ -151,7 +151,7 @@ def test_a_service_account_signs_for_itself(tmp_path: Path):
     file.write_text(
         json.dumps({"private_key": private.decode(), "private_key_id": "1", "client_email": "a@b.test"})
     )
-    source = Source.model_validate({"at": "gs://maps", "service_account": str(file)})
+    source = RemoteSource.model_validate({"at": "gs://maps", "service_account": str(file)})
     address = parse("gs://maps/x.tif")
     target = signed(source, address, place(source, address), {})
     token = target.headers["Authorization"].removeprefix("Bearer ")
@@ -165,7 +165,7 @@ def test_a_service_account_signs_for_itself(tmp_path: Path):
 def test_azure_gets_a_signature_for_reading_one_blob(monkeypatch: pytest.MonkeyPatch):
     key = base64.b64encode(b"secret-of-the-account").decode()
     monkeypatch.setenv("AZ", key)
-    source = Source.model_validate({"at": "az://account/box/", "account_key": "env:AZ"})
+    source = RemoteSource.model_validate({"at": "az://account/box/", "account_key": "env:AZ"})
     address = parse("az://account/box/a.tif")
     target = signed(source, address, place(source, address), {})
     rows = parse_qs(target.query)
@@ -176,5 +176,5 @@ def test_azure_gets_a_signature_for_reading_one_blob(monkeypatch: pytest.MonkeyP
     listing = signed(source, address.bucket, place(source, address.bucket), {})
     assert (parse_qs(listing.query)["sp"], parse_qs(listing.query)["sr"]) == (["l"], ["c"])
     monkeypatch.setenv("SAS", "?sv=1&sig=abc")
-    ready = Source.model_validate({"at": "az://account/box/", "sas": "env:SAS"})
+    ready = RemoteSource.model_validate({"at": "az://account/box/", "sas": "env:SAS"})
     assert signed(ready, address, place(ready, address), {}).query == "sv=1&sig=abc"

@@ -30,7 +30,7 @@ def pytest_run(folder: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]
 def test_the_example_runs(tmp_path, image):
     done = pytest_run(ROOT / "examples" / "testing", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert "6 passed" in done.stdout
 
 
 def test_nobody_gets_the_fixtures_who_does_not_ask_for_them(tmp_path):

@@ -9,7 +9,16 @@ import pytest
 
 from gdal_mcp.plan import Effect, Plan
 from gdal_mcp.policy import policy as module
-from gdal_mcp.policy.policy import Allow, Deny, Entry, PolicyRequest, RequireApproval, Rule, case, decide
+from gdal_mcp.policy.policy import (
+    Allow,
+    Deny,
+    PolicyEntry,
+    PolicyRequest,
+    PolicyRule,
+    RequireApproval,
+    case,
+    decide,
+)
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.tools.toolbox import aliases_of
 from sandbox.outputs.store import Transfer
@@ -44,7 +53,7 @@ def test_what_needs_a_person_without_a_rule():
 
 
 def test_the_first_rule_that_fits_decides():
-    allow, deny = Rule(decision="allow"), Rule(decision="deny")
+    allow, deny = PolicyRule(decision="allow"), PolicyRule(decision="deny")
     assert isinstance(decide(asked(), Policy(rules=(allow, deny))), Allow)
     assert isinstance(decide(asked(), Policy(rules=(deny, allow))), Deny)
 
@@ -60,7 +69,7 @@ def test_a_rule_fits_by_tool_effect_workspace_and_principal(subtests: pytest.Sub
             ({"workspaces": (THERE,)}, False),
         ):  # fmt: skip
             with subtests.test(decision=decision, limits=limits, fits=fits):
-                rule = Rule(decision=decision, **limits)
+                rule = PolicyRule(decision=decision, **limits)
                 verdict = decide(asked(), Policy("never" if decision != "allow" else "writes", (rule,)))
                 found = {"allow": Allow, "deny": Deny, "require": RequireApproval}[decision]
                 otherwise = Allow if decision != "allow" else RequireApproval
@@ -81,18 +90,23 @@ def test_a_rule_holds_for_everything_that_may_run_what_it_names(subtests: pytest
     ):
         with subtests.test(tool=tool, named=named):
             one = asked(tool=tool, algorithm=algorithm, steps=steps)
-            deny, require = (Rule(decision=decision, tools=(named,)) for decision in ("deny", "require"))
+            deny, require = (
+                PolicyRule(decision=decision, tools=(named,)) for decision in ("deny", "require")
+            )
             assert isinstance(decide(one, Policy("never", (deny,))), Deny)
             assert isinstance(decide(one, Policy("never", (require,))), RequireApproval)
-            allow = Rule(decision="allow", tools=(named,))  # a part of what may run is not all of it
+            allow = PolicyRule(decision="allow", tools=(named,))  # a part of what may run is not all of it
             assert isinstance(decide(one, Policy(rules=(allow,))), RequireApproval)
-            whole = Rule(decision="allow", tools=("raster*", "vector*", "mdim*"))
+            whole = PolicyRule(decision="allow", tools=("raster*", "vector*", "mdim*"))
             assert isinstance(decide(one, Policy(rules=(whole,))), Allow)
 
 
 def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
     both = asked(workspaces=frozenset({HERE, THERE}))
-    allow, deny = Rule(decision="allow", workspaces=(HERE,)), Rule(decision="deny", workspaces=(HERE,))
+    allow, deny = (
+        PolicyRule(decision="allow", workspaces=(HERE,)),
+        PolicyRule(decision="deny", workspaces=(HERE,)),
+    )
     assert isinstance(decide(both, Policy(rules=(allow,))), RequireApproval)
     assert isinstance(decide(both, Policy("never", (deny,))), Deny)
     nowhere = asked(workspaces=frozenset())
@@ -103,24 +117,24 @@ def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
 def test_what_takes_files_away_is_asked_for_whatever_the_rules_say():
     taking = asked(effect=Effect.DESTROY, always_asked=True)
     for mode in ("writes", "always", "never"):
-        for rules in ((), (Rule(decision="allow"),)):
+        for rules in ((), (PolicyRule(decision="allow"),)):
             verdict = decide(taking, Policy(mode, rules))
             assert isinstance(verdict, RequireApproval)
             assert not verdict.grantable
-        assert isinstance(decide(taking, Policy(mode, (Rule(decision="deny"),))), Deny)
+        assert isinstance(decide(taking, Policy(mode, (PolicyRule(decision="deny"),))), Deny)
 
 
 @pytest.mark.claim("approval.losses-always-asked")
 @pytest.mark.parametrize("effect", list(Effect))
 def test_a_grant_stands_in_for_no_yes_to_what_destroys(effect: Effect):
-    for policy in (Policy("always"), Policy("always", (Rule(decision="require"),))):
+    for policy in (Policy("always"), Policy("always", (PolicyRule(decision="require"),))):
         verdict = decide(asked(effect=effect), policy)
         assert isinstance(verdict, RequireApproval)
         assert verdict.grantable is (effect is not Effect.DESTROY)
 
 
 def test_the_ways_of_a_rule_are_those_in_which_a_yes_counts():
-    rule = Rule(decision="require", ways=frozenset({"console"}))
+    rule = PolicyRule(decision="require", ways=frozenset({"console"}))
     for one in (asked(), asked(always_asked=True)):
         verdict = decide(one, Policy(rules=(rule,)))
         assert isinstance(verdict, RequireApproval)
@@ -128,7 +142,7 @@ def test_the_ways_of_a_rule_are_those_in_which_a_yes_counts():
 
 
 def test_an_entry_is_found_by_the_first_name_that_fits():
-    ann, all_of_them = Entry(principals=("token:ann",)), Entry(principals=("token:*", "local:*"))
+    ann, all_of_them = PolicyEntry(principals=("token:ann",)), PolicyEntry(principals=("token:*", "local:*"))
     policy = Policy(entries=(ann, all_of_them))
     assert policy.entry("token:ann") is ann
     assert policy.entry("local:bob") is all_of_them
@@ -145,5 +159,5 @@ def test_a_rule_that_denies_fits_in_every_spelling_and_within_pipelines(subtests
     ):
         for pattern in ("raster reproject", "raster_reproject", "raster-reproject", "raster_*", "raster *"):
             with subtests.test(call=call, pattern=pattern):
-                policy = Policy(rules=(Rule(decision="deny", tools=(pattern,)),), mode="never")
+                policy = Policy(rules=(PolicyRule(decision="deny", tools=(pattern,)),), mode="never")
                 assert isinstance(decide(asked(**call), policy), Deny)

@@ -13,7 +13,7 @@ from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.invocation import Invocation, Outcome, Request
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.policy.identity import local
-from gdal_mcp.policy.policy import Entry
+from gdal_mcp.policy.policy import PolicyEntry
 from gdal_mcp.policy.rates import Rates
 from sandbox.outcome import Usage
 from sandbox.template import Limits
@@ -24,8 +24,8 @@ DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
 
 
-def entry(**limits: float) -> Entry:
-    return Entry.model_validate({"principals": ("*",), **limits})
+def entry(**limits: float) -> PolicyEntry:
+    return PolicyEntry.model_validate({"principals": ("*",), **limits})
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def rates(make: Callable[[], Rates]) -> Rates:
     return make()
 
 
-def admitted(rates: Rates, bounds: Entry, principal: str = "token:ann") -> bool:
+def admitted(rates: Rates, bounds: PolicyEntry, principal: str = "token:ann") -> bool:
     try:
         rates.require_allowance(principal, bounds, writes=True)
         with rates.admit(principal, bounds):

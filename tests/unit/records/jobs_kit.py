@@ -42,9 +42,9 @@ class Call:
             raise self.outcome
         return self.outcome.pop(0) if isinstance(self.outcome, list) else self.outcome
 
-    def job(self, principal: str = "ann") -> jobs.Job:
+    def job(self, principal: str = "ann") -> jobs.TaskJob:
         params = t.CallToolRequestParams(name="warp", arguments={})
-        return jobs.Job(principal, params, self.work, lambda _fraction, _words: None, self.writes)
+        return jobs.TaskJob(principal, params, self.work, lambda _fraction, _words: None, self.writes)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from gdal_mcp.records.statement import FOLDER_DIGEST, record, statement
 from gdal_mcp.toolboxes.gdal.datasets.paths import companions
 from sandbox.outputs.inspection import tree_digest
 from sandbox.outputs.store import Part
-from sandbox.workspace import Located, Workspace, Workspaces
+from sandbox.workspace import Workspace, WorkspacePath, Workspaces
 from tests.waiting import until
 
 GIB = 1 << 30
@@ -167,7 +167,7 @@ def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root:
 def test_one_digest_of_any_size_is_asked_for_by_itself(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"x")
     assert Materials.digest(spaces.input("a")) == sha256(b"x")
-    assert Materials.digest(Located(spaces.items[0], PurePosixPath("none"))) is None
+    assert Materials.digest(WorkspacePath(spaces.items[0], PurePosixPath("none"))) is None
 
 
 # The statement

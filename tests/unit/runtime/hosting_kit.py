@@ -78,8 +78,8 @@ class Connected:
 
 @contextlib.contextmanager
 def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Iterator[Hosting]:
-    def open_first(*given: Any, fresh: bool = False) -> opening.Opened:
-        return opening.Opened(machine.open(*given), "memory")
+    def open_first(*given: Any, fresh: bool = False) -> opening.OpenedEngine:
+        return opening.OpenedEngine(machine.open(*given), "memory")
 
     patch.setattr(opening, "open_first", open_first)
     patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are none

@@ -12,7 +12,7 @@ from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.outputs.store import Publication, Published, Transfer
 from sandbox.outputs.undo import Retention
-from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
+from sandbox.workspace import RESERVED, Workspace, WorkspacePath, Workspaces
 
 CALL = "call-0001"
 # the container's user; a root host uses somebody else's ids
@@ -25,7 +25,7 @@ def area_at(root: Path, moves: DirOps | None = None, keep: Retention | None = No
     return StagingArea(Workspace.at(root, writable=True), keep or Retention(), moves or DirOps())
 
 
-def place(area: StagingArea, name: str) -> Located:
+def place(area: StagingArea, name: str) -> WorkspacePath:
     """What a plan would hold for an output of that name, as of now."""
     return Workspaces((area.workspace,)).output(name)
 
@@ -59,7 +59,7 @@ class Plan:
 
     staged: Tree
     publications: tuple[Publication, ...]  # of top-level names, under the same name
-    gone: tuple[Located, ...]
+    gone: tuple[WorkspacePath, ...]
 
 
 def plan(area: StagingArea, staged: Tree) -> Plan:
@@ -90,7 +90,7 @@ def act(
     area: StagingArea,
     planned: Plan,
     transfers: Sequence[Transfer] = (),
-    gone: Sequence[Located] = (),
+    gone: Sequence[WorkspacePath] = (),
     call_id: str = CALL,
     between: Callable[[], object] = lambda: None,
 ) -> Published:

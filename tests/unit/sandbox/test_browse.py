@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
-from sandbox.browse import Folder, Found, Kind, LinkTarget, SkipReason, opened
+from sandbox.browse import EntryKind, Folder, Found, LinkTarget, SkipReason, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
@@ -18,7 +18,7 @@ def walk(folder: Folder) -> Iterator[tuple[Found, bool]]:
     """What is in a folder and below it, each with whether it is a folder that was not entered."""
     for name in folder.names:
         found = folder.look(name)
-        if found is None or found.kind is not Kind.FOLDER:
+        if found is None or found.kind is not EntryKind.FOLDER:
             yield from [(found, False)] if found else []
             continue
         with folder.enter(name) as inner:
@@ -52,7 +52,11 @@ def test_a_file_is_told_as_it_is(root):
     write(root, {"a.tif": b"12345"})
     (found,) = all_found(root)
     status = (root / "a.tif").stat()
-    assert (found.kind, found.identity.size, found.identity.mtime_ns) == (Kind.FILE, 5, status.st_mtime_ns)
+    assert (found.kind, found.identity.size, found.identity.mtime_ns) == (
+        EntryKind.FILE,
+        5,
+        status.st_mtime_ns,
+    )
     assert found.located.path == root / "a.tif"
     assert found.located.identity == Identity.of(status)
 
@@ -67,7 +71,7 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     }.items():  # fmt: skip
         (root / name).symlink_to(target)
     write(root, {f"{RESERVED}/undo/x": b""})
-    links = {found.name: found.leads for found in all_found(root) if found.kind is Kind.LINK}
+    links = {found.name: found.leads for found in all_found(root) if found.kind is EntryKind.LINK}
     assert links == {
         "in": LinkTarget.INSIDE, "out": LinkTarget.OUTSIDE, "out-file": LinkTarget.OUTSIDE, "gone": LinkTarget.NOWHERE,
         "gone-out": LinkTarget.OUTSIDE, "self": LinkTarget.OUTSIDE, "chain": LinkTarget.OUTSIDE, "ours": LinkTarget.OUTSIDE,
@@ -126,7 +130,7 @@ def test_names_that_are_no_text_are_told_escaped(root):
 def test_pipes_are_told_and_not_opened(root):
     os.mkfifo(root / "pipe")
     (found,) = all_found(root)
-    assert found.kind is Kind.OTHER
+    assert found.kind is EntryKind.OTHER
 
 
 def test_a_file_is_no_folder_to_walk(root):

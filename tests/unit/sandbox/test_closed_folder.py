@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from sandbox.isolation.probe_rules import FILES
-from sandbox.isolation.rows import Evidence, Folder, judged
+from sandbox.isolation.rows import Evidence, ProbedFolder, judged
 from tests.unit.sandbox.hardening_kit import TEMPLATE
 
 BOOT = "9f1c"
 
 
 def rows(path: str):
-    asked = {path: Folder(1, 2, "ab")}
+    asked = {path: ProbedFolder(1, 2, "ab")}
     look = {"files": {"boot": BOOT, "nonces": {}, "folders": {path: (0, 0, "EACCES")}}}
     template = replace(TEMPLATE, user=(65534, 65534))
     return judged(FILES, Evidence(template, look=look, folders=asked, boot=BOOT))

@@ -28,7 +28,7 @@ from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.journal import JournalDamaged, load
 from sandbox.outputs.store import Finding, Transfer
 from sandbox.outputs.undo import Retention
-from sandbox.workspace import RESERVED, Located
+from sandbox.workspace import RESERVED, WorkspacePath
 
 # --- renaming
 
@@ -147,7 +147,7 @@ def test_neither_the_workspace_nor_ours_nor_what_is_outside_is_ever_moved(worksp
     area.prepare()
     path = workspace / relative
     status = path.stat()
-    there = Located(area.workspace, PurePosixPath(relative), outputs.Identity.of(status), path.is_dir())
+    there = WorkspacePath(area.workspace, PurePosixPath(relative), outputs.Identity.of(status), path.is_dir())
     for gone, transfers in (([there], []), ([], [Transfer(there, place(area, "new"))])):
         listings = {there.relative: "0" * 64}
         with area.open(CALL, USER) as staging, pytest.raises(SandboxError):

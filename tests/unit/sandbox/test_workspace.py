@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.workspace import RESERVED, Located, Workspace, Workspaces, open_file, open_folder
+from sandbox.workspace import RESERVED, Workspace, WorkspacePath, Workspaces, open_file, open_folder
 
 SECRET = b"the secret of somebody else"
 
@@ -426,7 +426,7 @@ def test_any_text_is_refused_or_leads_to_a_real_place_inside(hostile, text, way)
         found = getattr(allowed, way)(text.replace("{root}", str(hostile)))
     except PathRefused:
         return
-    assert isinstance(found, Located)
+    assert isinstance(found, WorkspacePath)
     real = Path(os.path.realpath(found.path))
     assert real == found.path  # nothing left to follow
     assert real.is_relative_to(hostile)

@@ -6,24 +6,24 @@ from pathlib import Path
 import pytest
 
 from docs import hosts
-from gdal_mcp.server.operations.examine import Report, Row
+from gdal_mcp.server.operations.examine import DoctorReport, DoctorRow
 from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import load_settings
 
 ENGINE = {"engine": {"name": "Docker", "version": "27.1", "api": "1.46"}}
 
 
-def reported(folder: Path, rows: tuple[Row, ...], facts: dict) -> dict:
+def reported(folder: Path, rows: tuple[DoctorRow, ...], facts: dict) -> dict:
     (folder / "maps").mkdir(exist_ok=True)
     settings = load_settings(workspaces=(folder / "maps",), state_dir=folder / "state")
-    return json.loads(json.dumps(shareable(settings, Report(rows, facts))))
+    return json.loads(json.dumps(shareable(settings, DoctorReport(rows, facts))))
 
 
 def test_a_report_becomes_a_row(tmp_path):
     table = tmp_path / "hosts.toml"
     fine, failed = (
-        Row("engine", "ready", "ok", "yes"),
-        Row("engine", "ready", "failed", 'no "limits" |\nhere'),
+        DoctorRow("engine", "ready", "ok", "yes"),
+        DoctorRow("engine", "ready", "failed", 'no "limits" |\nhere'),
     )
     hosts.add(reported(tmp_path, (fine,), ENGINE), table)
     hosts.add(reported(tmp_path, (fine, failed), {}), table, by="tests/x.py")

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.server.operations.examine import Report, Row
+from gdal_mcp.server.operations.examine import DoctorReport, DoctorRow
 from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import load_settings
 
 
 def test_the_last_line_is_ready_or_the_first_thing_to_do():
-    fine = Row("engine", "engine", "ok", "Docker")
-    warned = Row("records", "kept", "warning", "gone with it", "mount a volume")
+    fine = DoctorRow("engine", "engine", "ok", "Docker")
+    warned = DoctorRow("records", "kept", "warning", "gone with it", "mount a volume")
     reasons = (("engine", "ready", "no engine", "Start it."), ("http", "tokens", "x", "Other."))
-    broken = [Row(part, name, "failed", found, mend) for part, name, found, mend in reasons]
-    assert Report((fine, warned), {}).verdict.startswith("Ready")
-    assert Report((fine, *broken), {}).verdict.endswith("Start it.")
-    assert "Other" not in Report((fine, *broken), {}).verdict
+    broken = [DoctorRow(part, name, "failed", found, mend) for part, name, found, mend in reasons]
+    assert DoctorReport((fine, warned), {}).verdict.startswith("Ready")
+    assert DoctorReport((fine, *broken), {}).verdict.endswith("Start it.")
+    assert "Other" not in DoctorReport((fine, *broken), {}).verdict
 
 
 @pytest.mark.claim("engine.report-private")
@@ -37,10 +37,12 @@ def test_a_report_tells_no_secret_and_no_name(tmp_path: Path, monkeypatch: pytes
     settings = load_settings(workspaces=(maps,), state_dir=state)
     silent = f"no answer at {os.environ['DOCKER_HOST']}"
     rows = (
-        Row("engine", "ready", "failed", silent, f"look into {state}/audit.jsonl"),
-        Row("workspace", str(maps), "failed", f"{maps} is closed to planted-user", f"chmod o+rx {maps}"),
+        DoctorRow("engine", "ready", "failed", silent, f"look into {state}/audit.jsonl"),
+        DoctorRow(
+            "workspace", str(maps), "failed", f"{maps} is closed to planted-user", f"chmod o+rx {maps}"
+        ),
     )
-    told = shareable(settings, Report(rows, {}))
+    told = shareable(settings, DoctorReport(rows, {}))
     assert "planted" not in json.dumps(told)
     assert "WORKSPACE-1" in json.dumps(told)
     assert {"DOCKER_HOST", "GDAL_MCP_ISSUERS"} <= set(told["set"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.toolboxes.gdal.catalogue.changes import Changes, unchanged
+from gdal_mcp.toolboxes.gdal.catalogue.changes import CatalogueChanges, unchanged
 from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of, packaged, packaged_text, servable
 from gdal_mcp.toolboxes.gdal.catalogue.messages import literals, unrecognised
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Scope
@@ -57,7 +57,7 @@ def served(facts: Facts) -> Catalogue:
 
 
 def test_no_difference_is_one_line_and_all_is_served(newer: Facts, audited: Facts) -> None:
-    assert len(report(Changes(audited, newer))) == 1
+    assert len(report(CatalogueChanges(audited, newer))) == 1
     assert served(newer).algorithms.keys() == packaged().algorithms.keys()
     assert served(newer).steps.keys() == packaged().steps.keys()
     assert len(served(newer).drivers) == len(packaged().drivers)
@@ -67,7 +67,7 @@ def test_no_difference_is_one_line_and_all_is_served(newer: Facts, audited: Fact
 def test_a_new_driver_is_reported_with_its_options_and_not_served(newer: Facts, audited: Facts) -> None:
     new = {**driver(newer, "GTiff"), "name": "Fresh", "prefix": "FRESH:"}
     newer["drivers"].append({**new, "creation": [{"name": "SIDE_FILE", "type": "string"}]})
-    changes = Changes(audited, newer)
+    changes = CatalogueChanges(audited, newer)
     assert changes.new("drivers") == ("Fresh",)
     assert {"  Fresh", "  Fresh SIDE_FILE", "  FRESH:"} <= {*report(changes)}
     assert "fresh" not in served(newer).driver_names
@@ -76,7 +76,7 @@ def test_a_new_driver_is_reported_with_its_options_and_not_served(newer: Facts, 
 
 def test_a_driver_that_is_gone_is_reported_and_not_served(newer: Facts, audited: Facts) -> None:
     newer["drivers"].remove(driver(newer, "KMZ" if "KMZ" in packaged().driver_names else "PNG"))
-    changes = Changes(audited, newer)
+    changes = CatalogueChanges(audited, newer)
     assert len(changes.gone("drivers")) == 1
     assert len(served(newer).drivers) == len(packaged().drivers) - 1
 
@@ -85,7 +85,7 @@ def test_an_algorithm_with_another_name_is_reported_as_such_and_not_served(
     newer: Facts, audited: Facts
 ) -> None:
     rename(newer, "raster hillshade", "raster shade")
-    changes = Changes(audited, newer)
+    changes = CatalogueChanges(audited, newer)
     assert changes.renamed == {"raster hillshade": "raster shade"}
     assert changes.new("algorithms") == changes.new("steps") == ("raster shade",)
     made = served(newer)
@@ -95,7 +95,7 @@ def test_an_algorithm_with_another_name_is_reported_as_such_and_not_served(
 
 def test_another_default_is_reported_and_served(newer: Facts, audited: Facts) -> None:
     argument(newer, "raster hillshade", "zfactor")["default"] = 7.0
-    (change,) = Changes(audited, newer).arguments
+    (change,) = CatalogueChanges(audited, newer).arguments
     assert (change.owner, change.name, change.differing()) == ("raster hillshade", "zfactor", ("default",))
     assert served(newer).algorithms["raster hillshade"].long_names["zfactor"].usage["default"] == 7.0
 
@@ -104,7 +104,7 @@ def test_messages_with_other_words_are_reported_and_named(newer: Facts, audited:
     code, (text, *_) = next((code, texts) for code, texts in literals().items() if code == "field_name_cut")
     newer["messages"].remove(text)
     assert unrecognised(newer["messages"]) == {code: (text,)}
-    assert any(text in line for line in report(Changes(audited, newer)))
+    assert any(text in line for line in report(CatalogueChanges(audited, newer)))
     assert code in served(newer).summary
 
 
@@ -131,7 +131,7 @@ def test_each_file_system_of_the_captured_gdal_is_named() -> None:
 
 def test_a_file_system_that_is_new_is_reported(newer: Facts, audited: Facts) -> None:
     newer["file_systems"].append("/vsifresh")
-    assert "  /vsifresh" in report(Changes(audited, newer))
+    assert "  /vsifresh" in report(CatalogueChanges(audited, newer))
 
 
 def _new_required(facts: Facts) -> None:
@@ -158,7 +158,7 @@ def test_an_algorithm_whose_required_arguments_changed_is_not_served(newer: Fact
 def test_an_argument_that_is_new_is_proposed_a_role_and_not_served(newer: Facts, audited: Facts) -> None:
     new = {"name": "tool-path", "type": "string"}
     algorithm(newer, "raster hillshade")["arguments"].append(new)
-    lines = report(Changes(audited, newer))
+    lines = report(CatalogueChanges(audited, newer))
     (proposed,) = [line for line in lines if "tool-path = " in line]
     assert 'role = "forbidden"' in proposed
     assert "tool-path" not in served(newer).algorithms["raster hillshade"].long_names
@@ -166,7 +166,7 @@ def test_an_argument_that_is_new_is_proposed_a_role_and_not_served(newer: Facts,
 
 def test_a_proposed_role_is_a_rule_that_the_catalogue_takes(newer: Facts, audited: Facts) -> None:
     algorithm(newer, "raster hillshade")["arguments"].append({"name": "fresh", "type": "integer"})
-    (proposed,) = [line for line in report(Changes(audited, newer)) if "fresh = " in line]
+    (proposed,) = [line for line in report(CatalogueChanges(audited, newer)) if "fresh = " in line]
     head, _, rule = proposed.strip().partition("] ")
     assert tomllib.loads(f"{head}]\n{rule}")["algorithm"]["raster hillshade"]["fresh"]["role"] == "value"
 
@@ -183,7 +183,7 @@ def test_an_option_that_changed_its_type_is_not_served(newer: Facts, audited: Fa
     option = next(one for one in driver(newer, "GTiff")["creation"] if one["name"] == "COMPRESS")
     del option["choices"]
     option["type"] = "string"
-    assert [one.name for one in Changes(audited, newer).options] == ["COMPRESS"]
+    assert [one.name for one in CatalogueChanges(audited, newer).options] == ["COMPRESS"]
     assert "COMPRESS" not in {one.name for one in served(newer).driver_names["gtiff"].options[Scope.CREATION]}
 
 

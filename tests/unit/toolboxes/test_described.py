@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gdal_mcp.toolboxes.base import Answer
+from gdal_mcp.toolboxes.base import CallAnswer
 from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS, checks
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN, described, facts, names, shortened
@@ -141,7 +141,7 @@ def test_a_report_keeps_its_structure_with_numbers_and_gdals_words():
 
 
 def short(report: Any) -> dict[str, Any]:
-    return dict(summary(Answer("", report, None, None)))
+    return dict(summary(CallAnswer("", report, None, None)))
 
 
 def facts_of_summary(report: Any) -> dict[str, Any]:

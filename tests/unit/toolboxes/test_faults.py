@@ -9,8 +9,8 @@ from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.gdal import data_of
 from gdal_mcp.toolboxes.gdal.environment import ANSWER_SETTINGS, environment
 from gdal_mcp.toolboxes.gdal.faults import (
+    FaultState,
     Probed,
-    State,
     faults,
     load_probed,
     probe_program,
@@ -23,12 +23,12 @@ from sandbox.template import Limits
 DIGEST, OTHER = f"sha256:{'a1' * 32}", f"sha256:{'b2' * 32}"
 LIMITS = Limits()
 WORKAROUNDS = {name: value for one in faults().values() for name, value in one.environment.items()}
-ALL_ABSENT = {name: State.ABSENT for name, fault in faults().items() if fault.probe}
+ALL_ABSENT = {name: FaultState.ABSENT for name, fault in faults().items() if fault.probe}
 
 
 def test_without_a_result_every_work_around_is_in_force():
     assert WORKAROUNDS
-    for probed in (Probed(), Probed(DIGEST), Probed(DIGEST, dict.fromkeys(ALL_ABSENT, State.PRESENT))):
+    for probed in (Probed(), Probed(DIGEST), Probed(DIGEST, dict.fromkeys(ALL_ABSENT, FaultState.PRESENT))):
         assert environment(LIMITS, probed).items() >= WORKAROUNDS.items()
     assert not environment(LIMITS, Probed(DIGEST, ALL_ABSENT)).keys() & WORKAROUNDS.keys()
 
@@ -48,15 +48,15 @@ def test_results_that_cannot_be_read_are_unknown(tmp_path: Path, damage: bytes):
     save_probed(tmp_path, Probed(DIGEST, ALL_ABSENT))
     (path,) = (tmp_path / "faults").iterdir()
     path.write_bytes(damage)
-    assert load_probed(tmp_path, DIGEST).state("statistics_in_threads") is State.UNKNOWN
+    assert load_probed(tmp_path, DIGEST).state("statistics_in_threads") is FaultState.UNKNOWN
 
 
 def test_only_true_and_false_are_results():
     name, *_ = ALL_ABSENT
     for answer, state in (
-        (True, State.PRESENT),
-        (False, State.ABSENT),
-        *((odd, State.UNKNOWN) for odd in (None, 0, 1, "", "false", [])),
+        (True, FaultState.PRESENT),
+        (False, FaultState.ABSENT),
+        *((odd, FaultState.UNKNOWN) for odd in (None, 0, 1, "", "false", [])),
     ):
         assert Probed(DIGEST, states_of({name: answer})).state(name) is state
     unprobed = next(name for name, fault in faults().items() if not fault.probe)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.toolboxes.gdal.datasets.listing import Page, Query, as_json, page
+from gdal_mcp.toolboxes.gdal.datasets.listing import ListingPage, Query, as_json, page
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, Names
 from sandbox.browse import opened
 from sandbox.workspace import Workspace, Workspaces
@@ -23,14 +23,14 @@ DATA = {
 
 def one_page(
     root: Path, cursor: str | None = None, at: str = "", limit: int = 100, pattern: str = "*"
-) -> Page:
+) -> ListingPage:
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     folder = workspaces.input(str(root / at))
     with opened(workspaces, folder) as top:
         return page(top, Query(folder, pattern, limit), cursor)
 
 
-def names(shown: Page) -> list[str]:
+def names(shown: ListingPage) -> list[str]:
     return [str(row.found.relative) for row in shown.rows]
 
 

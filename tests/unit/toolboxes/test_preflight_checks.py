@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding
 from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, vector
 from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
@@ -378,7 +378,7 @@ NOT_DUE = [
 ]  # fmt: skip
 
 
-def codes(call: Call) -> set[str]:
+def codes(call: AlgorithmCall) -> set[str]:
     return {one.code for one in findings(call)}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, CrsExtent, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
@@ -30,21 +30,23 @@ ZONES = DatasetFacts(
 )  # fmt: skip
 
 
-def ask(algorithm: str, *inputs: DatasetFacts | None, driver: str = "GTiff", **arguments: object) -> Call:
+def ask(
+    algorithm: str, *inputs: DatasetFacts | None, driver: str = "GTiff", **arguments: object
+) -> AlgorithmCall:
     """A request; names are written with _, lists of numbers as tuples."""
     texts = {
         name.replace("_", "-"): tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
         for name, value in arguments.items()
     }
-    return Call(algorithm, texts, inputs, driver=driver, output="out.tif")
+    return AlgorithmCall(algorithm, texts, inputs, driver=driver, output="out.tif")
 
 
-def refused(call: Call, **limits: object) -> LimitViolation | None:
+def refused(call: AlgorithmCall, **limits: object) -> LimitViolation | None:
     made = estimate(call)
     return violation(made, replace(Limits(), **limits)) if made else None
 
 
-def estimated(call: Call) -> Estimate:
+def estimated(call: AlgorithmCall) -> Estimate:
     made = estimate(call)
     assert made is not None
     return made
@@ -255,7 +257,7 @@ PATHS = st.sampled_from(sorted(table().algorithm) + ["raster tile"])
 @given(PATHS, ARGUMENTS, st.lists(RASTERS | VECTORS | st.none(), min_size=1, max_size=2), st.none() | RASTERS)
 def test_no_description_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, like):
     given = {name: (text,) for name, text in arguments.items()}
-    call = Call(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
+    call = AlgorithmCall(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
     found = estimate(call)
     over = violation(found, Limits()) if found else None
     assert over is None or (over.message and over.suggestion)
@@ -269,7 +271,7 @@ def test_a_lying_description_or_an_absurd_level_is_estimated_all_the_same():
         ("raster overview add", {"levels": ("1e300",)}, None),
     ):
         description = DatasetFacts("GTiff", "raster", 1, 1, 1, 1, "Byte", crs="EPSG:3857", extent=extent)
-        found = estimate(Call(path, arguments, (description,), driver="GTiff", output="o"))
+        found = estimate(AlgorithmCall(path, arguments, (description,), driver="GTiff", output="o"))
         assert found is not None
         assert found.output_bytes is not None
 
@@ -283,5 +285,5 @@ def test_only_the_whole_of_a_raster_says_how_large_a_clip_is():
         ("raster", "GTiff", {"like-where": ("a = 1",)}, False),
     ):
         like = DatasetFacts(driver, kind, crs="EPSG:3857", extent=box)
-        found = estimated(Call("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif"))
+        found = estimated(AlgorithmCall("raster clip", chosen, (source,), {"like": like}, "GTiff", "o.tif"))
         assert (found.least.bytes > 0) is known

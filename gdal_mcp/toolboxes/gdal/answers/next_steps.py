@@ -15,7 +15,7 @@ _CHANGES_FEATURES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """A call of an algorithm, with our reason."""
 
     algorithm: str
@@ -28,14 +28,14 @@ def next_steps(
     outputs: Sequence[Mapping[str, Any]],
     inputs: Sequence[str],
     served: Container[str] | None = None,
-) -> tuple[Step, ...]:
+) -> tuple[NextStep, ...]:
     """At most one next call for each thing that is wrong with the outputs.
 
     `made_by` is the algorithm that ran, or the one that the tool is most like; `outputs` are the rows of the result's `outputs`
     (path, description, checks); `inputs` the paths that the call gave as its input; `served` the algorithms that this server
     has, None for all.
     """
-    found: dict[str, Step] = {}
+    found: dict[str, NextStep] = {}
     for row in outputs:
         for step in _steps(made_by, row, inputs):
             if served is None or step.algorithm in served:
@@ -43,17 +43,17 @@ def next_steps(
     return tuple(found.values())
 
 
-def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[Step]:
+def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[NextStep]:
     codes = {check.get("code") for check in row.get("checks", ())}
     # an output without a feature or a valid pixel is explained by the input, of which there must be one
     if len(inputs) == 1 and "zero_features" in codes and made_by in _CHANGES_FEATURES:
         reason = "No feature matched the filter. Compare the condition with the extent, the CRS and the field names of the input."
-        yield Step("vector info", reason, {"input": inputs[0]})
+        yield NextStep("vector info", reason, {"input": inputs[0]})
     if len(inputs) == 1 and "all_nodata" in codes and made_by == "raster clip":
         reason = "Every pixel is nodata. Compare the window with the extent of the input."
-        yield Step("raster info", reason, {"input": inputs[0]})
+        yield NextStep("raster info", reason, {"input": inputs[0]})
     described = row.get("description", {})
     is_large = max(described.get("size") or [0]) > _LARGE and described.get("driver") == "GTiff"
     if is_large and described.get("overviews") == 0 and not made_by.startswith("raster overview"):
         reason = "The raster is large and has no overviews; with them it is displayed quickly at every scale."
-        yield Step("raster overview add", reason, {"input": row["path"]})
+        yield NextStep("raster overview add", reason, {"input": row["path"]})

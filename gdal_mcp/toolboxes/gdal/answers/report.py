@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from gdal_mcp.toolboxes.base import Answer
+from gdal_mcp.toolboxes.base import CallAnswer
 from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.catalogue.load import adapter
 from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
@@ -111,7 +111,7 @@ def _placed_otherwise(report: Mapping[str, Any]) -> bool:
     return isinstance(metadata, Mapping) and bool({"RPC", "GEOLOCATION"} & metadata.keys())
 
 
-def summary(answer: Answer) -> Mapping[str, Any]:
+def summary(answer: CallAnswer) -> Mapping[str, Any]:
     """The facts of a report, and under `untrusted` its texts: all names, and of the rest what fits. Geometries become boxes."""
     report = answer.parsed
     if not isinstance(report, dict):
@@ -140,7 +140,7 @@ def _brief(names: Any) -> Any:
     return names
 
 
-def whole(answer: Answer) -> Mapping[str, Any]:
+def whole(answer: CallAnswer) -> Mapping[str, Any]:
     """The facts of a report, and all of it under `untrusted`."""
     printed = {"text": answer.printed} if answer.parsed is None else {"report": answer.parsed}
     return {**facts_of_report(answer.parsed), UNTRUSTED: printed}

@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
+class CatalogueChanges:
     was: Facts
     now: Facts
 
@@ -48,7 +48,7 @@ class Changes:
         return tuple(name for name in _names(self.now, part) if name not in known)
 
     def gone(self, part: str) -> tuple[str, ...]:
-        return Changes(self.now, self.was).new(part)
+        return CatalogueChanges(self.now, self.was).new(part)
 
     @cached_property
     def renamed(self) -> Mapping[str, str]:

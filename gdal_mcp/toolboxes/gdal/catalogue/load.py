@@ -30,12 +30,12 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import (
     Driver,
     OptionRule,
     OptionSpec,
+    PipelineStep,
     Role,
-    Rule,
+    RoleRule,
     Scope,
     Shape,
     SomeBuilds,
-    Step,
 )
 
 _PACKAGE: Final = "gdal_mcp.toolboxes.gdal.catalogue"
@@ -151,7 +151,7 @@ class _Reader:
         """Raises CatalogueBroken for a rule without a reason or without a role."""
         tables = {"": shared_rules(roles), **roles.get("algorithm", {})}
         self._rules = {
-            (path, name): _read_as(Rule, entry)
+            (path, name): _read_as(RoleRule, entry)
             for path, entries in tables.items()
             for name, entry in entries.items()
         }
@@ -164,14 +164,14 @@ class _Reader:
         arguments = [self._argument(entry["path"], one, known) for one in entry["arguments"]]
         return Algorithm(entry["path"], entry["description"], entry["url"], tuple(filter(None, arguments)))
 
-    def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Step:
+    def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> PipelineStep:
         """GDAL describes the input of a few steps, which have it from the step before."""
         algorithm = self.algorithm(entry, algorithms.get(entry["path"]))
         if entry["takes"] and "first" not in entry["places"]:
             own = tuple(one for one in algorithm.arguments if one.name != "input")
             algorithm = replace(algorithm, arguments=own)
         flow = {side: entry[side] or None for side in ("takes", "gives")}
-        step: Step = _read_as(Step, {**entry, **flow, "algorithm": algorithm})
+        step: PipelineStep = _read_as(PipelineStep, {**entry, **flow, "algorithm": algorithm})
         return step
 
     def _argument(

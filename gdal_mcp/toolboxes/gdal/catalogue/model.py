@@ -62,7 +62,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RoleRule:
     """The hand-written part of an argument: `check` says how its values are validated, `reason` why the role."""
 
     role: Role
@@ -88,7 +88,7 @@ class Argument:
 
     name: str
     type: Type
-    rule: SkipValidation[Rule]
+    rule: SkipValidation[RoleRule]
     description: str = ""
     short_name: str = ""
     aliases: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class Algorithm:
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """One step of a pipeline, keyed as its algorithm is: `raster clip`, `vector grid count`, `vector read`.
 
     Its arguments are those that it takes inside a pipeline; it may have no algorithm outside of one (`vector limit`).
@@ -276,7 +276,7 @@ class Catalogue:
     gdal_version: str
     skipped: tuple[str, ...]
     algorithms: Mapping[str, Algorithm]
-    steps: Mapping[str, Step]
+    steps: Mapping[str, PipelineStep]
     drivers: tuple[Driver, ...]
     shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name

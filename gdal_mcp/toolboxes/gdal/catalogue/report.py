@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal import data_of
-from gdal_mcp.toolboxes.gdal.catalogue.changes import Change, Changes, Entry
+from gdal_mcp.toolboxes.gdal.catalogue.changes import CatalogueChanges, Change, Entry
 from gdal_mcp.toolboxes.gdal.catalogue.load import shared_rules
 from gdal_mcp.toolboxes.gdal.catalogue.messages import unrecognised
 
@@ -14,7 +14,7 @@ _QUESTION: Final = "can its text become a file, a URL, a command, SQL or the nam
 _TITLES: Final = {"algorithms": "algorithms", "steps": "pipeline steps", "drivers": "drivers"}
 
 
-def report(changes: Changes) -> list[str]:
+def report(changes: CatalogueChanges) -> list[str]:
     """Lines to read; one line where nothing changed."""
     sections = [
         *(section for part in _TITLES for section in _names(changes, part)),
@@ -33,7 +33,7 @@ def report(changes: Changes) -> list[str]:
     return [f"{head}:", *shown] if shown else [f"{head}: no change"]
 
 
-def _names(changes: Changes, part: str) -> Iterator[tuple[str, list[str]]]:
+def _names(changes: CatalogueChanges, part: str) -> Iterator[tuple[str, list[str]]]:
     yield f"New {_TITLES[part]}, not served before a review", list(changes.new(part))
     yield f"Gone {_TITLES[part]}", list(changes.gone(part))
 
@@ -52,7 +52,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _roles(changes: Changes) -> list[str]:
+def _roles(changes: CatalogueChanges) -> list[str]:
     """A line of TOML for each argument that no rule covers."""
     roles = data_of(_PACKAGE, "roles.toml")
     shared, own = shared_rules(roles), roles.get("algorithm", {})
@@ -88,7 +88,7 @@ def _proposed(path: str, argument: Entry) -> str:
     return f'[algorithm."{path}"] {name} = {{ types = ["{kind}"], role = "{role}", reason = "{reason}" }}'
 
 
-def _undecided(changes: Changes) -> list[str]:
+def _undecided(changes: CatalogueChanges) -> list[str]:
     """Options of type `string`, which pass only where options.toml says so."""
     new = {*changes.new("drivers")}
     found = [
@@ -102,7 +102,7 @@ def _undecided(changes: Changes) -> list[str]:
     return [f"{owner} {option['name']}" for owner, option in found if option["type"] == "string"]
 
 
-def _prefixes(changes: Changes) -> list[str]:
+def _prefixes(changes: CatalogueChanges) -> list[str]:
     was, now = (
         {one["prefix"] for one in facts["drivers"] if one.get("prefix")}
         for facts in (changes.was, changes.now)
@@ -110,6 +110,6 @@ def _prefixes(changes: Changes) -> list[str]:
     return [*changes.new("file_systems"), *sorted(now - was)]
 
 
-def _messages(changes: Changes) -> list[str]:
+def _messages(changes: CatalogueChanges) -> list[str]:
     found = unrecognised(changes.now.get("messages"))
     return [f"{code}: {text}" for code, texts in found.items() for text in texts]

@@ -70,7 +70,7 @@ _TRANSFORM_MOST: Final = 3  # arguments: a geometry, the number of a CRS, a box
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     kind: Kind
     text: str
 
@@ -138,12 +138,12 @@ def may_be_called(name: str) -> bool:
     return not _REACHES_OUT.fullmatch(name) or bool(_ABSENT.fullmatch(name))
 
 
-def _tokens(text: str, what: str, limit: int) -> list[Token]:
+def _tokens(text: str, what: str, limit: int) -> list[SqlToken]:
     if len(text.encode("utf-8", "surrogatepass")) > limit:
         raise ArgumentRefused(f"{what} is longer than {limit} bytes.", "Simplify it.")
     if text.lstrip().startswith("@"):
         raise ArgumentRefused(f"{what} is the name of a file.", "Pass the SQL itself.")
-    tokens: list[Token] = []
+    tokens: list[SqlToken] = []
     position = 0
     while position < len(text):
         if text.startswith(("--", "/*"), position):
@@ -156,7 +156,7 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
                 f"{what} contains a quote that is not closed, or {text[position]!r}, which the SQL dialects read differently.",
                 "Quote names with \" and strings with ', and write values instead of parameters.",
             )
-        token = Token(match.lastgroup, match[0])  # type: ignore[arg-type] # the groups are named as the kinds
+        token = SqlToken(match.lastgroup, match[0])  # type: ignore[arg-type] # the groups are named as the kinds
         position = match.end()
         doubled = token.kind == "quoted" and text.startswith('"', position)
         escape = {"quoted": "\\", "text": "\\'"}.get(token.kind)
@@ -170,10 +170,10 @@ def _tokens(text: str, what: str, limit: int) -> list[Token]:
     return tokens
 
 
-def _check_tables(tokens: Sequence[Token], what: str) -> None:
+def _check_tables(tokens: Sequence[SqlToken], what: str) -> None:
     """Checks the names of tables. Between FROM and the next clause each comma can start another table; brackets have their own state."""
     tables = [False]
-    before = Token("sign", "")
+    before = SqlToken("sign", "")
     compared = False  # whether the last FROM was part of IS DISTINCT FROM
     for token, following in zip(tokens, [*tokens[1:], before], strict=True):
         first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
@@ -205,7 +205,7 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
         raise ArgumentRefused(f"{what} leaves a bracket open.", "Balance ( and ).")
 
 
-def _check_tokens(tokens: Sequence[Token], what: str) -> None:
+def _check_tokens(tokens: Sequence[SqlToken], what: str) -> None:
     _check_tables(tokens, what)
     for at, token in enumerate(tokens):
         called = [one.text for one in tokens[at + 1 : at + 2]] == ["("]
@@ -236,7 +236,7 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
             )
 
 
-def _begins_table(tokens: Sequence[Token], at: int) -> bool:
+def _begins_table(tokens: Sequence[SqlToken], at: int) -> bool:
     """True for the name of a table that the WITH defines with its columns: `WITH name(a, b) AS (`."""
     depths = list(itertools.accumulate((one.text == "(") - (one.text == ")") for one in tokens[:at]))
     selects = any(one.word == "SELECT" and not depth for one, depth in zip(tokens, depths, strict=False))
@@ -249,7 +249,7 @@ def _begins_table(tokens: Sequence[Token], at: int) -> bool:
     ] == [")", "AS"]
 
 
-def _arguments(tokens: Sequence[Token]) -> int:
+def _arguments(tokens: Sequence[SqlToken]) -> int:
     """The number of arguments of a call, from the tokens after its name; 0 if it is not a call."""
     depth, count = 0, 1
     for token in tokens:

@@ -20,8 +20,8 @@ from typing import Any, Final
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, Names
 from gdal_mcp.untrusted import clean_text, shown_text
-from sandbox.browse import Folder, Found, Kind, SkipReason
-from sandbox.workspace import Located
+from sandbox.browse import EntryKind, Folder, Found, SkipReason
+from sandbox.workspace import WorkspacePath
 
 # enforced by the tool's schema
 MAX_ROWS: Final = 500  # of one page
@@ -36,7 +36,7 @@ Key = tuple[bytes, ...]
 class Query:
     """One question. `pattern` is a glob for names, or for paths from the folder if it has a slash."""
 
-    folder: Located
+    folder: WorkspacePath
     pattern: str = "*"
     limit: int = 100
 
@@ -46,7 +46,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListedDataset:
     """A dataset, another file, a folder or a link. `bytes` counts the companions too; of a folder it is unknown."""
 
     found: Found
@@ -61,22 +61,22 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """`cursor` asks for the next page. Not `complete`: the folder holds more than is looked at at once."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ListedDataset, ...]
     cursor: str | None
     complete: bool
 
     @property
-    def to_identify(self) -> tuple[Located, ...]:
+    def to_identify(self) -> tuple[WorkspacePath, ...]:
         """What to ask GDAL about, see `as_json`; it would take a comma for the end of a name."""
-        fit = (row for row in self.rows if row.found.kind is Kind.FILE or row.is_dataset)
+        fit = (row for row in self.rows if row.found.kind is EntryKind.FILE or row.is_dataset)
         found = (row.found.located for row in fit if row.addressable)
         return tuple(one for one in found if "," not in str(one))
 
 
-def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
+def page(top: Folder, query: Query, cursor: str | None = None) -> ListingPage:
     """The rows after a cursor, in the order of the names. Raises ToolError for a cursor that is not of this question.
 
     A page is made of what is there now: what comes and goes between two pages shows or not, and nothing shows twice.
@@ -90,10 +90,10 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
     if len(some) > query.limit:
         some.pop()
         last = base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].found.relative)).decode()
-    return Page(tuple(some), last, reader.complete)
+    return ListingPage(tuple(some), last, reader.complete)
 
 
-def as_json(shown: Page, report: Any = None) -> Mapping[str, Any]:
+def as_json(shown: ListingPage, report: Any = None) -> Mapping[str, Any]:
     """A page as JSON, with the drivers of GDAL's report on `to_identify`: the driver of each by its name, cleaned."""
     drivers = report if isinstance(report, dict) else {}
     entries = [_entry(row, drivers.get(clean_text(str(row.found.located)))) for row in shown.rows]
@@ -101,7 +101,7 @@ def as_json(shown: Page, report: Any = None) -> Mapping[str, Any]:
     return {"entries": entries, **more, "complete": shown.complete}
 
 
-def _entry(row: Row, driver: Any) -> dict[str, Any]:
+def _entry(row: ListedDataset, driver: Any) -> dict[str, Any]:
     found = row.found
     entry: dict[str, Any] = {"path": shown_text(f"{found.workspace.root}/{found.shown}"), "kind": found.kind}
     if isinstance(driver, str):
@@ -126,10 +126,10 @@ class _Reader:
     query: Query
     complete: bool = True
 
-    def rows(self, folder: Folder, above: str, after: Key) -> Generator[Row]:
+    def rows(self, folder: Folder, above: str, after: Key) -> Generator[ListedDataset]:
         """The rows of a folder and everything below it, after the relative place `after`."""
         self.complete &= folder.complete
-        owners = Names(name for name, kind in folder.names.items() if kind is Kind.FILE).owners
+        owners = Names(name for name, kind in folder.names.items() if kind is EntryKind.FILE).owners
         families: dict[str, list[str]] = {}
         for name in folder.names:
             if (owner := owners.get(name)) is not None:
@@ -139,25 +139,25 @@ class _Reader:
             if name in owners or (after and raw < after[0]):
                 continue
             resumes = bool(after) and raw == after[0]
-            if kind is Kind.FOLDER:
+            if kind is EntryKind.FOLDER:
                 yield from self._folder(folder, name, above, None if not resumes else after[1:])
             elif not resumes and self.query.matches(above, name) and (found := folder.look(name)) is not None:
-                is_file = found.kind is Kind.FILE
+                is_file = found.kind is EntryKind.FILE
                 family = families.get(name, ()) if is_file else ()
                 beside = [one for one in map(folder.look, family) if one is not None]
                 size = sum(one.identity.size for one in (found, *beside)) if is_file else None
-                yield Row(found, tuple(one.name for one in beside), size)
+                yield ListedDataset(found, tuple(one.name for one in beside), size)
 
-    def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:
+    def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[ListedDataset]:
         """A row for a folder that was not listed yet, and those below it unless it is one dataset."""
         found = folder.look(name) if after is None and self.query.matches(above, name) else None
         if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
-            yield from [Row(found, is_dataset=found.kind is Kind.FOLDER)] if found else []
+            yield from [ListedDataset(found, is_dataset=found.kind is EntryKind.FOLDER)] if found else []
             return
         with folder.enter(name) as inner:
             whole = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
             if found is not None and inner is not SkipReason.GONE:
-                yield Row(found, is_dataset=whole)
+                yield ListedDataset(found, is_dataset=whole)
             if isinstance(inner, Folder) and not whole:
                 yield from self.rows(inner, f"{above}{name}/", after or ())
 

@@ -26,7 +26,7 @@ from gdal_mcp.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.store import Transfer
-from sandbox.workspace import Located, open_folder
+from sandbox.workspace import WorkspacePath, open_folder
 
 Given = Mapping[str, tuple[str, ...]]
 _NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img holds the names of these
@@ -37,13 +37,13 @@ class FileWork:
     """One file operation: what runs in the container, and what the host does before and after it."""
 
     argv: tuple[str, ...]  # after `gdal`; it writes at most to the outputs' places in staging
-    inputs: tuple[Located, ...]
+    inputs: tuple[WorkspacePath, ...]
     outputs: tuple[Output, ...] = ()
     copies: tuple[Transfer, ...] = ()  # before: each source to the staged name of its target, an output
     transfers: tuple[Transfer, ...] = ()  # after: each is renamed
-    removes: tuple[Located, ...] = ()  # after: each is taken away, with all that is in it
+    removes: tuple[WorkspacePath, ...] = ()  # after: each is taken away, with all that is in it
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # for `Staging.publish`
-    identified: tuple[Located, ...] = ()  # GDAL must know each, see `check_identified`
+    identified: tuple[WorkspacePath, ...] = ()  # GDAL must know each, see `check_identified`
 
 
 def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
@@ -59,7 +59,7 @@ def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
         raise refused(str(error), fix) from error
 
 
-def check_identified(identified: tuple[Located, ...], named: tuple[str, ...], report: Any) -> None:
+def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ...], report: Any) -> None:
     """Raises ToolError unless GDAL's report (the JSON of `dataset identify`, cleaned) names a driver, or the `named` one, for each file."""
     rows = report if isinstance(report, list) else []
     known = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
@@ -108,7 +108,9 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
 
 
-def _on_datasets(mains: tuple[Located, ...], places: tuple[Located, ...], **work: Any) -> FileWork:
+def _on_datasets(
+    mains: tuple[WorkspacePath, ...], places: tuple[WorkspacePath, ...], **work: Any
+) -> FileWork:
     """Work on what GDAL must know, in which `places` change."""
     _refuse_several(places)
     if any("," in str(one) for one in mains):  # GDAL would read two names
@@ -119,7 +121,7 @@ def _on_datasets(mains: tuple[Located, ...], places: tuple[Located, ...], **work
     return FileWork(argv, mains, listings=_listings(places), identified=mains, **work)
 
 
-def _dataset(text: str, paths: Paths) -> Located:
+def _dataset(text: str, paths: Paths) -> WorkspacePath:
     """The main file or folder of a dataset that may be renamed or deleted."""
     found = _existing(text, paths)
     _refuse_plain_folder(found)
@@ -128,7 +130,7 @@ def _dataset(text: str, paths: Paths) -> Located:
     return found
 
 
-def _refuse_plain_folder(located: Located) -> None:
+def _refuse_plain_folder(located: WorkspacePath) -> None:
     """GDAL takes any folder with a shapefile in it for a dataset, and we would take all that is in it."""
     if not located.is_folder or _ending(located) in WHOLE["folders"]:
         return
@@ -139,7 +141,7 @@ def _refuse_plain_folder(located: Located) -> None:
     raise invalid(f"{located.name} is a folder of files, not one dataset.", fix)
 
 
-def _destination(text: str, source: Located, paths: Paths, *, overwrite: bool) -> Output:
+def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: bool) -> Output:
     found = _place(text, paths)
     if found.is_folder and not (source.is_folder and _ending(source) == _ending(found)):
         text = str(found.path / source.name)
@@ -172,7 +174,7 @@ def _destination(text: str, source: Located, paths: Paths, *, overwrite: bool) -
     return output
 
 
-def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfer, ...]:
+def _named_alike(source: WorkspacePath, output: Output, paths: Paths) -> tuple[Transfer, ...]:
     """Each file of a dataset with its new name: what follows the name or the stem of the main file stays."""
     known = {one.name: one for one in output.replaces}
     old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
@@ -254,11 +256,11 @@ FILE_OPERATIONS: Final = frozenset(_PLANNERS)
 ALWAYS_ASKED: Final = FILE_OPERATIONS - {"dataset copy", "vsi copy"}
 
 
-def _list(located: Located) -> tuple[str, ...]:
+def _list(located: WorkspacePath) -> tuple[str, ...]:
     return ("vsi", "list", "--output-format=json", f"--filename={located}")
 
 
-def _place(text: str, paths: Paths) -> Located:
+def _place(text: str, paths: Paths) -> WorkspacePath:
     try:
         return paths.workspaces.output(text)
     except PathRefused:
@@ -266,7 +268,7 @@ def _place(text: str, paths: Paths) -> Located:
         raise
 
 
-def _existing(text: str, paths: Paths) -> Located:
+def _existing(text: str, paths: Paths) -> WorkspacePath:
     """A file or folder that may be renamed or deleted: in a writable workspace, and not a link."""
     found = _place(text, paths)
     if found.identity is None:
@@ -275,14 +277,14 @@ def _existing(text: str, paths: Paths) -> Located:
     return found
 
 
-def _free(target: Located) -> Located:
+def _free(target: WorkspacePath) -> WorkspacePath:
     if target.identity is not None:
         fix = "Choose another name, or delete it first."
         raise invalid(f"{target.name} exists already and would be lost.", fix)
     return target
 
 
-def _inside(text: str, source: Located, paths: Paths) -> Located:
+def _inside(text: str, source: WorkspacePath, paths: Paths) -> WorkspacePath:
     """The free place that a text names, or the source's name in it if it is a folder."""
     found = _place(text, paths)
     target = _free(_place(str(found.path / source.name), paths) if found.is_folder else found)
@@ -290,20 +292,20 @@ def _inside(text: str, source: Located, paths: Paths) -> Located:
     return target
 
 
-def _tree(text: str, paths: Paths) -> Located:
+def _tree(text: str, paths: Paths) -> WorkspacePath:
     found = paths.tree(text)
     if not found.relative.parts:
         raise PathRefused("a whole workspace is not copied. Name a folder in it.")
     return found
 
 
-def _refuse_nested(source: Located, target: Located) -> None:
+def _refuse_nested(source: WorkspacePath, target: WorkspacePath) -> None:
     if target.path.is_relative_to(source.path):
         fix = "Choose another destination."
         raise invalid(f"the destination is {source.name} itself or lies in it.", fix)
 
 
-def _refuse_several(places: tuple[Located, ...]) -> None:
+def _refuse_several(places: tuple[WorkspacePath, ...]) -> None:
     if len({one.workspace.root for one in places}) > 1:
         raise invalid(
             "files of two workspaces would change, which cannot be published or undone at once.",
@@ -311,11 +313,11 @@ def _refuse_several(places: tuple[Located, ...]) -> None:
         )
 
 
-def _listings(places: tuple[Located, ...]) -> Mapping[PurePosixPath, str]:
+def _listings(places: tuple[WorkspacePath, ...]) -> Mapping[PurePosixPath, str]:
     return {one.relative: listing_of(one) for one in places if one.is_folder}
 
 
-def _ending(located: Located) -> str:
+def _ending(located: WorkspacePath) -> str:
     return located.relative.suffix.lower()
 
 

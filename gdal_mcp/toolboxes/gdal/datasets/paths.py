@@ -23,7 +23,7 @@ from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, could_belong, re
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import Entry, walk
-from sandbox.workspace import RESERVED, Identity, Located, Workspaces, open_folder
+from sandbox.workspace import RESERVED, Identity, WorkspacePath, Workspaces, open_folder
 
 TREE_ENTRIES: Final = 100_000  # what a walk of some seconds meets; a larger tree is indexed folder by folder
 TREE_LINKS: Final = 8  # links to folders behind one another
@@ -36,7 +36,7 @@ POINTING: Final = frozenset({".vrt", ".gti"})  # hold the names of what they wer
 class Source:
     """A dataset to read: the one place in a workspace that it is about, and its name for GDAL."""
 
-    located: Located
+    located: WorkspacePath
     name: str
     in_archive: bool = False
 
@@ -56,7 +56,7 @@ class Reading:
     * inputs cost one pass, and a question after that nothing that grows with them.
     """
 
-    def __init__(self, inputs: "Iterable[Located | Source]") -> None:
+    def __init__(self, inputs: "Iterable[WorkspacePath | Source]") -> None:
         self._paths: set[str] = set()
         self._mains: set[tuple[str, str]] = set()
         self._endings: dict[tuple[str, str], frozenset[str]] = {}
@@ -72,7 +72,7 @@ class Reading:
                 self._endings[key] = own | self._endings.get(key, frozenset())
         self._sorted = sorted(self._paths)
 
-    def takes(self, place: Located) -> bool:
+    def takes(self, place: WorkspacePath) -> bool:
         """True if an output there would replace something that the call reads."""
         if str(place) in self._paths:
             return True
@@ -90,7 +90,7 @@ class Reading:
         )
 
 
-Inputs: TypeAlias = tuple[Located | Source, ...] | Reading
+Inputs: TypeAlias = tuple[WorkspacePath | Source, ...] | Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Paths:
     def _remote(self, text: str) -> Remote | None:
         return self.remote.place(text) if self.remote is not None and is_address(text) else None
 
-    def input(self, text: str) -> Located:
+    def input(self, text: str) -> WorkspacePath:
         """An existing file or folder by its plain path, or remote data. Raises ToolError."""
         if (remote := self._remote(text)) is not None:
             return remote
@@ -144,10 +144,10 @@ class Paths:
                     refusal.untrusted = {"similar": [clean_text(one, 255) for one in near]}
         return refusal
 
-    def inputs(self, texts: list[str]) -> tuple[Located, ...]:
+    def inputs(self, texts: list[str]) -> tuple[WorkspacePath, ...]:
         return tuple(map(self.input, texts))
 
-    def folder(self, text: str) -> Located:
+    def folder(self, text: str) -> WorkspacePath:
         """An existing folder of a workspace by its plain path. Raises ToolError."""
         if is_address(text):
             raise refused("this takes a folder of a workspace.", "Use remote_list for what a bucket holds.")
@@ -166,7 +166,7 @@ class Paths:
             return self._within(name)
         return Source(located, DatasetName("", text, "").at(str(located)))
 
-    def tree(self, text: str) -> Located:
+    def tree(self, text: str) -> WorkspacePath:
         """An existing file, or a folder that GDAL may walk: no link in it leads out or in a circle. Raises ToolError.
 
         Links that stay in the workspaces are fine. What comes into the folder afterwards is not seen.
@@ -245,7 +245,7 @@ class Paths:
             )
         return Output(target, kind, update and target.identity is not None, replaces, shared)
 
-    def _replaced(self, target: Located, kind: OutputKind) -> tuple[Located, ...]:
+    def _replaced(self, target: WorkspacePath, kind: OutputKind) -> tuple[WorkspacePath, ...]:
         """The files that an output replaces: those of the old dataset, the main one first.
 
         Companions without their dataset count too: they would pass for the new one's. A folder has none.
@@ -267,11 +267,11 @@ class Paths:
             raise refused(message, "Start the server with --workspace DIR.")
         safe = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80].lstrip("-.") or "output"
         name = f"{safe}_{self.call_id[-10:]}{extension}"
-        target = Located(workspace, PurePosixPath(self.outputs_folder, name))
+        target = WorkspacePath(workspace, PurePosixPath(self.outputs_folder, name))
         return Output(target, kind, server_named=not self.as_new)
 
 
-def family(source: Located | Source, listings: Listings | None = None) -> tuple[Path, ...]:
+def family(source: WorkspacePath | Source, listings: Listings | None = None) -> tuple[Path, ...]:
     """The paths that belong to an input, its own first; of its companions as far as they can be told.
 
     An archive is its own family: what lies beside it belongs to no file in it.
@@ -287,7 +287,7 @@ def family(source: Located | Source, listings: Listings | None = None) -> tuple[
     return (source.path, *(one.path for one in (*own, *_shared(source, own))))
 
 
-def companions() -> Callable[[Located], tuple[Path, ...]]:
+def companions() -> Callable[[WorkspacePath], tuple[Path, ...]]:
     """Finds the companions of inputs by their names. Each folder is listed once."""
     listings = Listings()
     return lambda located: family(located, listings)[1:]
@@ -306,14 +306,14 @@ def refuse_other_name(text: str) -> None:
         )
 
 
-def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
+def _shared(target: WorkspacePath, replaces: tuple[WorkspacePath, ...]) -> tuple[WorkspacePath, ...]:
     """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
     names = {f"{target.path.stem}{ending}" for ending in shared_endings(target.name)}
     beside = sorted(names - {one.name for one in replaces})
     return tuple(regular_files(target.workspace, target.relative.parent, beside))
 
 
-def _must_be(place: str, located: Located) -> Located:
+def _must_be(place: str, located: WorkspacePath) -> WorkspacePath:
     if place != "any" and located.is_folder != (place == "folder"):
         there = "folder" if located.is_folder else "file"
         why = f"{located.name!r} is a {there}, and a {place} is needed here."
@@ -338,7 +338,7 @@ class _Tree:
     workspaces: Workspaces
     left: int  # entries that may still come
 
-    def check(self, top: Located, holders: tuple[Path, ...]) -> None:
+    def check(self, top: WorkspacePath, holders: tuple[Path, ...]) -> None:
         """Raises PathRefused, naming the entry. `holders` are the folders of the links that led here."""
         with open_folder(top.workspace, top.relative) as folder:
             try:
@@ -350,7 +350,7 @@ class _Tree:
             except OSError as error:
                 raise PathRefused(f"folder {top.name!r} cannot be read: {error.strerror}.") from error
 
-    def _look(self, top: Located, entry: Entry, holders: tuple[Path, ...]) -> None:
+    def _look(self, top: WorkspacePath, entry: Entry, holders: tuple[Path, ...]) -> None:
         self.left -= 1
         if self.left < 0:
             raise PathRefused(f"the folder holds more than {TREE_ENTRIES} entries. Give a smaller one.")

@@ -15,7 +15,7 @@ from gdal_mcp.remote.places import local
 from gdal_mcp.toolboxes.gdal.datasets.names import invalid, refused
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, read_with
 from sandbox.errors import PathRefused
-from sandbox.workspace import Identity, Located, open_folder
+from sandbox.workspace import Identity, WorkspacePath, open_folder
 
 MAX_PLACES: Final = 256  # so many delay the start of a container by about a second
 ADVICE: Final = (
@@ -25,7 +25,7 @@ ADVICE: Final = (
 _COVERAGE: Final = ".adf"  # any file of an Arc/Info coverage or grid names the whole
 
 
-def places(draft: Draft) -> tuple[Located, ...]:
+def places(draft: Draft) -> tuple[WorkspacePath, ...]:
     """What to mount for a draft, the named ones first. Raises ToolError."""
     try:
         named = [_dataset_of(one) for one in local((*draft.inputs, *draft.looked_at))]
@@ -44,7 +44,7 @@ def places(draft: Draft) -> tuple[Located, ...]:
     return outermost
 
 
-def _dataset_of(named: Located) -> Located:
+def _dataset_of(named: WorkspacePath) -> WorkspacePath:
     """The folder that a file is a part of, as formats have it that make a dataset a folder; else what was named."""
     above = [
         one for one in reversed(named.relative.parents) if one.parts
@@ -55,4 +55,4 @@ def _dataset_of(named: Located) -> Located:
     if not folders:
         return named
     with open_folder(named.workspace, folders[0]) as opened:
-        return Located(named.workspace, folders[0], Identity.of(os.fstat(opened)), is_folder=True)
+        return WorkspacePath(named.workspace, folders[0], Identity.of(os.fstat(opened)), is_folder=True)

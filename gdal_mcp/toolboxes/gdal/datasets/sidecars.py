@@ -21,7 +21,7 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal import data_of
 from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
-from sandbox.workspace import Identity, Located, Workspace, open_folder
+from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
 
 # in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
 MAX_NAMES: Final = 500_000
@@ -165,7 +165,7 @@ class Listings:
     left: int = MAX_NAMES  # that may still be listed
     _folders: dict[tuple[Path, PurePosixPath], Names] = field(default_factory=dict)
 
-    def companions(self, located: Located) -> tuple[Located, ...]:
+    def companions(self, located: WorkspacePath) -> tuple[WorkspacePath, ...]:
         """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
 
         Raises PathRefused when one of them is a link or a device: it can neither go with the dataset nor stay.
@@ -176,13 +176,13 @@ class Listings:
         found = []
         for name, status in _statuses(located.workspace, parent, family):
             if stat.S_ISREG(status.st_mode):
-                found.append(Located(located.workspace, parent / name, Identity.of(status)))
+                found.append(WorkspacePath(located.workspace, parent / name, Identity.of(status)))
             elif not stat.S_ISDIR(status.st_mode):
                 why = f"{name!r} beside {located.name!r} is not a regular file. Move it away first."
                 raise PathRefused(why)
         return tuple(found)
 
-    def owner(self, located: Located) -> Located | None:
+    def owner(self, located: WorkspacePath) -> WorkspacePath | None:
         """The dataset in the same folder that a file belongs to, if it is a file itself."""
         name = None if located.is_folder else self._names(located).owners.get(located.name)
         there = regular_files(located.workspace, located.relative.parent, [name] if name else [])
@@ -202,30 +202,30 @@ class Listings:
                 found.append(entry.name)
         return found
 
-    def _names(self, beside: Located) -> Names:
+    def _names(self, beside: WorkspacePath) -> Names:
         key = (beside.workspace.root, beside.relative.parent)
         if key not in self._folders:
             self._folders[key] = Names(self.names(beside.workspace, beside.relative.parent))
         return self._folders[key]
 
 
-def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
+def read_with(mains: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
     """The existing regular files beside dataset files that their formats read with them. A link is none of them."""
     folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}
     for one in mains:
         if one.identity is not None and not one.is_folder:
             folders.setdefault((one.workspace, one.relative.parent), []).append(one.name)
-    listings, read = Listings(), list[Located]()
+    listings, read = Listings(), list[WorkspacePath]()
     for place, names in folders.items():
         read += regular_files(*place, read_beside(names, sorted(listings.names(*place))))
     return tuple(read)
 
 
-def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[Located]:
+def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[WorkspacePath]:
     """The names in a folder that are regular files, without links."""
     found = _statuses(space, folder, names)
     regular = [(name, status) for name, status in found if stat.S_ISREG(status.st_mode)]
-    return [Located(space, folder / name, Identity.of(status)) for name, status in regular]
+    return [WorkspacePath(space, folder / name, Identity.of(status)) for name, status in regular]
 
 
 def _statuses(

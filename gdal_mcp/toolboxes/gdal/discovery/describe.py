@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue, Step
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue, PipelineStep
 from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.toolboxes.gdal.discovery import read
 from gdal_mcp.toolboxes.gdal.discovery.entries import effects, tool_name
@@ -49,7 +49,7 @@ def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: PipelineStep) -> dict[str, Any]:
     return {
         "name": step.name,
         "pipelines": list(step.pipelines),

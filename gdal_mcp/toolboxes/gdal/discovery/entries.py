@@ -47,7 +47,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SearchEntry:
     """One thing that can be found. `texts` is what is searched, by the names of FIELDS; an absent one is empty."""
 
     hit: Hit
@@ -65,7 +65,7 @@ def tool_name(path: str) -> str:
     return path.replace(" ", "_").replace("-", "_")
 
 
-def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
+def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> SearchEntry:
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
     own = [one for one in usable if one.name not in _common(catalogue)]
     found = effects(algorithm)
@@ -83,7 +83,7 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     }
     hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
     factor = float(read("vocabulary.toml")["quiet"].get(algorithm.path, 1.0))
-    return Entry(hit, texts, factor)
+    return SearchEntry(hit, texts, factor)
 
 
 def effects(algorithm: Algorithm) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.discovery import read
 from gdal_mcp.toolboxes.gdal.discovery.entries import (
     FIELDS,
-    Entry,
     Hit,
     Picked,
+    SearchEntry,
     of_algorithm,
     plain_words,
     words,
@@ -52,14 +52,14 @@ def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     entries = [of_algorithm(catalogue, one) for one in catalogue.algorithms.values()]
     for name, title, description, writes in picked:
         hit = Hit("", name, title, "writes" if writes else "reads")
-        entries.append(Entry(hit, {"name": name, "called": title, "help": description}))
+        entries.append(SearchEntry(hit, {"name": name, "called": title, "help": description}))
     return Index(entries)
 
 
 class Index:
     """The entries by their words. SQLite takes the endings off (porter) and ranks (bm25). Threads may share one."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[SearchEntry]) -> None:
         self._entries = entries
         rows = [[" ".join(words(one.texts.get(field, ""))) for field in FIELDS] for one in entries]
         self._known = sorted({word for row in rows for text in row for word in text.split()})

@@ -44,7 +44,7 @@ def is_on(value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AlgorithmCall:
     """`inputs` are the datasets that the call works on, in order, None where nothing is known of one."""
 
     algorithm: str  # a command path such as `raster resize`, or a classic program that is like none
@@ -205,7 +205,7 @@ def make_finding(name: str, words: Mapping[str, Any] | None = None, **more: Any)
     return Finding(**{**said, "verdict": verdict, **more})
 
 
-def forwarded_facts(call: Call) -> DatasetFacts | None:
+def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
     """Facts of the features that a step passes to the next one: their CRS and their columns."""
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from gdal_mcp.toolboxes.gdal import data_of
 from gdal_mcp.toolboxes.gdal.environment import CACHE_SHARE
-from gdal_mcp.toolboxes.gdal.preflight.call import Call
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
 from sandbox.template import Limits
@@ -100,7 +100,7 @@ class Estimate:
         }
 
 
-def estimate(call: Call) -> Estimate | None:
+def estimate(call: AlgorithmCall) -> Estimate | None:
     """What a call would cost; None where the table has no row for it or the sizes are not known."""
     if call.path == "raster tile":
         return _tiles(call)
@@ -117,13 +117,13 @@ def estimate(call: Call) -> Estimate | None:
     return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
-def raster_made(call: Call) -> DatasetFacts | None:
+def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
     """The raster that a call would make, as far as that can be said."""
     made = estimate(call)
     return made.output if made else None
 
 
-def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
+def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
     form, made = table().format.get(call.driver, {}), _output(call, cost, size)
     packing, copies = table().compression.get(made.compression, {}), form.get("copies", 1.0)
@@ -155,7 +155,7 @@ def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
     )
 
 
-def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
+def _output(call: AlgorithmCall, cost: Cost, size: Size) -> DatasetFacts:
     """The raster that would be made."""
     source, form = call.input, table().format.get(call.driver, {})
     unchanged = source.data_type if source else ""
@@ -177,7 +177,7 @@ def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
     )
 
 
-def _bands(call: Call, cost: Cost) -> int:
+def _bands(call: AlgorithmCall, cost: Cost) -> int:
     counts = [one.bands for one in call.inputs if one and one.bands] or [1]
     if given := call.numbers("band-count", 1):
         return max(1, int(min(given[0], _MAX_BANDS)))
@@ -194,7 +194,7 @@ def _bands(call: Call, cost: Cost) -> int:
             return count
 
 
-def _content(call: Call, cost: Cost) -> Estimate | None:
+def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
     """A call that goes through its input: what it writes, if anything, depends on the content."""
     known = [one for one in call.inputs if one is not None]
     if not known or len(known) != len(call.inputs):
@@ -221,7 +221,7 @@ def _content(call: Call, cost: Cost) -> Estimate | None:
     )
 
 
-def _tiles(call: Call) -> Estimate | None:
+def _tiles(call: AlgorithmCall) -> Estimate | None:
     """`raster tile` makes every tile that touches the box of the data, also blank ones unless an argument excludes them."""
     facts, general = call.input, table().general
     box = facts.extent_in("EPSG:3857") if facts and facts.pixels else None
@@ -256,7 +256,7 @@ def _tiles(call: Call) -> Estimate | None:
     )
 
 
-def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
+def _memory(call: AlgorithmCall, cost: Cost, made_bytes: int) -> int:
     """GDAL itself, its block cache as far as there is data for it, and the memory of the algorithm."""
     general = table().general
     data = made_bytes + sum(one.raw_bytes for one in call.inputs if one)
@@ -265,18 +265,18 @@ def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
     return int(general["base_bytes"] + cache + _largest_band(call) * cost.held_input + warping)
 
 
-def _largest_band(call: Call) -> int:
+def _largest_band(call: AlgorithmCall) -> int:
     """Bytes, uncompressed."""
     return max((one.raw_bytes // max(one.bands, 1) for one in call.inputs if one), default=0)
 
 
-def _seconds(call: Call, cost: Cost, pixel_nanos: float) -> float:
+def _seconds(call: AlgorithmCall, cost: Cost, pixel_nanos: float) -> float:
     """The start, the pixels and the features of the inputs."""
     features = sum(one.features or 0 for one in call.inputs if one)
     return round(table().general["start_seconds"] + (pixel_nanos + features * cost.feature_ns) * _NANO, 2)
 
 
-def _certain_seconds(call: Call, nanos: float) -> float:
+def _certain_seconds(call: AlgorithmCall, nanos: float) -> float:
     """What is certain of an estimate: on other machines and data, and all processors at once."""
     return nanos * _NANO / table().general["doubt"] / max(1.0, call.limits.cpus)
 

@@ -14,7 +14,7 @@ from gdal_mcp.toolboxes.gdal.answers import transformations
 from gdal_mcp.toolboxes.gdal.answers.described import LOOK, value_range
 from gdal_mcp.toolboxes.gdal.answers.described import facts as known_facts
 from gdal_mcp.toolboxes.gdal.answers.words import kept
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
 
@@ -248,7 +248,7 @@ class FactsCache:
     _lock: Lock = field(default_factory=Lock)
 
     @staticmethod
-    def _key(located: Located) -> Hashable:
+    def _key(located: WorkspacePath) -> Hashable:
         """None for a file that cannot be distinguished from another one at the same path."""
         if isinstance(located, Remote):
             return (
@@ -257,14 +257,14 @@ class FactsCache:
             )  # with its secrets: a caller without the key learns nothing
         return located.identity and (str(located), located.identity)
 
-    def get(self, located: Located) -> DatasetFacts | None:
+    def get(self, located: WorkspacePath) -> DatasetFacts | None:
         """None if a file was not described, or could not be."""
         with self._lock:
             if (key := self._key(located)) in self._facts:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
-    def knows(self, located: Located, *asked: Sequence[str]) -> bool:
+    def knows(self, located: WorkspacePath, *asked: Sequence[str]) -> bool:
         """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
         found = self.get(located)
         if found is None:
@@ -272,7 +272,7 @@ class FactsCache:
         known = (found.crs_extents, found.changes, found.looks)
         return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
-    def put(self, located: Located, facts: DatasetFacts | None) -> None:
+    def put(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None if there is no description."""
         if (key := self._key(located)) is None:
             return

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, forwarded_facts
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 
@@ -37,7 +37,7 @@ _SAME_GRID: Final = frozenset(
 )
 
 
-def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
+def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     """The facts of the output of the last of these calls, the steps of one command; None if unknown."""
     last = calls[-1]
     if last.algorithm == "raster zonal-stats":
@@ -57,7 +57,7 @@ def predicted(calls: Sequence[Call]) -> DatasetFacts | None:
     return made
 
 
-def _layer_of_pixels(call: Call, geometry: str) -> DatasetFacts | None:
+def _layer_of_pixels(call: AlgorithmCall, geometry: str) -> DatasetFacts | None:
     source = call.input
     if source is None:
         return None
@@ -74,7 +74,7 @@ def _layer_of_pixels(call: Call, geometry: str) -> DatasetFacts | None:
     )
 
 
-def _zonal(call: Call) -> DatasetFacts | None:
+def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     """A layer with a feature for each zone; the geometry is that of the zones, where it is asked for."""
     zones = call.others.get("zones")
     if zones is None or zones.kind != "vector":

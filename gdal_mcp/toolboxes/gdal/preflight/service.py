@@ -13,7 +13,7 @@ from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, driver_for, lacking_by_file
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, forwarded_facts, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct, forwarded_facts, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
     raster,
@@ -30,7 +30,7 @@ from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from sandbox.template import Limits
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 _MAIN: Final = frozenset({"input", "dataset"})  # arguments with the main inputs
 _READS: Final = frozenset({"raster read", "vector read"})
@@ -117,7 +117,7 @@ class Preflight:
         said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 
-    def _findings(self, calls: Sequence[Call], draft: Draft) -> Iterator[Finding]:
+    def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
         """The findings of each step of a pipeline, with its number."""
         first = len(draft.chain) - len(calls)  # the read step is not a call
         for number, call in enumerate(calls, first):
@@ -179,7 +179,7 @@ class Preflight:
         """
         return self.describing((draft,), draft.inputs)
 
-    def describing(self, drafts: Sequence[Draft], inputs: Iterable[Located]) -> Draft | None:
+    def describing(self, drafts: Sequence[Draft], inputs: Iterable[WorkspacePath]) -> Draft | None:
         """Like `description`, in one call for several drafts that work on these inputs or on results of them."""
         asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
         for draft in drafts:
@@ -202,11 +202,11 @@ class Preflight:
             algorithm="dataset identify",
         )
 
-    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
+    def learn(self, located: WorkspacePath, facts: Mapping[str, Any]) -> None:
         """Stores the description of a file that a container wrote."""
         self.described((located,), [{"facts": facts}])
 
-    def kind_of(self, located: Located) -> str:
+    def kind_of(self, located: WorkspacePath) -> str:
         """A summary of a file for an approval question; "" if no container described it."""
         return _numbers(self.known.get(located))
 
@@ -222,22 +222,22 @@ class Preflight:
         """The predicted facts of the first output; None if they cannot be predicted."""
         return predicted(self._calls(draft)) if draft.outputs else None
 
-    def assume(self, located: Located, facts: DatasetFacts | None) -> None:
+    def assume(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Uses predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
 
-    def unknown(self, draft: Draft) -> tuple[Located, ...]:
+    def unknown(self, draft: Draft) -> tuple[WorkspacePath, ...]:
         """The inputs without facts. Folders are not described."""
         return tuple(
             one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
         )
 
-    def size_of(self, located: Located) -> int:
+    def size_of(self, located: WorkspacePath) -> int:
         """Bytes of a file from its description; 0 if there is none."""
         facts = self.known.get(located)
         return facts.disk_bytes if facts is not None else 0
 
-    def described(self, files: Sequence[Located], rows: Any) -> None:
+    def described(self, files: Sequence[WorkspacePath], rows: Any) -> None:
         """Stores descriptions of files. Raises FormatAbsent for a file whose format is not in the GDAL of the container."""
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
@@ -250,7 +250,7 @@ class Preflight:
                 size = count if type(count) is int and 0 <= count < 1 << 62 else 0
             self.known.put(located, facts_of(row, size))
 
-    def _calls(self, draft: Draft) -> list[Call]:
+    def _calls(self, draft: Draft) -> list[AlgorithmCall]:
         """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
         named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
         changed = [("input", one.target) for one in draft.outputs if one.update]
@@ -272,14 +272,16 @@ class Preflight:
         if len(draft.chain) > 1:
             # a step that combines inputs makes a raster that differs from the first input
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
-        calls: list[Call] = []
+        calls: list[AlgorithmCall] = []
         for path, arguments in steps:
             flowing = None
             if calls:
                 made, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
-            call = Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
+            call = AlgorithmCall(
+                path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits
+            )
             calls.append(call)
         if draft.output is not None:
             last, name = calls[-1], draft.output.target.name
@@ -294,7 +296,9 @@ class Preflight:
         return calls
 
 
-def inputs_named(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
+def inputs_named(
+    source: str, inputs: Sequence[tuple[int, WorkspacePath]]
+) -> Sequence[tuple[int, WorkspacePath]]:
     """The inputs that a call spells like this, with their numbers; all inputs if uncertain, as with a path in a driver prefix."""
     path = os.path.normpath(source)
     found = [
@@ -305,7 +309,7 @@ def inputs_named(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence
     return found if source and found else inputs
 
 
-def examined_files(draft: Draft) -> tuple[Located, ...]:
+def examined_files(draft: Draft) -> tuple[WorkspacePath, ...]:
     """The inputs, and files that are changed in place."""
     return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
 
@@ -327,7 +331,7 @@ def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 
-def findings(call: Call) -> tuple[Finding, ...]:
+def findings(call: AlgorithmCall) -> tuple[Finding, ...]:
     return tuple(found for check in _CHECKS for found in check(call))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, number_of, overlap, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, number_of, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, union_extent
 
 _CONVERTED: Final = 0.5  # of an extent that was transformed
@@ -30,7 +30,7 @@ class Size:
     certain: float = 1.0
 
 
-def size_made(call: Call, *, joins: bool) -> Size | None:
+def size_made(call: AlgorithmCall, *, joins: bool) -> Size | None:
     """A window or a size, else a box at a resolution, each as asked for or as the input's; of all inputs where it `joins` them."""
     facts, like, window = call.input, call.others.get("like"), call.numbers("window", 4)
     regrids = call.path == "raster reproject"
@@ -61,7 +61,7 @@ def size_made(call: Call, *, joins: bool) -> Size | None:
     return _at_resolution(box, finest, certain if alike else 0.0)
 
 
-def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
+def _box_filled(call: AlgorithmCall, *, joins: bool) -> tuple[Box | None, float]:
     """The extent of the output in its CRS, and its certainty."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     clips, chosen = call.path == "raster clip", any(call.arguments.get(name) for name in _SELECTING)
@@ -85,7 +85,7 @@ def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
     return box, certain if box is not None or not (clips or like) else 0.0
 
 
-def _sized(call: Call, extent: Box | None) -> Size | None:
+def _sized(call: AlgorithmCall, extent: Box | None) -> Size | None:
     """The argument `size`: pixels, or a percentage of the input's; 0 keeps the proportions."""
     facts, texts = call.input, call.texts("size")
     sides = (facts.width, facts.height) if facts else (0, 0)

@@ -8,7 +8,7 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Argument, Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, options_of
-from sandbox.workspace import Located
+from sandbox.workspace import WorkspacePath
 
 Change: TypeAlias = Mapping[str, Sequence[str] | None]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -71,7 +71,7 @@ def _clipped(
 
 
 def _piped(
-    draft: Draft, steps: Sequence[Step], inputs: Sequence[Located] | None = None
+    draft: Draft, steps: Sequence[Step], inputs: Sequence[WorkspacePath] | None = None
 ) -> Mapping[str, Any] | None:
     """A pipeline from the only input, or the only one of `inputs`, to the only output."""
     inputs = draft.inputs if inputs is None else inputs

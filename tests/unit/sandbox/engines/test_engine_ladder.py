@@ -42,7 +42,7 @@ class Ladder:
         self.tried: list[str] = []
         self.engines: dict[str, Fake] = {}
 
-    def climb(self, *, fresh: bool = False) -> opening.Opened:
+    def climb(self, *, fresh: bool = False) -> opening.OpenedEngine:
         steps = [Candidate(name, f"at {name}", lambda name=name: self._open(name)) for name in self.found]
         return first_that_starts(steps, Results(self.file), fresh=fresh, attempt=self._try)
 
@@ -167,9 +167,9 @@ class Machine:
         )
         monkeypatch.setattr("shutil.which", lambda name: name if name in self.installed else None)
 
-    def _open(self, _address: str | None) -> opening.Opened:
+    def _open(self, _address: str | None) -> opening.OpenedEngine:
         if self.helps in self.installed:
-            return opening.Opened(Fake(self.helps), "there", (opening.PassedOver("crun", "hybrid"),))
+            return opening.OpenedEngine(Fake(self.helps), "there", (opening.PassedOver("crun", "hybrid"),))
         raise EngineUnavailable("crun: hybrid\nadvice")
 
     def set_up(self, address: str | None = None) -> list[str]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, overlap, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 
 MERCATOR_SLACK: Final = 1.05  # smaller errors of lengths are not reported
@@ -32,7 +32,7 @@ def mercator_factor(facts: DatasetFacts | None) -> float:
     return 1 / math.cos(math.radians(middle)) if facts.degrees and abs(middle) < 90 else 1.0
 
 
-def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
+def longitudes_beyond_180(call: AlgorithmCall) -> Iterator[Finding]:
     facts = call.input
     if call.path != "raster reproject" or facts is None or not facts.degrees or facts.extent is None:
         return
@@ -41,7 +41,7 @@ def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
         yield make_finding("longitudes_beyond_180", {"east": facts.extent[2]})
 
 
-def extent_outside(call: Call) -> Iterator[Finding]:
+def extent_outside(call: AlgorithmCall) -> Iterator[Finding]:
     """Checks datasets that are only read; the container checks those that are written."""
     if call.written or call.text("input-crs"):
         return
@@ -51,13 +51,13 @@ def extent_outside(call: Call) -> Iterator[Finding]:
         yield make_finding("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
 
 
-def resolution_unit(call: Call) -> Iterator[Finding]:
+def resolution_unit(call: AlgorithmCall) -> Iterator[Finding]:
     most = max(call.numbers("resolution", 2), default=0.0)
     if call.target_degrees and most >= _LARGE_DEGREES:
         yield make_finding("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
 
 
-def antimeridian(call: Call) -> Iterator[Finding]:
+def antimeridian(call: AlgorithmCall) -> Iterator[Finding]:
     """An output in degrees of data across longitude 180, for which GDAL makes an extent around the whole earth."""
     name = {"raster reproject": "output-crs", "raster footprint": "output-crs"}.get(call.path)
     place = call.input.crs_extents.get(call.text(name)) if name and call.input else None
@@ -73,7 +73,7 @@ def antimeridian(call: Call) -> Iterator[Finding]:
         yield make_finding("crosses_antimeridian", words, refuses=True, change=change)
 
 
-def other_longitudes(call: Call) -> Iterator[Finding]:
+def other_longitudes(call: AlgorithmCall) -> Iterator[Finding]:
     """A box or zones in another range of longitudes than the data: -180 to 180 and 0 to 360, or a box across 180."""
     facts, numbers = call.input, call.numbers("bbox", 4)
     if facts is None or facts.extent is None or not (facts.degrees or _is_degrees(call)):
@@ -93,7 +93,7 @@ def other_longitudes(call: Call) -> Iterator[Finding]:
             yield make_finding("longitudes_shifted", refuses=True, change=change, instead=instead)
 
 
-def features_elsewhere(call: Call) -> Iterator[Finding]:
+def features_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
     """A box for features that uses another range of longitudes than they do."""
     facts, box = call.input, call.box("bbox") if not call.text("bbox-crs") else None
     if call.path not in ("vector clip", "vector filter") or facts is None or facts.extent is None:
@@ -102,7 +102,7 @@ def features_elsewhere(call: Call) -> Iterator[Finding]:
         yield make_finding("features_shifted")
 
 
-def position_outside(call: Call) -> Iterator[Finding]:
+def position_outside(call: AlgorithmCall) -> Iterator[Finding]:
     facts, numbers = call.input, call.numbers("position")
     crs = call.text("position-crs")
     if call.path != "raster pixel-info" or facts is None or facts.extent is None or len(numbers) < 2:
@@ -119,7 +119,7 @@ def position_outside(call: Call) -> Iterator[Finding]:
         yield make_finding("position_shifted" if facts.degrees and turned else "position_outside")
 
 
-def inputs_elsewhere(call: Call) -> Iterator[Finding]:
+def inputs_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
     """Rasters that are joined, some with longitudes from 0 to 360 and others from -180 to 180."""
     known = [one.extent for one in call.inputs if one and one.degrees and one.extent]
     if call.path not in ("raster mosaic", "gdal_merge") or len(known) < 2:
@@ -129,7 +129,7 @@ def inputs_elsewhere(call: Call) -> Iterator[Finding]:
         yield make_finding("longitudes_joined")
 
 
-def cannot_reproject(call: Call) -> Iterator[Finding]:
+def cannot_reproject(call: AlgorithmCall) -> Iterator[Finding]:
     """Coordinates beyond what degrees can be have no place in another CRS."""
     facts = call.input
     if call.path not in ("raster reproject", "vector reproject") or facts is None or facts.extent is None:
@@ -150,7 +150,7 @@ def _box_of_wkt(text: str) -> Box | None:
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
+def _turned_box(call: AlgorithmCall, box: Box) -> Iterator[Finding]:
     west, south, east, north = box
     if not (-180 <= east < 0 < west <= 180 and south < north):
         return
@@ -173,7 +173,7 @@ def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
     yield make_finding("box_about_180", words, refuses=True, change=change, instead=instead)
 
 
-def _by_warping(call: Call, box: Box) -> Mapping[str, tuple[str, ...] | None] | None:
+def _by_warping(call: AlgorithmCall, box: Box) -> Mapping[str, tuple[str, ...] | None] | None:
     """Arguments of a reprojection into the same CRS, which reads pixels on both sides of 180."""
     size = call.input.pixel_size if call.input and call.input.degrees else None
     if call.path != "raster clip" or size is None or call.text("bbox-crs"):
@@ -185,7 +185,7 @@ def _texts(numbers: Sequence[float]) -> tuple[str, ...]:
     return tuple(f"{one:.17g}" for one in numbers)
 
 
-def _is_degrees(call: Call) -> bool:
+def _is_degrees(call: AlgorithmCall) -> bool:
     return call.text("bbox-crs").upper() in ("EPSG:4326", "OGC:CRS84") or bool(call.target_degrees)
 
 
@@ -202,7 +202,7 @@ def _elsewhere(box: Box, extent: Box) -> bool:
     return False
 
 
-def no_overlap(call: Call) -> Iterator[Finding]:
+def no_overlap(call: AlgorithmCall) -> Iterator[Finding]:
     if any(other_longitudes(call)):
         return
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
@@ -229,7 +229,7 @@ def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterato
             return
 
 
-def no_input_crs(call: Call) -> Iterator[Finding]:
+def no_input_crs(call: AlgorithmCall) -> Iterator[Finding]:
     lacks_crs = call.input is not None and call.input.has_crs is False and not call.text("input-crs")
     if call.path in ("raster reproject", "vector reproject") and lacks_crs:
         yield make_finding("no_input_crs", refuses=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, number_of, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, number_of, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
@@ -41,7 +41,7 @@ _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
-def nearest(call: Call) -> Iterator[Finding]:
+def nearest(call: AlgorithmCall) -> Iterator[Finding]:
     size = call.input.pixel_size if call.input else None
     given = call.numbers("resolution", 2)
     same_grid = (
@@ -61,7 +61,7 @@ def keeps_all(quality: str) -> bool:
     return number_of(quality.rpartition(",")[2]) == _ALL_BITS
 
 
-def lossy(call: Call) -> Iterator[Finding]:
+def lossy(call: AlgorithmCall) -> Iterator[Finding]:
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     deep = made is not None and made.data_type not in ("", "Byte", "UInt8", "Int8")  # more than pictures have
     if not call.driver or not (_continuous(made) or (deep and call.driver == "JP2OpenJPEG")):
@@ -79,7 +79,7 @@ def lossy(call: Call) -> Iterator[Finding]:
         yield make_finding("lossy_compression")
 
 
-def nodata_out_of_range(call: Call) -> Iterator[Finding]:
+def nodata_out_of_range(call: AlgorithmCall) -> Iterator[Finding]:
     """A nodata value that the type of the output cannot hold: of an argument, else of the input if the type changes."""
     made, facts = raster_made(call), call.input
     limits = TYPE_RANGE.get(made.data_type) if made else None
@@ -94,7 +94,7 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
         yield make_finding("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
 
 
-def rotated(call: Call) -> Iterator[Finding]:
+def rotated(call: AlgorithmCall) -> Iterator[Finding]:
     """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
     if call.path == "gdal_merge" and any(one and one.rotated for one in call.inputs):
         yield make_finding("neither_north_up", refuses=True)
@@ -107,7 +107,7 @@ def rotated(call: Call) -> Iterator[Finding]:
         yield make_finding("rotated_ignored")
 
 
-def control_points(call: Call) -> Iterator[Finding]:
+def control_points(call: AlgorithmCall) -> Iterator[Finding]:
     """A raster without a grid, for an algorithm that works in coordinates."""
     facts = call.input
     if facts is None or not facts.control_points or facts.extent is not None:
@@ -121,7 +121,7 @@ def control_points(call: Call) -> Iterator[Finding]:
         yield make_finding("control_points_ignored", refuses=True)
 
 
-def wide_numbers(call: Call) -> Iterator[Finding]:
+def wide_numbers(call: AlgorithmCall) -> Iterator[Finding]:
     """Integers that do not fit a double, in algorithms that compute with doubles."""
     facts = call.input
     if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
@@ -131,7 +131,7 @@ def wide_numbers(call: Call) -> Iterator[Finding]:
         yield make_finding("wide_cut")
 
 
-def imaginary_lost(call: Call) -> Iterator[Finding]:
+def imaginary_lost(call: AlgorithmCall) -> Iterator[Finding]:
     """Complex numbers that become real. In other calls the container finds this in the output."""
     facts = call.input
     if facts is None or not facts.data_type.startswith("C"):
@@ -143,7 +143,7 @@ def imaginary_lost(call: Call) -> Iterator[Finding]:
         yield make_finding("imaginary_lost")
 
 
-def other_grid(call: Call) -> Iterator[Finding]:
+def other_grid(call: AlgorithmCall) -> Iterator[Finding]:
     """Inputs that are combined pixel by pixel and are not on the same grid."""
     first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
     if first is None or not (joins or blends or call.path == "raster calc"):
@@ -158,7 +158,7 @@ def other_grid(call: Call) -> Iterator[Finding]:
             return
 
 
-def other_crs(call: Call) -> Iterator[Finding]:
+def other_crs(call: AlgorithmCall) -> Iterator[Finding]:
     """Zones that are read as if in the CRS of the raster, and rasters that are merged as if in the CRS of the first."""
     facts = call.input
     if facts is None or not facts.crs:
@@ -171,14 +171,14 @@ def other_crs(call: Call) -> Iterator[Finding]:
         yield make_finding("merged_crs" if merges else "other_crs", words, refuses=refuses)
 
 
-def classic_programs(call: Call) -> Iterator[Finding]:
+def classic_programs(call: AlgorithmCall) -> Iterator[Finding]:
     """Classic programs that lose something which their successors keep."""
     polygonized = call.input if call.path == "gdal_polygonize" else None
     if polygonized is not None and polygonized.data_type.startswith("Float"):
         yield make_finding("polygons_rounded")
 
 
-def zones_not_covered(call: Call) -> Iterator[Finding]:
+def zones_not_covered(call: AlgorithmCall) -> Iterator[Finding]:
     facts, zones = call.input, call.others.get("zones")
     if call.path != "raster zonal-stats" or facts is None or zones is None:
         return
@@ -190,7 +190,7 @@ def zones_not_covered(call: Call) -> Iterator[Finding]:
         yield make_finding("zones_beyond")
 
 
-def terrain_in_mercator(call: Call) -> Iterator[Finding]:
+def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
     facts, factor = call.input, mercator_factor(call.input)
     in_mercator = facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK
     scaled = call.text("xscale") and call.text("yscale")  # as the finding advises
@@ -198,14 +198,14 @@ def terrain_in_mercator(call: Call) -> Iterator[Finding]:
         yield make_finding("mercator_units", {"factor": factor})
 
 
-def scale_ignored(call: Call) -> Iterator[Finding]:
+def scale_ignored(call: AlgorithmCall) -> Iterator[Finding]:
     """Computing with raw (unscaled) values."""
     scaled = call.input is not None and call.input.scaled
     if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 
 
-def distances(call: Call) -> Iterator[Finding]:
+def distances(call: AlgorithmCall) -> Iterator[Finding]:
     """Distances in pixels or degrees where metres are expected; and pixels beyond the largest distance."""
     facts, units, proximity = call.input, call.text("distance-units"), call.path == "raster proximity"
     if facts is not None and facts.has_crs:  # without a CRS, distances are in pixels
@@ -218,20 +218,20 @@ def distances(call: Call) -> Iterator[Finding]:
         yield make_finding("far_undeclared", change={"nodata": ("-1",)})
 
 
-def heights_left_out(call: Call) -> Iterator[Finding]:
+def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
     names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
     if call.path == "raster contour" and not call.flag("3d") and not any(map(call.text, names)):
         yield make_finding("heights_left_out", change={name: (name.removesuffix("-name"),) for name in names})
 
 
-def four_bands(call: Call) -> Iterator[Finding]:
+def four_bands(call: AlgorithmCall) -> Iterator[Finding]:
     """JPEG reads four bands as cyan, magenta, yellow and black."""
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if call.driver == "JPEG" and made is not None and made.bands == 4:
         yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
 
-def position_in_pixels(call: Call) -> Iterator[Finding]:
+def position_in_pixels(call: AlgorithmCall) -> Iterator[Finding]:
     """Coordinates that are read as pixel and line. Whole or half numbers inside the raster may be intended."""
     facts, numbers = call.input, call.numbers("position")
     if call.path != "raster pixel-info" or facts is None or facts.extent is None or call.text("position-crs"):
@@ -246,7 +246,7 @@ def position_in_pixels(call: Call) -> Iterator[Finding]:
     yield make_finding("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
 
 
-def band_missing(call: Call) -> Iterator[Finding]:
+def band_missing(call: AlgorithmCall) -> Iterator[Finding]:
     """Bands that a raster does not have. What a step before makes has no size on disk yet, and its bands are estimated, not known."""
     if not call.path.startswith(_TAKES_BANDS) or call.arguments.get("open-option"):
         return

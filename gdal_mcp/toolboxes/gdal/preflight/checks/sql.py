@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
@@ -15,22 +15,22 @@ _MANY_PAIRS: Final = 20_000_000
 _PAIRS_A_SECOND: Final = 2_000_000
 
 
-def _statements(call: Call) -> list[str]:
+def _statements(call: AlgorithmCall) -> list[str]:
     """The SQL of a call: its statement and its condition."""
     return [text for name in ("sql", "where") if (text := call.text(name))]
 
 
-def _layers(call: Call) -> list[DatasetFacts]:
+def _layers(call: AlgorithmCall) -> list[DatasetFacts]:
     return [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
 
 
-def _in_degrees(call: Call, code: str) -> bool:
+def _in_degrees(call: AlgorithmCall, code: str) -> bool:
     """True if a CRS that the statement names is in degrees, according to a container."""
     found = [extent for one in _layers(call) for extent in one.named(code)]
     return code in _DEGREES or any(extent.degrees for extent in found)
 
 
-def measure_in_degrees(call: Call) -> Iterator[Finding]:
+def measure_in_degrees(call: AlgorithmCall) -> Iterator[Finding]:
     drawn = [one.degrees for one in _layers(call) if one.geometry != "None"]
     texts = _statements(call)
     as_they_are = drawn and all(drawn) and any(map(reading.measures, texts))
@@ -39,7 +39,7 @@ def measure_in_degrees(call: Call) -> Iterator[Finding]:
         yield make_finding("measured_in_degrees")
 
 
-def measure_in_feet(call: Call) -> Iterator[Finding]:
+def measure_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
     """Areas and lengths in the units of a CRS that is not in metres."""
     units = [one.unit_metres for one in _layers(call) if one.geometry != "None"]
     # measures on the ellipsoid are in metres in any CRS
@@ -47,7 +47,7 @@ def measure_in_feet(call: Call) -> Iterator[Finding]:
         yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
 
 
-def measure_in_mercator(call: Call) -> Iterator[Finding]:
+def measure_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
     facts, texts = call.input or call.flowing, _statements(call)
     factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
     measures = own and (call.path == "vector buffer" or any(map(reading.measures, texts)))
@@ -56,12 +56,12 @@ def measure_in_mercator(call: Call) -> Iterator[Finding]:
         yield make_finding("measured_in_mercator", {"factor": factor, "square": factor**2})
 
 
-def crs_as_text(call: Call) -> Iterator[Finding]:
+def crs_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     if reading.moves_to_text(call.text("sql")):
         yield make_finding("crs_as_text", refuses=True)
 
 
-def number_as_text(call: Call) -> Iterator[Finding]:
+def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     statements = _statements(call)
     mixed = _columns(call, "mixed_texts")
     columns = _columns(call, "number_texts", detected=False)
@@ -76,7 +76,7 @@ def number_as_text(call: Call) -> Iterator[Finding]:
         )
 
 
-def misread(call: Call) -> Iterator[Finding]:
+def misread(call: AlgorithmCall) -> Iterator[Finding]:
     """Columns that the call writes, or its statement names, and whose values are not what they look like."""
     sql = call.text("sql")
     for name, mends, columns in (
@@ -90,7 +90,7 @@ def misread(call: Call) -> Iterator[Finding]:
             yield make_finding(name)
 
 
-def _columns(call: Call, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
+def _columns(call: AlgorithmCall, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
     """Such columns of the table that it works on, and of the others that its statement may name; if asked, where types are `detected` or not."""
     asked = any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
     tables = [one for one in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if one]
@@ -98,7 +98,7 @@ def _columns(call: Call, kind: str, *, detected: bool | None = None) -> tuple[st
     return tuple(name for one in fit if one.kind == "vector" for name in one.columns.get(kind, ()))
 
 
-def compares_all(call: Call) -> Iterator[Finding]:
+def compares_all(call: AlgorithmCall) -> Iterator[Finding]:
     counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
     pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
     if pairs >= _MANY_PAIRS and reading.compares_all_pairs(call.text("sql")):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, make_finding, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
@@ -33,7 +33,7 @@ _PAIRS: Final = (
 _GEOMETRIES: Final = frozenset({"wkt", "geom", "geometry", "the_geom", "shape", "wkt_geom", "geom_wkt"})
 
 
-def length_in_degrees(call: Call) -> Iterator[Finding]:
+def length_in_degrees(call: AlgorithmCall) -> Iterator[Finding]:
     lengths = _LENGTHS.get(call.path, {}) if call.vector and call.vector.degrees else {}
     for name, least in lengths.items():
         for value in map(abs, call.numbers(name)):
@@ -43,7 +43,7 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
                 return
 
 
-def length_in_feet(call: Call) -> Iterator[Finding]:
+def length_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
     """A distance in units of a CRS that are no metres, of an algorithm whose result depends on it."""
     unit = call.vector.unit_metres if call.vector else None
     if not unit or call.path not in ("vector buffer", "vector segmentize"):
@@ -54,7 +54,7 @@ def length_in_feet(call: Call) -> Iterator[Finding]:
             yield make_finding("length_in_feet", words)
 
 
-def geojson(call: Call) -> Iterator[Finding]:
+def geojson(call: AlgorithmCall) -> Iterator[Finding]:
     """In another CRS than readers take it to be in, or with fewer decimals than the data has."""
     if call.driver != "GeoJSON":
         return
@@ -76,7 +76,7 @@ def _may_move(sql: str) -> bool:
     return reading.moves(sql) or is_unread(sql)
 
 
-def coarse_tiles(call: Call) -> Iterator[Finding]:
+def coarse_tiles(call: AlgorithmCall) -> Iterator[Finding]:
     """Vector tiles of a small area, which only go to a zoom for whole countries unless asked for more."""
     facts = call.vector
     if call.driver not in _TILES or facts is None or facts.extent is None or facts.degrees is None:
@@ -88,7 +88,7 @@ def coarse_tiles(call: Call) -> Iterator[Finding]:
         yield make_finding("tiles_rounded", {"zoom": zoom}, change={"creation-option": (f"MAXZOOM={zoom}",)})
 
 
-def geometry_left_out(call: Call) -> Iterator[Finding]:
+def geometry_left_out(call: AlgorithmCall) -> Iterator[Finding]:
     """By a format that holds none, or by a choice of fields without it."""
     facts, named = call.vector, {one.casefold() for one in call.texts("fields")}
     if facts is None or facts.geometry in ("", "None"):
@@ -113,7 +113,7 @@ def geometry_left_out(call: Call) -> Iterator[Finding]:
             yield make_finding("left_out_of_table", words)
 
 
-def position_in_columns(call: Call) -> Iterator[Finding]:
+def position_in_columns(call: AlgorithmCall) -> Iterator[Finding]:
     """Features are made of a table whose columns hold the position, which is not read as such."""
     facts = call.vector
     if not call.driver or call.driver in _TABLES or facts is None or facts.geometry != "None":
@@ -146,7 +146,7 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(f"GEOM_POSSIBLE_NAMES={one}" for one in shapes), tuple(shapes)
 
 
-def xy_exchanged(call: Call) -> Iterator[Finding]:
+def xy_exchanged(call: AlgorithmCall) -> Iterator[Finding]:
     """Points whose x is taken from a column of latitudes, and y from one of longitudes."""
     makes = call.path == "vector make-point"
     pairs = [(call.text("x"), call.text("y"))] if makes else reading.points_made(call.text("sql"))
@@ -156,7 +156,7 @@ def xy_exchanged(call: Call) -> Iterator[Finding]:
         yield make_finding("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
 
 
-def crs_mismatch(call: Call) -> Iterator[Finding]:
+def crs_mismatch(call: AlgorithmCall) -> Iterator[Finding]:
     """A second dataset in another CRS, for an algorithm or a statement that takes coordinates as they are."""
     facts, method = call.vector, None
     if facts is None or facts.geometry == "None":
