@@ -184,7 +184,10 @@ def obstacle() -> str:
         return "containers without a daemon need Linux"
     if os.geteuid() != 0:
         return "this user is not root; a user who was delegated control groups names it: --engine oci"
-    held = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")), re.MULTILINE)
+    try:
+        held = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")), re.MULTILINE)
+    except OSError:
+        return "the capabilities of this process cannot be read in /proc, as on systems other than Linux"
     if held is None or not int(held[1], 16) & _CAP_SYS_ADMIN:
         return "this process may not mount anything, as in most containers (it lacks CAP_SYS_ADMIN)"
     if all(os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies()):
