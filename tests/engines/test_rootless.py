@@ -40,7 +40,6 @@ SCRIPT = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mount -t tmpfs -o mode=1777 tmpfs /tmp
 {opened}
 engine=/var/tmp/home/.local/share/gdal-mcp-oci
 mkdir -p $engine/images
