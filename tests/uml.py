@@ -1,15 +1,17 @@
 """A kernel of the tests' own, Debian's User Mode Linux, for what this machine's kernel lacks or what no test may do to it.
 
-Its root is this machine's, read-only. Packages are unpacked into a cache, none is installed.
+Its root is this machine's, read-only, with empty folders at /run, /mnt, /var and /tmp. Packages are unpacked into a cache, none is installed.
 """
 
 import os
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 OUT = "/mnt/out"  # where a script leaves results
 _START = """\
 #!/bin/sh
@@ -18,7 +20,9 @@ set -x
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LD_LIBRARY_PATH={tools}/usr/lib/x86_64-linux-gnu:{tools}/lib/x86_64-linux-gnu
 mount -t proc proc /proc
 for place in /run /mnt /var; do mount -t tmpfs tmpfs $place; done
+mount -t tmpfs -o mode=1777 tmpfs /tmp
 mkdir -p -m 1777 /var/tmp {out}
+{uncovered}
 mount -t hostfs -o {there} none {out}
 ip link set lo up
 ln -s {tools}/bin/kmod /run/insmod
@@ -54,6 +58,14 @@ def results(
     }
 
 
+def uncovered(*folders: Path) -> str:
+    """Commands that mount these folders of the machine again where an empty /run, /mnt, /var or /tmp covers them."""
+    covered = [one for one in folders if one.parts[1] in {"run", "mnt", "var", "tmp"}]
+    return "\n".join(
+        f"mkdir -p {one}; mount -t hostfs -o ro,{one} none {one}" for one in dict.fromkeys(covered)
+    )
+
+
 def run(
     folder: Path, tools: Path, modules: Sequence[str], script: str, files: Sequence[str], memory: str = "700M"
 ) -> list[Path]:
@@ -61,7 +73,9 @@ def run(
     out, init = folder / "out", folder / "init"
     out.mkdir()
     out.chmod(0o777)
-    init.write_text(_START.format(tools=tools, out=OUT, there=out, modules=" ".join(modules)) + script + _END)
+    needed = uncovered(ROOT, Path(sys.prefix), Path(sys.base_prefix), tools)
+    start = _START.format(tools=tools, out=OUT, there=out, modules=" ".join(modules), uncovered=needed)
+    init.write_text(start + script + _END)
     init.chmod(0o755)
     command = [f"{tools}/usr/bin/linux.uml", f"mem={memory}", f"init={init}"]
     command += "rootfstype=hostfs rootflags=/ root=/dev/root ro con=null con0=null,fd:1 quiet".split()

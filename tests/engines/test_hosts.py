@@ -32,7 +32,6 @@ LAYOUTS = {
 SCRIPT = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
-mount -t tmpfs -o mode=1777 tmpfs /tmp
 {layout}
 cd {root}
 export HOME=/var/tmp/home TMPDIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
@@ -43,7 +42,6 @@ cat /proc/cgroups /proc/self/mounts /sys/fs/cgroup/unified/cgroup.controllers >{
 DELEGATED = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
-mount -t tmpfs -o mode=1777 tmpfs /tmp
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 {opened}
 cd /sys/fs/cgroup

@@ -24,14 +24,21 @@ from tests.oci_store import FOLDER
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[2]
 USER = 1000
-STORE = FOLDER.with_name("oci-rootless")
+STORE = FOLDER.with_name("oci-rootless-2")
+# with the image of the trial: what a user makes below a hostfs belongs to root, so that none is stored from inside
 FILL = """
-import json, sys
+import json, platform, sys, tempfile
 from pathlib import Path
 from sandbox.engines.oci.fetching import fetch, from_archive
 from sandbox.engines.oci.store import ImageStore
-store, archive, name, labels = sys.argv[1:]
-from_archive(ImageStore(Path(store), fetch), Path(archive), name, json.loads(labels))
+from sandbox.engines.trial import IMAGE, root_archive
+folder, archive, name, labels = sys.argv[1:]
+store = ImageStore(Path(folder), fetch)
+from_archive(store, Path(archive), name, json.loads(labels))
+with tempfile.NamedTemporaryFile() as trial:
+    trial.write(root_archive(platform.machine()))
+    trial.flush()
+    from_archive(store, Path(trial.name), f"{IMAGE}:1", {})
 """
 # an interpreter in root's home is read by this right
 READS = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
@@ -40,7 +47,6 @@ SCRIPT = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mount -t tmpfs -o mode=1777 tmpfs /tmp
 {opened}
 engine=/var/tmp/home/.local/share/gdal-mcp-oci
 mkdir -p $engine/images
