@@ -1,6 +1,7 @@
 """One pass over the features of a layer, limited in features and time, for facts that only the features show."""
 
 import hashlib
+import json
 import re
 import time
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ FIRST_FEATURES = 2_000  # of one that is not
 MAX_SECONDS = 1.5  # of a call, for all of its layers together
 MAX_FIELDS = 100
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
+LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
+OGR_LIST = re.compile(r"\(\d+:(.*)\)", re.DOTALL)
 GARBLED = re.compile("[\udc80-\udcff]")  # as Python reads bytes that are no UTF-8
 ZONED = re.compile(r"(.*[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)")
 OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
@@ -130,6 +133,8 @@ def value_of(feature, index, own, kind):
         return None
     if kind in NUMBERS:
         return number_text(feature, index, own)
+    if kind in LISTS:
+        return list_text(feature, index, own, kind)
     if kind in TIMES:
         zoned = own == ogr.OFTDateTime  # of others there is no such text
         text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
@@ -156,6 +161,38 @@ def number_text(feature, index, own):
         number = float(text) if own != ogr.OFTReal else feature.GetFieldAsDouble(index)
     except ValueError:
         return text
+    return short_text(number)
+
+
+def list_text(feature, index, own, kind):
+    """A list as JSON. Formats without lists hold its JSON, or OGR's text of it, `(2:a,b)`."""
+    text = feature.GetFieldAsString(index)
+    values = feature.GetField(index) if own in LISTS else listed(text)
+    return json.dumps([item_text(one, kind) for one in values]) if isinstance(values, list) else text or None
+
+
+def listed(text):
+    """The items of a list in a text; None if the text has no list."""
+    if found := OGR_LIST.fullmatch(text):
+        return found[1].split(",")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def item_text(value, kind):
+    """Of lists of numbers as in `number_text`; texts as they are."""
+    text = str(value)
+    if kind == ogr.OFTStringList or text.removeprefix("-").isdecimal():
+        return text
+    try:
+        return short_text(float(text))
+    except ValueError:
+        return text
+
+
+def short_text(number):
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
 
 
