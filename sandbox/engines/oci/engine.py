@@ -126,7 +126,7 @@ class OciEngine:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
             if found:
                 raise IsolationRefused(
-                    f"{runtime.name} made a deviations container than asked, so nothing was run: {failure_summary(found)}"
+                    f"{runtime.name} made a weaker container than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 
