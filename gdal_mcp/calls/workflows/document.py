@@ -57,7 +57,7 @@ class Parameter(_Part):
     default: str | int | float | bool | None = None
 
 
-class WorkflowStep(_Part):
+class StepSpec(_Part):
     """One call. What it writes stays private to the workflow unless `outputs` publishes it."""
 
     id: str = Field(pattern=_ID)
@@ -82,7 +82,7 @@ class WorkflowDocument(_Part):
     title: str = Field("", max_length=200)
     description: str = Field("", max_length=2000)
     parameters: Annotated[dict[str, Parameter], Field(default_factory=dict, max_length=30)]
-    steps: Annotated[tuple[WorkflowStep, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    steps: Annotated[tuple[StepSpec, ...], Field(min_length=1, max_length=MAX_STEPS)]
     outputs: Annotated[dict[str, Publish], Field(default_factory=dict, max_length=30)]
 
 
@@ -120,7 +120,7 @@ class Workflow:
     values: Mapping[str, Any]
 
     @cached_property
-    def steps(self) -> Mapping[str, WorkflowStep]:
+    def steps(self) -> Mapping[str, StepSpec]:
         """By id, in an order in which each step comes after those that it depends on. Deterministic."""
         by_id = {step.id: step for step in self.document.steps}
         order = [one for wave in self.waves for one in wave]
