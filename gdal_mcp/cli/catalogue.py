@@ -68,9 +68,9 @@ def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
 
 
 def after_setup(settings: Settings, image: Image) -> Exit:
-    """Stores what may be served of what the image itself says, unless the packaged data was captured from its like.
+    """Captures the catalogue of the image and stores the part that can be served. The stand-in uses the packaged catalogue.
 
-    Images of one release differ in their drivers. Raises SandboxError.
+    Images of the same GDAL release can have different drivers. Raises SandboxError.
     """
     same = tuple(image.version.split(".")[:2]) == tuple(map(str, load.RELEASE))
     if same and image.standin:
@@ -91,7 +91,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 def refresh(settings: Settings, output: Path | None) -> Exit:
     """Asks the image, reports what differs from the packaged catalogue, and stores what may be served of it.
 
-    Into `output`, everything is written as it was capture_image, for a person who reviews a release. Raises SandboxError.
+    With `output`, also writes the whole capture to that file, for a person who reviews a release. Raises SandboxError.
     """
     image, text = _asked(settings)
     out("\n".join(report(CatalogueChanges(json.loads(load.packaged_text()), json.loads(text)))))
@@ -109,7 +109,7 @@ def refresh(settings: Settings, output: Path | None) -> Exit:
 
 
 def _store(settings: Settings, image: Image, text: str) -> None:
-    """Raises CatalogueBroken where nothing of it can be served."""
+    """Stores the part of a captured catalogue that can be served. Raises CatalogueBroken if there is none."""
     if text == load.packaged_text():
         store.forget(settings.state_dir, settings.image)
         return

@@ -1,9 +1,9 @@
 """`gdal-mcp clients`: the entry by which a client starts this server, and writing it to the client's configuration file.
 
 Invariants:
-* nothing is written before a person said yes, or the command line did;
-* whatever else the file says, it says afterwards, as its own format reads it; a file of which that is not certain is left alone;
-* the file is replaced at once, and what it was before lies beside it.
+* nothing is written unless a person or the command line agrees;
+* all other content of the file is preserved, as its format defines content; if that is not certain, the file is not changed;
+* the file is replaced atomically, and a copy of the old file is written next to it.
 """
 
 import errno
@@ -158,9 +158,8 @@ def _merged(client: Client, path: Path, entry: Entry) -> _Merged | None:
 def _write(client: Client, path: Path, entry: Entry) -> Path | None:
     """Replaces the file, and returns the path of the copy of the old one. Raises OSError, SettingsError.
 
-    The file is read again: its owner, or the client itself, may have changed it while a person was deciding. What is kept is
-    another name of the very file, so that a change up to the last moment is in it; where it was changed after it was read, all
-    begins again.
+    The file is read again, because its owner or the client may have changed it while a person was deciding. The copy is a hard
+    link, so that it includes changes up to the last moment. If the file was changed after it was read, all steps are repeated.
     """
     for _ in range(_TRIES):
         merged = _merged(client, path, entry)
@@ -207,13 +206,13 @@ def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
 
 def _table(whole: Any, key: str) -> Entry:
     """The table of this name, created if missing. Raises ValueError."""
-    found = whole.setdefault(key, {}) if isinstance(whole, dict) else None
-    if not isinstance(found, dict):
-        raise ValueError(f"{key!r} in it is no table")  # noqa: TRY004 - as for all else that the file may hold
-    return found
+    table = whole.setdefault(key, {}) if isinstance(whole, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError(f"{key!r} in the file is not a table")  # noqa: TRY004 - as for all else that the file may hold
+    return table
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Entry:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("it has a name twice")
+        raise ValueError("a name occurs twice in it")
     return dict(pairs)

@@ -29,7 +29,7 @@ _TITLES: Final = {
     "limits": "Limits in force, as this host was attested",
     BENCHMARK: f"{BENCHMARK}, section 5, as docker-bench-security checks it",
 }
-_TOLD: Final = frozenset({"engine", "image", "digest", "audit"})
+_ALWAYS_SHOWN: Final = frozenset({"engine", "image", "digest", "audit"})
 _CIS_WIDTH: Final = 30  # width of the longest list of numbers of a row
 
 
@@ -38,9 +38,9 @@ def show(
 ) -> Exit:
     """Prints the state of this host. The exit code is NOT_READY if a call would not run.
 
-    Rows that are in order are one for each group, unless `every` is asked for.
-
-    With `send` it is JSON that can be shown to others, without the names of this user's folders. With `escape` it is tried to get out of a container: FAILED when something got out, NOT_READY when nothing could be tried.
+    Groups without a problem are shown as one row, unless `every` is set. `send` prints JSON without the names of folders, which can
+    be sent to others. `escape` tries to escape from a container: the exit code is FAILED if an attempt succeeded, and NOT_READY if
+    none could be made.
     """
     if not escape:
         report = examine(settings)
@@ -76,18 +76,18 @@ def _rows(report: DoctorReport, *, every: bool) -> Iterator[str]:
 
 
 def _summary(report: DoctorReport) -> Iterator[HostRow]:
-    """Rows with a problem, and for each group one row without: the first, or their number.
+    """All rows with a problem, and one row for each group without one: its first row, or the number of its rows.
 
-    Which image runs and which folders are seen is always said.
+    The image and the workspaces are always shown.
     """
     for group, found in groupby(report.rows, key=lambda row: row.group):
         rows = list(found)
         fine = [row for row in rows if row.state == "ok"]
         if fine:
             counted = group.startswith("attestation")
-            told = [row for row in fine if row.name in _TOLD or row.name.startswith("/")] or fine[:1]
+            shown = [row for row in fine if row.name in _ALWAYS_SHOWN or row.name.startswith("/")] or fine[:1]
             yield from (
-                [HostRow(group, "isolation", "ok", f"{len(fine)} properties hold")] if counted else told
+                [HostRow(group, "isolation", "ok", f"{len(fine)} properties hold")] if counted else shown
             )
         yield from (row for row in rows if row.state != "ok")
 

@@ -146,7 +146,7 @@ def _run(given: argparse.Namespace, settings: Settings) -> Exit:
 def _end_by_signals() -> None:
     """SIGINT and SIGTERM interrupt a call: its container is stopped and removed.
 
-    SIGINT too, as a shell has it ignored by what it starts in the background of a script, and asyncio then leaves it so.
+    SIGINT is set too: shells make background commands of scripts ignore it, and asyncio does not change that.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))

@@ -37,7 +37,7 @@ def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], princ
         except ValidationError as error:
             return {"decision": "error", "error": {"code": "INVALID_ARGUMENT", "message": str(error)}}
         if not isinstance(draft, Draft):
-            return {"decision": "allow", "reason": "it only tells what the server knows", "effect": "read"}
+            return {"decision": "allow", "reason": "it starts no container", "effect": "read"}
         asked = case(draft, tool, principal)
         verdict, rule = explained(asked, app.entitlements.policy)
         return {

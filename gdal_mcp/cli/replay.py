@@ -68,7 +68,7 @@ def _repeatable(app: App, call_id: str) -> Call:
 
 
 def _without_manifest(call: Call) -> Call:
-    """A workflow's call without the record that it published: that has times in it, so it is never the same."""
+    """A workflow's call without the record that it published: that record contains times, so it differs in every run."""
     manifest = call.arguments.get("manifest") if call.tool == "workflow_run" else None
     if not manifest:
         return call
@@ -142,10 +142,10 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
 
 
 def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Whether remote data has changed, by what its server reports; the data is not read again."""
+    """Yields a change of remote data that its server reports. The data is not read again."""
     was = {key: row["remote"].get(key) for key in _REMOTE_STATE}
     if not (was["etag"] or was["last_modified"]):
-        return  # several files, or a server that says nothing of changes: the answer will tell
+        return  # several files, or a server without ETag and Last-Modified: the results are compared anyway
     who, deadline = local_user().id, time.monotonic() + DIGEST_GRACE * 60
     try:
         address = app.pipeline.drafting.gateway.address(row["path"], who)
