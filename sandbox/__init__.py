@@ -3,5 +3,5 @@
 Knows nothing of GDAL, MCP, HTTP or SQL. Import names from their modules; nothing is re-exported here.
 """
 
-# the only thing that this package knows of who uses it: labels of containers and a folder in each workspace are named so
+# the prefix of container labels, and the name of the server's folder in each workspace
 PRODUCT = "gdal-mcp"

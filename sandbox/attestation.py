@@ -1,8 +1,8 @@
-"""Runs the probe in containers like a call's, and has what it found judged by the rules of `sandbox.isolation`.
+"""Runs the probe in containers like those of calls, and judges its results by the rules of `sandbox.isolation`.
 
-`attest` proves once per host, image and settings that containers are as asked; its container differs from a job's in one
-point: it sees /sys, so that the limits that are really in force can be read. `prove_folders` proves alone that the mounted
-folders are the server's own. `sandbox.escape` tries every harmless way out.
+`attest` proves once per host, image and settings that containers are isolated as configured. Its container differs
+from a job's in one point: /sys is visible, so that the limits in force can be read. `prove_folders` only proves that
+the mounted folders are the server's own. `sandbox.escape` adds attempts to escape.
 """
 
 import hashlib
@@ -34,14 +34,14 @@ NONCE_FILE: Final = "attestation"
 def attest(
     runner: Runner, template: SandboxTemplate, staging: Path | None, cancel: Cancellation
 ) -> tuple[Row, ...]:
-    """Probes a container like `template`, which mounts `staging`, a folder of its user's, for writing; or nothing for that.
+    """Probes a container like `template`, with `staging` (a folder of its user) mounted for writing if given.
 
     Raises:
-        AttestationFailed: a row is not as asked; the message names it.
-        SandboxError: the container could not be made or did not answer.
+        AttestationFailed: a property is weaker than configured; the message names it.
+        SandboxError: the container could not be created or did not answer.
     """
     with_limits = replace(template, cgroup_visible=True)
-    # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
+    # only this container shows control groups: on version 1 some engines mount them as a tmpfs that is writable for all
     asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": [*QUICK]}}
     if runner.engine.info().limits_by_node:
         asked["processes"] = {"most": template.limits.pids}
@@ -56,23 +56,24 @@ def attest(
 def prove_folders(
     runner: Runner, template: SandboxTemplate, writable: Mapping[PurePosixPath, Path], cancel: Cancellation
 ) -> tuple[Row, ...]:
-    """Whether what `template` mounts are the folders that this process sees; `writable` says where those for writing are.
+    """Checks that the mounts of `template` are the folders that this process sees.
 
-    Rows may have failed. Raises SandboxError when the container could not be made or did not answer.
+    `writable` has the paths of those mounted for writing. Returns the rows, which may include failures. Raises
+    SandboxError when the container could not be created or did not answer.
     """
     return judged(FILES, _evidence(runner, template, writable, {}, cancel))
 
 
 def probing(template: SandboxTemplate, further: str = "") -> SandboxTemplate:
-    """The same container with the probe as its job; `further` is the text of more sections."""
+    """The same container with the probe as its job. `further` is the text of additional sections."""
     sent = delivered(worker_command(source("sandbox.isolation", "probe.py") + further))
     return replace(template, command=sent.command, program=sent.program)
 
 
 def fingerprint(package: Traversable | None = None) -> str:
-    """SHA-256 over all files of `sandbox`, by default this one: with other code a host is attested again.
+    """SHA-256 of all files of a package, by default `sandbox`. A host is attested again when the code changes.
 
-    Over all of them, as a list of those that matter for an attestation is one that somebody forgets to extend.
+    All files count, because a list of those that matter for an attestation would have to be maintained.
     """
     digest = hashlib.sha256()
     for name, file in sorted(_files(package or resources.files("sandbox"))):
@@ -98,7 +99,7 @@ def _evidence(
     asked: Mapping[str, Any],
     cancel: Cancellation,
 ) -> Evidence:
-    """Of one container. A nonce is put into each writable place, which it must find there."""
+    """Measures one container. A nonce is written to each writable folder, and the container must find it there."""
     nonces = {}
     for target, place in writable.items():
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
@@ -125,12 +126,12 @@ def _evidence(
 
 
 def comparable_boot(info: EngineInfo) -> str:
-    """The boot whose device and inode numbers mean the same here and in a container; empty where none does."""
+    """The boot id if device and inode numbers mean the same here and in a container; else ""."""
     return info.boot if info.same_kernel else ""
 
 
 def probed(result: SandboxResult) -> Mapping[str, Any]:
-    """What the probe reported. Raises AttestationFailed when it did not finish."""
+    """The report of the probe. Raises AttestationFailed when it did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
         said = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
         raise AttestationFailed(

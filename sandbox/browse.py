@@ -1,10 +1,10 @@
 """Lists a folder of a workspace: a bounded walk that follows no link.
 
 Invariants:
-* every step is one component on an open folder descriptor; no link is entered, whatever it leads to;
+* every step is one component on an open folder descriptor; links are never followed;
 * `.gdal-mcp` is never reported;
-* the order in a folder is that of the names' bytes, so two walks over the same files say the same;
-* everything left out is reported: by `SkipReason`, or by a folder that is not `complete`.
+* entries are sorted by the bytes of their names, so two walks over the same files give the same list;
+* everything left out is reported: as a `SkipReason`, or as a folder that is not `complete`.
 """
 
 import os
@@ -21,7 +21,7 @@ from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import MAX_DEPTH, listed, opened_folder
 from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, Workspaces, open_folder
 
-MAX_FOUND = 200_000  # names of one walk; about a second to read, and far above what one wants to see listed
+MAX_FOUND = 200_000  # names read in one walk: about a second of reading, and far more than a listing shows
 
 
 class EntryKind(StrEnum):
@@ -35,16 +35,16 @@ _KINDS: Final = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.FOLDER, s
 
 
 class LinkTarget(StrEnum):
-    """Where a link leads, all links on the way followed as `Workspaces` does. It is never opened to find out."""
+    """Where a link leads if all links on the way are followed, as `Workspaces` does. The target is never opened."""
 
     INSIDE = "inside"  # to something in a workspace
-    OUTSIDE = "outside"  # out of every workspace, or to what may not be opened
-    NOWHERE = "nowhere"  # to a place in a workspace where nothing is
+    OUTSIDE = "outside"  # out of every workspace, or to something that must not be opened
+    NOWHERE = "nowhere"  # to a path in a workspace where nothing exists
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One name met on a walk, with what `lstat` said of it."""
+    """One entry found on a walk, with the result of `lstat`."""
 
     workspace: Workspace
     relative: PurePosixPath  # from the workspace's root; bytes that are not UTF-8 are surrogates
@@ -63,7 +63,7 @@ class Found:
 
     @property
     def located(self) -> WorkspacePath:
-        """The place of a file or folder."""
+        """The path of a file or folder in its workspace."""
         return WorkspacePath(self.workspace, self.relative, self.identity, self.kind is EntryKind.FOLDER)
 
 
@@ -71,7 +71,7 @@ class Found:
 def opened(
     workspaces: Workspaces, located: WorkspacePath, *, depth: int = MAX_DEPTH, limit: int = MAX_FOUND
 ) -> Iterator["Folder"]:
-    """A folder whose names are read, and nothing else: for a caller that looks at few of many.
+    """Opens a folder and reads its names only, for a caller that needs few of many entries.
 
     Raises PathMissing or PathRefused when the folder cannot be opened.
     """
@@ -89,7 +89,7 @@ class SkipReason(StrEnum):
 
 @dataclass(slots=True)
 class _Bounds:
-    """What all folders of one walk share. `left` is the number of names it may still read."""
+    """Limits that all folders of one walk share. `left` is the number of names that may still be read."""
 
     workspaces: Workspaces
     workspace: Workspace
@@ -98,7 +98,7 @@ class _Bounds:
 
 
 class Folder:
-    """An open folder: its names in order, each with what the list of names says it is. No file of it was looked at."""
+    """An open folder: its names in order, each with its type from the directory. No file was looked at."""
 
     def __init__(self, bounds: _Bounds, file: int, relative: PurePosixPath, level: int) -> None:
         self._bounds, self._file, self._level = bounds, file, level
@@ -113,7 +113,7 @@ class Folder:
         self.names: Mapping[str, EntryKind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
 
     def look(self, name: str) -> Found | None:
-        """What a name is now; None when it has vanished meanwhile."""
+        """The entry of a name; None if it no longer exists."""
         try:
             status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
         except FileNotFoundError:
@@ -132,7 +132,7 @@ class Folder:
 
     @contextmanager
     def enter(self, name: str) -> Iterator["Folder | SkipReason"]:
-        """An inner folder with its names, or the reason that it was skipped."""
+        """An inner folder with its names, or the reason why it was skipped."""
         if self._level >= self._bounds.depth:
             yield SkipReason.CLOSED
             return

@@ -1,13 +1,16 @@
-"""How much memory the containers of all servers of one machine may be promised together: a counter with a queue.
+"""Limits the memory of the containers of all servers on one machine: a counter with a queue.
 
-Each server process has a ledger file in a shared folder: the memory that it holds, and its requests that wait. Invariants:
-* a ledger counts while its process holds a lock of it, which the kernel drops when the process dies, however it dies;
-* every change is made under one lock of the folder, so no two processes see the same memory as free;
-* requests are served in the order in which they came, so a large one is not passed over by small ones for ever;
-* a ledger that cannot be read counts as all the memory: nothing more is promised until its process has written it again.
+Each server process has a ledger file in a shared folder, with the memory that it has reserved and its waiting
+requests.
 
-The locks are flock(2), which belong to an open file and not to a process: to open the same file elsewhere drops nothing. On a
-cluster the scheduler decides instead.
+Invariants:
+* a ledger counts while its process holds the lock on it, which the kernel drops when the process ends in any way;
+* every change is made under one lock on the folder, so two processes never see the same memory as free;
+* requests are served in the order of arrival, so small ones cannot delay a large one for ever;
+* a ledger that cannot be read counts as all the memory: nothing is reserved until its process has written it again.
+
+The locks are flock(2), which belong to an open file and not to a process: opening the same file again does not drop
+them. On a cluster the scheduler decides instead.
 """
 
 import contextlib
@@ -25,7 +28,7 @@ from typing import Final, NamedTuple
 from sandbox.errors import CapacityExhausted
 
 _MIB = 1 << 20
-_PAUSE = 0.05  # seconds between two looks at what other processes hold; our own releases are noticed at once
+_PAUSE = 0.05  # seconds between two checks of other processes; releases in this process are noticed at once
 _LOCK: Final = "lock"  # the file whose lock is held over each change
 _LOCK_SECONDS: Final = (
     5.0  # a change takes microseconds; only a process that was stopped in the middle of one takes longer
@@ -34,13 +37,13 @@ _LOCK_SECONDS: Final = (
 
 @dataclass(eq=False, slots=True)
 class MemoryReservation:
-    """The memory promised to one container."""
+    """The memory reserved for one container."""
 
     capacity: "LockFileCapacity"
     length: int  # MiB
 
     def release(self) -> None:
-        """May be called again."""
+        """Releases the memory. Calling it again has no effect."""
         self.capacity.release(self)
 
     def __enter__(self) -> None:
@@ -55,7 +58,7 @@ class _Ticket(NamedTuple):
 
     number: int  # arrival, in nanoseconds of the machine's monotonic clock
     size: int  # MiB
-    end: float  # seconds of the same clock; after that the ticket is ignored, even if its process was stopped
+    end: float  # seconds on the same clock; later the ticket is ignored, even if its process was stopped
 
 
 class _Ledgers(NamedTuple):
@@ -65,7 +68,7 @@ class _Ledgers(NamedTuple):
     waiting: tuple[_Ticket, ...]
 
     def ahead_of(self, ticket: _Ticket | None) -> int:
-        """MiB that earlier tickets ask for; of all tickets for a request that has none."""
+        """MiB that earlier tickets ask for. Without a ticket: MiB of all tickets."""
         return sum(one.size for one in self.waiting if ticket is None or one < ticket)
 
 
@@ -86,7 +89,7 @@ class LockFileCapacity:
         with contextlib.ExitStack() as undo:
             self._lock = os.open(folder / _LOCK, flags, 0o600)
             undo.callback(os.close, self._lock)
-            # under the lock: a ledger that nobody has locked yet would be taken for a dead process's
+            # under the lock: an unlocked ledger would count as that of a dead process
             with self._exclusive():
                 self._ledger = os.open(folder / self._name, flags | os.O_EXCL, 0o600)
                 undo.callback(os.close, self._ledger)
@@ -95,7 +98,7 @@ class LockFileCapacity:
             undo.pop_all()
 
     def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
-        """`size` bytes, if they are free now, `leaving` bytes more are, and no other request waits."""
+        """Reserves `size` bytes if they and `leaving` more are free now and no other request waits; else None."""
         with self._freed, self._exclusive():
             ledgers = self._read()
             if ledgers.waiting or self._free(ledgers) < _mib(size) + _mib(leaving):
@@ -109,12 +112,11 @@ class LockFileCapacity:
         make_room: Callable[[], bool] = lambda: False,
         check: Callable[[], None] = lambda: None,
     ) -> MemoryReservation:
-        """`size` bytes as soon as they are free and earlier requests have theirs.
+        """Reserves `size` bytes as soon as they are free and earlier requests have been served.
 
-        `make_room` is called while there is too little for this request and those before it, and returns whether it freed some.
-        `check` is called at every look and may raise to end the wait.
-
-        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever the two functions raise.
+        `make_room` is called while too little is free for this request and those before it, and returns True if it
+        freed some. `check` is called each time and may raise to end the wait. Raises CapacityExhausted after
+        `seconds`, or at once for a size that never fits, and whatever the two functions raise.
         """
         if self.total_bytes // _MIB < _mib(size):
             raise CapacityExhausted(
@@ -148,7 +150,7 @@ class LockFileCapacity:
                 self._write()
 
     def close(self) -> None:
-        """Ends every promise of this process; releasing one later does nothing."""
+        """Ends all reservations of this process. Releasing one later has no effect."""
         with self._freed:
             if self._closed:
                 return
@@ -160,7 +162,9 @@ class LockFileCapacity:
             os.close(self._lock)
 
     def _serve(self, ticket: _Ticket) -> tuple[MemoryReservation | None, bool]:
-        """The memory of a ticket, if it is free; else whether there is too little for it and the earlier ones."""
+        """Reserves the memory of a ticket if it is free; else returns True if too little is free for it and the
+        earlier tickets.
+        """
         with self._freed, self._exclusive():
             ledgers = self._read()
             ahead, free = ledgers.ahead_of(ticket), self._free(ledgers)
@@ -168,7 +172,7 @@ class LockFileCapacity:
                 return None, free < ahead + ticket.size
             self._waiting.discard(ticket)
             taken = self._promise(ticket.size)
-            self._freed.notify_all()  # the next ticket is the first one now
+            self._freed.notify_all()  # the next ticket is the first now
             return taken, False
 
     @contextlib.contextmanager
@@ -235,7 +239,7 @@ class LockFileCapacity:
             ) from error
 
     def _read(self) -> _Ledgers:
-        """The ledgers of all living processes; those of dead ones are removed."""
+        """The ledgers of all living processes. Those of dead processes are removed."""
         held, waiting, now = 0.0, list(self._waiting), time.monotonic()
         for name in os.listdir(self._folder):  # noqa: PTH208 - names are all that is needed
             if name in (_LOCK, self._name):
@@ -248,7 +252,7 @@ class LockFileCapacity:
 
 
 def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
-    """What a process holds, and its tickets. Nothing of a dead one, whose ledger is removed."""
+    """The memory and tickets of a process. Empty for a dead process, whose ledger is removed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -275,7 +279,7 @@ def _mib(size: int) -> int:
 
 
 def machine_memory() -> Mapping[str, int]:
-    """/proc/meminfo of this machine: bytes by name; empty where there is no such file."""
+    """/proc/meminfo of this machine: bytes by name. Empty if the file does not exist."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

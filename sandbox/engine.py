@@ -1,4 +1,4 @@
-"""What a container engine must offer. Implementations live in `sandbox.engines`, siblings of each other."""
+"""The interface of container engines. Implementations are in `sandbox.engines`."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,73 +15,73 @@ RLIMITS = frozenset({"core", "cpu", "data", "fsize", "nofile"})
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """Which engine this is; part of every receipt."""
+    """Identity and capabilities of an engine; part of every receipt."""
 
     name: str  # "Docker", "Podman"
     version: str
     api_version: tuple[int, int]
-    architecture: str  # as the kernel says it: x86_64, aarch64
+    architecture: str  # the kernel's name for it: x86_64, aarch64
     cgroup_version: str  # "1" or "2"
     security_options: tuple[str, ...]
     rootless: bool  # it runs as an ordinary user, in a user namespace of that user
     runtimes: tuple[str, ...]
     address: str
-    identity: str  # the engine's own stable id
-    cpus: int = 0  # of its machine; 0 when it does not say
-    memory_bytes: int = 0  # likewise
-    host: str = ""  # the machine or cluster that its containers run on
+    identity: str  # a stable id of the engine itself
+    cpus: int = 0  # processors of its machine; 0 if not reported
+    memory_bytes: int = 0  # bytes of memory of its machine; 0 if not reported
+    host: str = ""  # the machine or cluster on which its containers run
     boot: str = ""  # id of that kernel's boot; a new boot needs a new attestation. "" when unknown
-    # whether containers share this process's kernel, so that device and inode numbers mean the same in both
+    # True if containers share this process's kernel, so that device and inode numbers mean the same in both
     same_kernel: bool = False
-    # whether its containers run on machines other than this one, with servers of other machines beside this one
+    # True if containers run on machines other than this one, which servers on other machines use too
     other_hosts: bool = False
-    # whether some limits are a node's for all its containers alike, so that they are judged by effect, from inside
+    # True if a node sets some limits for all its containers, so that they are judged by effect, from inside
     limits_by_node: bool = False
-    reports_process: bool = (
-        True  # whether it reports a container's first process, so that its end can be watched here
-    )
-    end_seconds: float = 10.0  # in which it reports the end of a container whose streams have ended
-    removals: int = 2  # at once; removing more only makes each slower
-    # the resource limits of a process that it sets; what is missing the container's program sets for itself before
-    # anything else, as a Pod has none. Measured by every container either way
+    # True if it reports a container's first process, so that its end can be watched here
+    reports_process: bool = True
+    end_seconds: float = 10.0  # seconds in which it reports the end of a container whose streams have ended
+    removals: int = 2  # containers removed at once; more only makes each removal slower
+    # resource limits of a process (rlimits) that the engine sets. The container's program sets the missing ones before
+    # anything else, because a Pod has none. Every container measures them either way
     rlimits: frozenset[str] = RLIMITS
-    # whether it covers single paths with /dev/null, such as named pipes in a workspace
+    # True if it can cover single paths with /dev/null, such as named pipes in a workspace
     covers_paths: bool = True
-    # whether it can bound swap; on a kernel without swap accounting it records "no limit", whatever was asked
+    # True if it can limit swap; on a kernel without swap accounting it records "no limit" whatever was requested
     limits_swap: bool = True
-    # the limits of containers that it cannot enforce on this host, of "memory", "cpu" and "pids": it makes none without them
+    # limits that it cannot enforce on this host, of "memory", "cpu" and "pids"; it creates no container without them
     limits_missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """What an operator says of a cluster."""
+    """Settings for a cluster."""
 
-    # accepts an authority's certificate that lacks what RFC 5280 asks for, such as the key identifiers, as kubectl does and as
-    # Python did before 3.13. The chain, the dates and the host's name are verified all the same
+    # accepts a CA certificate that lacks what RFC 5280 requires, such as key identifiers, as kubectl does and as Python
+    # did before 3.13. The chain, the dates and the host name are verified all the same
     lenient_ca: bool = False
-    pull_secrets: tuple[str, ...] = ()  # in the namespace of calls; for their nodes to fetch the image with
+    pull_secrets: tuple[str, ...] = ()  # secrets in the namespace of calls, with which nodes pull the image
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """Whether a container runs, or how it ended."""
+    """The state of a container: running, or how it ended."""
 
     running: bool
     exit_code: int
     out_of_memory: bool
-    # why the engine ended it, such as an eviction; "" for a container that ended by itself
+    # why the engine ended it, such as an eviction; "" if it ended by itself
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerDetails:
-    """Mounts and ports of a running container, which may be another program's."""
+    """Mounts and ports of a running container, which may belong to another program."""
 
     id: str
-    mounts: Mapping[str, str]  # place inside -> the folder, file or volume on the engine's host
-    ports: Mapping[int, tuple[str, int]]  # port inside -> the address and port of the host that lead there
-    shares_network: bool = False  # the host's, where every port is the host's own
+    mounts: Mapping[str, str]  # path inside the container -> folder, file or volume on the engine's host
+    ports: Mapping[int, tuple[str, int]]  # port inside the container -> address and port on the host
+    # True if the container uses the host's network, so that every port is the host's own
+    shares_network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,15 @@ class Leftover:
 
 
 class AttachedStreams(Protocol):
-    """The attached standard streams of one container. Closing it ends the container's stdin, and a `send` in another thread."""
+    """The attached standard streams of one container. Closing them ends its stdin, and a `send` in another thread."""
 
     def fileno(self) -> int: ...
 
     def receive(self) -> list[tuple[int, bytes]] | None:
-        """What has arrived, as (STDOUT or STDERR, bytes) pieces; possibly none; None at the end of the stream."""
+        """The next (STDOUT or STDERR, bytes) pieces, possibly none; None at the end of the stream."""
 
     def send(self, data: bytes, seconds: float) -> None:
-        """Writes everything to stdin. Raises TimeoutError or OSError when the container does not take it."""
+        """Writes all of `data` to stdin. Raises TimeoutError or OSError when the container does not read it."""
 
     def close(self) -> None: ...
 
@@ -110,35 +110,38 @@ class AttachedStreams(Protocol):
 class ImageInfo:
     """An image that an engine has."""
 
-    reference: str  # as it was asked for
-    id: str  # content id, `sha256:...`; what containers are made from
-    digest: str  # the registry's digest under that reference; the id for an image that came from no registry
+    reference: str  # the reference that was asked for
+    id: str  # image id, `sha256:...`; containers are created from it
+    digest: str  # the registry's digest for that reference; the image id for an image that was not pulled
     labels: Mapping[str, str]
 
 
 class Images(Protocol):
-    """The images of an engine's host. Every method raises `EngineUnavailable` when the engine does not answer."""
+    """The images on an engine's host. Every method raises `EngineUnavailable` when the engine does not answer."""
 
     def find(self, reference: str) -> ImageInfo | None:
-        """The image of that name or content id; None when it is not there. Never fetches."""
+        """The image of that name or id; None if it does not exist. Never pulls."""
 
     def names(self, *repositories: str) -> tuple[str, ...]:
-        """The names, with their tags, under which images of these repositories are there."""
+        """The names, with tags, of the images in these repositories."""
 
     def check(self, _image: str, /) -> None:
-        """Compares every file with what was unpacked, where that is kept for it. Raises ImageMissing for another one.
+        """Compares every file of an unpacked image with the list made when it was unpacked. Raises ImageMissing if
+        one differs.
 
-        By default nothing: an engine of a daemon keeps its images by content itself, and a node compares digests.
+        The default does nothing: a daemon stores its images by content, and a node compares digests.
         """
         return
 
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
-        """Fetches from a registry; `report` is given lines of progress. Raises PullFailed, soon when out of reach."""
+        """Pulls from a registry. `report` gets lines of progress. Raises PullFailed, soon if the registry cannot be
+        reached.
+        """
 
 
 @runtime_checkable
 class Builds(Protocol):
-    """Images of an engine that can make new ones."""
+    """Images of an engine that can build new ones."""
 
     def build(
         self,
@@ -148,38 +151,39 @@ class Builds(Protocol):
         labels: Mapping[str, str],
         report: Callable[[str], None],
     ) -> None:
-        """An image of that name from the `Dockerfile` in a folder, without network. Raises ImageMissing with the reason."""
+        """Builds an image from the `Dockerfile` in a folder, without network. Raises ImageMissing with the reason."""
 
 
 class Container(Protocol):
     """One container of an engine. Every method raises `EngineUnavailable` when the engine does not answer.
 
-    From `Engine.create` it holds the container's streams, and for some engines its first process, until it is removed. From
-    `Engine.container` it holds nothing, so it cannot start what another object created.
+    A container from `Engine.create` owns its streams, and with some engines its first process, until it is removed.
+    One from `Engine.container` owns nothing and cannot be started.
     """
 
     @property
     def id(self) -> str: ...
 
     def start(self, cancel: Cancellation | None = None) -> AttachedStreams:
-        """Starts the container and returns its streams, which were attached before it began. Once for each container.
+        """Starts the container and returns its streams, which were attached before it began. Can be called once.
 
-        Where that may take long, as it has to find a node and to fetch an image there, it ends soon after `cancel` is set.
-
-        Raises LaunchCancelled, ImageMissing, and IsolationRefused when it runs otherwise than asked.
+        On a cluster, where a node has to be found and the image pulled, it ends soon after `cancel` is set. Raises
+        LaunchCancelled, ImageMissing, and IsolationRefused if the container does not run as requested.
         """
 
     def state(self) -> ContainerState | None:
-        """None when the container does not exist."""
+        """The state; None if the container does not exist."""
 
     def process(self) -> int | None:
-        """The number of its first process as the engine's host counts; None when it does not run."""
+        """The process id of its first process on the engine's host; None if it does not run."""
 
     def wait(self, seconds: float) -> ContainerState | None:
-        """The state once it has stopped, or the running state when `seconds` have passed."""
+        """The state once it has stopped, or the running state after `seconds`."""
 
     def remove(self) -> None:
-        """Kills and removes it; returns when the engine does not know it any more. May be called again, and by several threads."""
+        """Kills and removes it, and returns when the engine no longer knows it. Safe to call again and from several
+        threads.
+        """
 
 
 class Engine(Protocol):
@@ -193,29 +197,31 @@ class Engine(Protocol):
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
     ) -> Container:
-        """A container that is not started yet, read back and compared with what was asked.
+        """Creates a container without starting it, reads it back and compares it with the request.
 
-        An engine that has to wait for room stops waiting soon after `cancel` is set.
-
-        Raises LaunchCancelled, IsolationRefused after removing it when the engine made something else, ImageMissing without the image.
+        An engine that has to wait for room stops waiting soon after `cancel` is set. Raises LaunchCancelled;
+        ImageMissing without the image; IsolationRefused, after removing the container, if the engine made something
+        else.
         """
 
     def container(self, id_: str, /) -> Container:
-        """Any container of this engine by its id, such as one that another server left. Does not ask whether it exists."""
+        """A container of this engine by its id, such as one that another server left. Does not check that it exists."""
 
     def describe(self, container: str) -> ContainerDetails | None:
-        """Details of any running container of this engine; None for an unknown one, and for engines that do not report them."""
+        """Details of any running container of this engine. None for an unknown one, and for engines that do not
+        report them.
+        """
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        """Every container that carries our labels."""
+        """All containers with our labels."""
 
     def close(self) -> None:
-        """Closes its connections; containers are not removed."""
+        """Closes its connections. Containers are not removed."""
 
 
 @contextlib.contextmanager
 def removed_on_failure(container: Container) -> Iterator[None]:
-    """Removes a container that was never started if the block fails. Raises the first failure."""
+    """Removes a container that was not started if the block fails. Raises the first failure."""
     try:
         yield
     except BaseException:

@@ -1,8 +1,8 @@
-"""The sandbox's own failures. What a job did is never here: that is a value in `sandbox.outcome`."""
+"""Failures of the sandbox itself. What a job did is a value in `sandbox.outcome`, never an exception."""
 
 
 class SandboxError(Exception):
-    """Base of every failure of the sandbox itself."""
+    """Base class of every failure of the sandbox."""
 
 
 class EngineUnavailable(SandboxError):
@@ -10,23 +10,23 @@ class EngineUnavailable(SandboxError):
 
 
 class ImageMissing(SandboxError):
-    """The image is not present on the engine's host; a call never pulls."""
+    """The image does not exist on the engine's host. A call never pulls."""
 
 
 class PullFailed(SandboxError):
-    """The registry cannot be reached, does not have the image, or will not give it."""
+    """The registry cannot be reached, does not have the image, or refuses it."""
 
 
 class CapacityExhausted(SandboxError):
-    """The memory that containers may use together is promised to others, or too small for one."""
+    """The memory for containers is reserved by others, or too small for one container."""
 
 
 class IsolationRefused(SandboxError):
-    """The engine created something weaker than asked; nothing was run."""
+    """The engine created a container weaker than requested. Nothing was run."""
 
 
 class AttestationFailed(IsolationRefused):
-    """A container measured its own isolation and it is weaker than asked; no job was sent."""
+    """A container measured isolation that is weaker than requested. No job was sent."""
 
 
 class LaunchCancelled(SandboxError):
@@ -38,16 +38,16 @@ class PathRefused(SandboxError):
 
 
 class PathMissing(PathRefused):
-    """The path is allowed but nothing is there."""
+    """The path is allowed but does not exist."""
 
 
 class PathReplaced(PathRefused):
-    """The path was replaced after it was looked up; nothing was run on it."""
+    """The path was replaced after it was resolved. Nothing was run on it."""
 
 
 class StagingFailed(SandboxError):
-    """The private output folder could not be used; no user file was changed."""
+    """The staging folder could not be used. No user file was changed."""
 
 
 class OutputRejected(StagingFailed):
-    """An output is of a kind, size or name that is never published; nothing was published."""
+    """The kind, size or name of an output is never published. Nothing was published."""

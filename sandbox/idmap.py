@@ -1,10 +1,10 @@
-"""Lets a container that is not root read a workspace that belongs to root, without touching the workspace.
+"""Lets a container that does not run as root read a workspace that belongs to root, without changing the workspace.
 
-Containers never run as root, and the owner of a user's file is never changed. So a workspace that only root may
-enter is mounted through an id-mapped view: in that view alone, what belongs to root appears to belong to the container's
-user. The view is read-only, lies in the server's state folder, and the workspace itself is unchanged. It needs a server
-that runs as root, Linux 5.12 and a file system that supports id-mapped mounts (ext4, xfs, btrfs, tmpfs ...); elsewhere there
-is no view, and `gdal-mcp doctor` says that the workspace cannot be read.
+Containers never run as root, and the owner of a user's file is never changed. A workspace that only root may enter is
+mounted through an id-mapped view, in which root's files appear to belong to the container's user. The view is
+read-only and is mounted in the server's state folder. It needs a server that runs as root, Linux 5.12 and a file
+system with id-mapped mounts (ext4, xfs, btrfs, tmpfs ...). Without them there is no view, and `gdal-mcp doctor`
+reports that the workspace cannot be read.
 """
 
 import ctypes
@@ -31,22 +31,22 @@ _READ_AND_ENTER = 0o5
 
 
 class Views:
-    """The id-mapped views of one server. They go with `close`, or with the next server's `sweep`."""
+    """The id-mapped views of one server. They are removed by `close`, or by the `sweep` of the next server."""
 
     def __init__(self, folder: Path, owner: Owner) -> None:
         self._folder = folder / owner.id
         self._views: dict[
             tuple[Path, int, int], Path
-        ] = {}  # by root, device and inode, as a folder may be replaced
+        ] = {}  # by path, device and inode, because a folder may be replaced
 
     def source(self, root: Path, user: tuple[int, int]) -> Path:
-        """What to mount for a workspace: itself, or a view of it where `user` could not read it otherwise."""
+        """The path to mount for a workspace: its own, or that of a view if `user` could not read it otherwise."""
         status = root.stat()
         key = (root, status.st_dev, status.st_ino)
         closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER  # to all but root
         needed = os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
         if needed and key not in self._views:
-            # unsupported here: the workspace itself is mounted, and doctor says what that means
+            # not supported here: the workspace itself is mounted, and doctor reports the consequence
             with suppress(OSError):
                 self._views[key] = self._make(root, user)
         return self._views.get(key, root)
@@ -86,7 +86,7 @@ def _remove(folder: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for place in folder.iterdir():
         libc.umount2(os.fsencode(place), _DETACH)
-        with suppress(OSError):  # rmdir alone: whatever is still mounted there is never deleted
+        with suppress(OSError):  # only rmdir: nothing that is still mounted there is ever deleted
             place.rmdir()
     with suppress(OSError):
         folder.rmdir()
@@ -94,9 +94,9 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
-    """A user namespace that maps root to `user` and every other id to itself. Only its descriptor keeps it alive.
+    """A user namespace that maps root to `user` and every other id to itself. It exists while its descriptor is open.
 
-    Raises OSError if it cannot be made.
+    Raises OSError if it cannot be created.
     """
     ready, tell_ready = os.pipe()
     mapped, tell_mapped = os.pipe()
@@ -105,21 +105,21 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
     if child == 0:
         if libc.unshare(_CLONE_NEWUSER) == 0:
             os.write(tell_ready, b"!")
-            os.close(tell_mapped)  # or it would wait for itself if its parent died
+            os.close(tell_mapped)  # else the child would hold its own pipe open after its parent died
             os.read(mapped, 1)
         os._exit(0)
-    os.close(tell_ready)  # so that the end of the child ends the wait for it
+    os.close(tell_ready)  # so that reading ends when the child ends
     try:
         if not os.read(ready, 1):
             raise OSError("no user namespace could be made")
         for kind, number in zip(("uid", "gid"), user, strict=True):
-            # 0 becomes `number`, which is itself left unmapped
+            # 0 maps to `number`, which is itself not mapped
             rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
             text = "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count > 0)
             Path(f"/proc/{child}/{kind}_map").write_text(text, encoding="ascii")
         namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.close(tell_mapped)  # which its child notices as the end of the pipe
+        os.close(tell_mapped)  # the child notices the end of the pipe
         os.waitpid(child, 0)
         for descriptor in (ready, mapped):
             os.close(descriptor)

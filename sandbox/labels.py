@@ -1,4 +1,4 @@
-"""The labels every container carries: who made it, for which call, and when it must be gone at the latest."""
+"""The labels of every container: its server, its call, and its deadline."""
 
 import time
 from collections.abc import Mapping
@@ -11,16 +11,18 @@ from sandbox.portable import boot
 OWNER = f"io.{PRODUCT}.owner"
 CALL = f"io.{PRODUCT}.call"
 STARTED = f"io.{PRODUCT}.started"  # seconds since the epoch
-DEADLINE = f"io.{PRODUCT}.deadline"  # likewise, for servers of another boot or host
+DEADLINE = f"io.{PRODUCT}.deadline"  # seconds since the epoch, for servers of another boot or host
 UPTIME_DEADLINE = f"io.{PRODUCT}.uptime-deadline"  # that host's boot, and seconds since then
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time by two clocks: the wall's, which may be set, and the one of this boot, which only goes on."""
+    """A point in time on two clocks: the wall clock, which may be set, and the clock of this boot, which only
+    advances.
+    """
 
     wall: float  # seconds since the epoch
-    boot: str  # "" where the kernel does not tell it, and the wall's alone can be compared
+    boot: str  # "" if the kernel does not provide it; then only the wall clock can be compared
     uptime: float  # seconds since that boot, sleep included
 
     @classmethod
@@ -40,7 +42,7 @@ def labels(owner: str, call: str, wall_seconds: float) -> Mapping[str, str]:
 
 
 def overdue(marks: Mapping[str, str], now: Moment) -> float:
-    """Seconds since the deadline, below zero before it. Raises ValueError for labels that name none."""
+    """Seconds since the deadline, negative before it. Raises ValueError for labels without a deadline."""
     booted, _, uptime = marks.get(UPTIME_DEADLINE, "").partition(" ")
     if booted and booted == now.boot:
         return now.uptime - float(uptime)

@@ -1,9 +1,10 @@
-"""Checks what a container mounts: that it is what was looked up, that its user may reach it, and what is mounted below it.
+"""Checks the mounts of a container: their identity, that its user may reach them, and mounts below them.
 
-The host resolves a path without following any link. The engine opens the same path later, as root, and follows all of them.
-In between another program may put a link there that leads anywhere. A mount cannot be exchanged any more, so the container
-reports the device and inode that it sees, and gets no job unless they are those that were looked up. Where a container has a
-kernel of its own, as in a virtual machine, its numbers say nothing about this host's files, and nothing is run either.
+The host resolves a path without following links. The engine opens the same path later, as root, and follows all
+links. In between another program may put a link there that leads anywhere. A mount cannot be exchanged any more, so
+the container reports the device and inode that it sees, and gets a job only if they are those that were resolved. If
+a container has a kernel of its own, as in a virtual machine, its numbers say nothing about this host's files, and
+nothing is run.
 """
 
 import os
@@ -21,13 +22,13 @@ from sandbox.workspace import WorkspacePath
 
 READ, ENTER = 0o4, 0o1  # of a folder's mode
 _SHARES: Final = frozenset({"9p", "drvfs", "fakeowner", "fuse", "grpcfuse", "osxfs", "virtiofs"})
-_MOUNTINFO_FIELDS: Final = 6  # at least, before the dash; proc(5). Odd characters are in octal
+_MOUNTINFO_FIELDS: Final = 6  # fields before the dash; proc(5). Special characters are in octal
 
 
 def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same_kernel: bool) -> None:
-    """Compares what the container measured; malformed facts are a difference, never an exception.
+    """Compares the identities that the container measured. Malformed facts count as a difference.
 
-    Raises PathReplaced, and IsolationRefused for a container whose numbers mean nothing here.
+    Raises PathReplaced, and IsolationRefused for a container whose numbers mean nothing on this host.
     """
     expected = {str(one.target): one.identity for one in template.mounts if one.identity is not None}
     if expected and not same_kernel:
@@ -52,7 +53,7 @@ def check_sources(template: SandboxTemplate) -> None:
 
 
 def check_traversable(root: Path, located: WorkspacePath, user: tuple[int, int]) -> None:
-    """A file that is mounted by itself is reached past its folders: what `user` could not reach through them is refused.
+    """Checks that `user` can reach a file that is mounted by itself through its folders.
 
     `root` is what would be mounted for its workspace. Raises PathRefused.
     """
@@ -76,13 +77,13 @@ def check_traversable(root: Path, located: WorkspacePath, user: tuple[int, int])
 
 
 def mode_allows(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
-    """Whether a user (uid, gid) may do it, by the mode alone."""
+    """True if the mode alone allows it to a user (uid, gid)."""
     shift = 6 if status.st_uid == user[0] else 3 if status.st_gid == user[1] else 0
     return (status.st_mode >> shift) & what == what
 
 
 def device_and_inode(path: str) -> tuple[int, int] | None:
-    """Device and inode of a path on this host, of a link itself; None when it does not exist or cannot be read."""
+    """Device and inode of a path on this host, of a link itself. None if it does not exist or cannot be read."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -97,8 +98,9 @@ def _summarize(paths: list[str]) -> str:
 def mount_fingerprint(template: SandboxTemplate) -> object:
     """What a container started now would see at its mounts, beyond their names.
 
-    A folder may have been replaced by another of the same name, so may one that is masked in it, and a container that runs
-    does not see a file system that is mounted later. Fingerprints are compared; one that cannot be taken equals no other.
+    A folder may have been replaced by another of the same name, as may a masked folder in it, and a running container
+    does not see a file system that is mounted later. Fingerprints are compared; one that cannot be taken equals no
+    other.
     """
     table = mount_table()
     try:
@@ -113,7 +115,7 @@ def mount_fingerprint(template: SandboxTemplate) -> object:
 
 
 def mountinfo() -> str:
-    """The mount table of this process. Raises IsolationRefused where there is none."""
+    """The mount table of this process. Raises IsolationRefused if there is none."""
     if (table := mount_table()) is None:
         raise IsolationRefused(
             "this system does not tell what is mounted below a workspace, and this engine would leave it writable. Use Docker 25 "
@@ -123,10 +125,10 @@ def mountinfo() -> str:
 
 
 def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
-    """The mount points strictly below `root`, sorted, without repeats, from the text of /proc/self/mountinfo.
+    """The mount points strictly below `root`, sorted, without duplicates, from the text of /proc/self/mountinfo.
 
-    They are the mounts of the process that read the text; the engine's may differ in another mount namespace.
-    Raises IsolationRefused for a text that is not mountinfo.
+    They are the mounts of the process that read the text. The engine's may differ in another mount namespace. Raises
+    IsolationRefused for malformed text.
     """
     below = f"{PurePosixPath(root)}".rstrip("/") + "/"
     places = {one.target for one in mount_points(table)}
@@ -134,9 +136,9 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
 
 
 class MountPoint(NamedTuple):
-    """One row of mountinfo, in the words of what a worker measures."""
+    """One row of mountinfo, with the names that a worker uses in its measurement."""
 
-    root: str  # the folder or file of that file system which is mounted
+    root: str  # the folder or file of that file system that is mounted
     target: str
     type: str  # of the file system, such as ext4
     id: str
@@ -146,24 +148,24 @@ class MountPoint(NamedTuple):
 
 
 def is_share(folder: str | PurePath, table: str) -> bool:
-    """Whether a folder's file system comes from outside of this kernel, as the shares of Docker Desktop do.
+    """True if a folder's file system comes from outside this kernel, as shares of Docker Desktop do.
 
-    Such a one may give the same file another device and inode wherever it is mounted.
+    It may give the same file another device and inode wherever it is mounted.
     """
     return kind_at(folder, table).partition(".")[0] in _SHARES
 
 
 def kind_at(place: str | PurePath, table: str) -> str:
-    """The kind of file system that an absolute path without links lies on, such as ext4."""
+    """The type of the file system of an absolute path without links, such as ext4."""
     holding = [one for one in mount_points(table) if PurePosixPath(place).is_relative_to(one.target)]
-    # of those at one place the last one covers the others
+    # of several mounts at one path the last one covers the others
     return max(enumerate(holding), key=lambda one: (len(one[1].target), one[0]))[1].type if holding else ""
 
 
-# the table is long, and asked for at every claim of a slot; those of containers come once
+# cached: the table is long, and read at every claim of a slot; tables of containers are read once
 @lru_cache(maxsize=16)
 def mount_points(table: str) -> tuple[MountPoint, ...]:
-    """Every row, in the order of the table. Raises IsolationRefused for a text that is not mountinfo."""
+    """All rows, in the order of the table. Raises IsolationRefused for malformed text."""
     points = []
     for line in filter(None, table.split("\n")):  # other line ends occur in names
         fields, _, rest = line.partition(" - ")

@@ -1,7 +1,7 @@
-"""What became of a job. Each way to end is its own type; none of them is an exception.
+"""The ways in which a job can end. Each is a type of its own; none is an exception. Pure.
 
 `SandboxResult.outcome` is decided from several independent facts (exit code, the engine's out-of-memory flag, the
-final frame, the host's own clock and counters), never from one of them. Pure.
+final frame, the host's clock and counters), never from one of them.
 """
 
 from collections.abc import Mapping
@@ -11,45 +11,47 @@ from typing import Any, Final, Literal
 from sandbox.engine import ContainerState
 from sandbox.template import Limits
 
-_GONE: Final = -1  # the engine does not know the container any more
+_GONE: Final = -1  # the engine no longer knows the container
 _ORPHANED: Final = 71  # sandbox/worker.py
-_WORKER_DEADLINE: Final = 72  # likewise
+_WORKER_DEADLINE: Final = 72  # sandbox/worker.py
 _SIGKILL: Final = 128 + 9
 _SIGXFSZ: Final = 153  # 128 + 25
 
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The job ran to its end and said how: `code` is 0 for success."""
+    """The job ended by itself with a code; 0 is success."""
 
     code: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The host's clock ran out."""
+    """The deadline passed on the host's clock."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The caller did not want the answer any more."""
+    """The caller cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The host ended the job for what it reported before it began to work."""
+    """The host ended the job because of its report before the work began."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostReadFailed:
-    """The host could not read what the job asked for, so it ended the job, whose result would be wrong."""
+    """The host could not read data that the job asked for. It ended the job, because its result would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutOfMemory:
-    """The memory limit was reached: `killed` by the kernel, or refused an allocation and ended by itself."""
+    """The memory limit was reached: the kernel `killed` a process, or an allocation failed and the job ended by
+    itself.
+    """
 
     limit_bytes: int
     killed: bool
@@ -57,14 +59,14 @@ class OutOfMemory:
 
 @dataclass(frozen=True, slots=True)
 class OutputLimitExceeded:
-    """More was printed than is read."""
+    """The job printed more than the output limit."""
 
     limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class StagingLimitExceeded:
-    """The output folder grew over its quota of bytes or files."""
+    """The output folder exceeded its limit of bytes or files."""
 
     what: Literal["bytes", "files"]
     limit: int
@@ -72,42 +74,43 @@ class StagingLimitExceeded:
 
 @dataclass(frozen=True, slots=True)
 class DiskLow:
-    """So little was left of the disk of the output folder that the job was ended before it took the rest."""
+    """The job was ended because the disk of its output folder was nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSizeExceeded:
-    """One file grew over the size that a single file may have."""
+    """One file exceeded the file size limit."""
 
     limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """The job died: of a signal, or with an exit code that no job uses."""
+    """The job died from a signal, or with an exit code that no job uses."""
 
     exit_code: int
 
     @property
     def from_outside(self) -> bool:
-        """Whether it was most likely ended from outside, as an engine does that is stopped or restarted.
+        """True if it was most likely ended from outside, as by an engine that is stopped or restarted.
 
-        The first process of a container hears no SIGKILL from inside; a worker that loses its host says so, or ends in
-        silence when it had no job yet; and a container may be gone without a trace. Hostile code can end like that too.
+        The first process of a container receives no SIGKILL from inside. A worker that loses its host reports that,
+        or ends without output if it had no job yet. A container may also be gone without a trace. Hostile code can
+        end like that too.
         """
         return self.exit_code in (_GONE, 0, _ORPHANED, _SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """A cluster took the container away: its node is drained or lost, or ran out of memory or disk."""
+    """A cluster ended the container: its node is drained or lost, or ran out of memory or disk."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolViolated:
-    """What came out of the container is not what a worker writes."""
+    """The container's output does not follow the protocol."""
 
     detail: str
 
@@ -119,18 +122,20 @@ Outcome = _Ended | _OverLimit
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The receipt of one container. Times in seconds of the host's clock; what the worker says of itself is untrusted."""
+    """Resources that one container used. Times in seconds of the host's clock; the worker's own figures are
+    untrusted.
+    """
 
     pool: Literal["cold", "warm"]
     create_seconds: float = 0.0
-    start_seconds: float = 0.0  # engine's start until the worker said that it is ready
+    start_seconds: float = 0.0  # from the engine's start until the worker was ready
     run_seconds: float = 0.0
     remove_seconds: float = 0.0
-    cpu_seconds: float | None = None  # user and system, as the worker measured itself
-    peak_memory_bytes: int | None = None  # the worker's resident set, likewise
+    cpu_seconds: float | None = None  # user and system time, as measured by the worker
+    peak_memory_bytes: int | None = None  # resident set of the worker in bytes, as measured by the worker
 
     def of_run(self, seconds: float, final: Mapping[str, Any] | None) -> "Usage":
-        """With how long the job ran, and what of the worker's own figures can be true."""
+        """Adds the job's duration and those of the worker's figures that are plausible."""
         said = (final or {}).get("usage")
         said = said if isinstance(said, dict) else {}
         cpu, peak = _amount(said.get("cpu_seconds")), _amount(said.get("peak_memory_bytes"))
@@ -146,24 +151,24 @@ def _amount(said: object) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """Everything one container left behind, after it is gone."""
+    """The result of one container, after it was removed."""
 
     outcome: Outcome
     usage: Usage
-    final: Mapping[str, Any] | None = None  # the job's own answer; untrusted
+    final: Mapping[str, Any] | None = None  # the job's answer; untrusted
     stdout: bytes = b""
-    stderr: bytes = b""  # partial when the job was cut; the first bytes up to the limit
+    stderr: bytes = b""  # the first bytes, up to the limit; partial if the job was ended early
     attachments: Mapping[str, bytes] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what the container measured before its job
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the measurement before the job
 
 
 def judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limits) -> Outcome:
-    """The outcome of a container that ended by itself, from its final answer and from how it ended."""
+    """The outcome of a container that ended by itself, from its final answer and its exit state."""
     if state.reason and (state.running or state.exit_code != 0):
         return Evicted(state.reason)
     if state.running:
         return ProtocolViolated("it closed its streams and went on")
-    # a job that succeeded only lost a process of its own that it did not need; engines differ in whether they report that
+    # a successful job only lost a process that it did not need; engines differ in reporting that
     succeeded = state.exit_code == 0 and final is not None and final.get("code") == 0
     if state.out_of_memory and not succeeded:
         return OutOfMemory(limits.memory_bytes, killed=True)

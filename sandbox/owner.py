@@ -1,4 +1,4 @@
-"""Which servers of this host still run: each holds a lock that the kernel releases when the process ends."""
+"""Finds out which servers of this host still run. Each holds a lock that the kernel releases when the process ends."""
 
 import contextlib
 import fcntl
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def is_free(lock: Path) -> bool:
-    """True if a lock file is there and no process holds it."""
+    """True if a lock file exists and no process holds its lock."""
     try:
         file = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
-    try:  # shared: two that ask at once must not take each other for the holder
+    try:  # shared: two checks at once must not take each other for the owner
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return False
@@ -23,37 +23,37 @@ def is_free(lock: Path) -> bool:
 
 
 class Owner:
-    """Identifies this process among the servers that share a folder on this host, for its lifetime; `id` is used in labels."""
+    """This process among the servers that share a folder on this host. `id` is used in labels."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder = folder
         self.id = secrets.token_hex(8)
         self._path = folder / f"{self.id}.lock"
-        # whether `close` leaves the lock file, so that the next server takes us for dead and removes what is left of us
+        # True if `close` leaves the lock file, so that the next server counts us as dead and removes our leftovers
         self.leaves_lock = False
-        # it gets its name only once it is locked, so that nobody sees it free
+        # named only after it is locked, so that nobody sees it unlocked
         unnamed = folder / f"{self.id}.new"
         self._file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(self._path)
 
     def is_dead(self, owner: str) -> bool:
-        """True only where its lock is in our folder and nobody holds it; unknown ones count as alive."""
+        """True only if its lock file is in our folder and nobody holds the lock. Unknown owners count as alive."""
         return owner != self.id and owner.isalnum() and is_free(self.folder / f"{owner}.lock")
 
     def is_alive(self, owner: str) -> bool:
-        """Whether a server that kept its records beside ours still lives. One without a lock ended, or was swept away since."""
+        """True if a server whose records are in the same folder is running. Without a lock file it has ended."""
         return owner == self.id or ((self.folder / f"{owner}.lock").exists() and not self.is_dead(owner))
 
     def delete_lock(self, owner: str) -> None:
-        """Removes the lock file of a dead owner, once nothing of it is left."""
+        """Removes the lock file of a dead owner, after all its leftovers were removed."""
         if self.is_dead(owner):
             with contextlib.suppress(OSError):
                 (self.folder / f"{owner}.lock").unlink()
 
     def dead(self) -> tuple[str, ...]:
-        """Every owner that is known to be dead and not forgotten."""
+        """All owners that are dead and whose lock files still exist."""
         names = (path.stem for path in self.folder.glob("*.lock"))
         return tuple(name for name in names if self.is_dead(name))
 

@@ -1,7 +1,7 @@
-"""Parses JSON of an untrusted writer in bounded memory. Pure.
+"""Parses JSON from untrusted sources in bounded memory. Pure.
 
-Python's parser makes an object of 64 to 230 bytes of every three characters of `[[],[],{}...`, so that the length of a text says little
-about the memory that it takes. The objects are counted before the parser runs.
+Python's parser makes an object of 64 to 230 bytes from every three characters of `[[],[],{}...`, so the length of a
+text does not bound the memory that it takes. The values are counted before the parser runs.
 """
 
 import json
@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Final
 
-MAX_DEPTH: Final = 200  # levels; documents of this field have fewer than 30
+MAX_DEPTH: Final = 200  # levels; geospatial documents have fewer than 30
 _PART: Final = 256 << 10  # bytes
 _STEP: Final = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
 _NO_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[{]}")))
 
 
 class TooComplex(ValueError):
-    """A JSON text has more values, or more levels, than its reader accepts."""
+    """A JSON text has more values or levels than allowed."""
 
 
 def require_simple(data: bytes, most_values: int, most_depth: int = MAX_DEPTH) -> None:
-    """Checks the number of values and levels in a JSON text in UTF-8, in memory of about its length.
+    """Checks the number of values and levels in a JSON text in UTF-8. Needs about as much memory as the text.
 
-    Exact for well-formed JSON. For other text it covers everything that comes before the first error, which is all that a parser
+    Exact for well-formed JSON. For other text it covers everything before the first error, which is all that a parser
     reads. Raises TooComplex.
     """
     values, level = 1, 0
@@ -31,13 +31,13 @@ def require_simple(data: bytes, most_values: int, most_depth: int = MAX_DEPTH) -
         if values > most_values:
             raise TooComplex(f"more than {most_values} values")
         levels = accumulate((_STEP[one] for one in part.translate(None, _NO_BRACKETS)), initial=level)
-        for level in levels:  # the last one is where the next part begins
+        for level in levels:  # the last character is where the next part begins
             if level > most_depth:
                 raise TooComplex(f"more than {most_depth} levels")
 
 
 def _structure(data: bytes) -> Iterator[bytes]:
-    """A JSON text part by part, without its texts, whose brackets and commas are not structure."""
+    """A JSON text in parts, without its strings, because brackets and commas in strings are not structure."""
     plain, inside = data.replace(b"\\\\", b"").replace(b'\\"', b""), False
     for start in range(0, len(plain), _PART):
         pieces = plain[start : start + _PART].split(b'"')
@@ -46,7 +46,9 @@ def _structure(data: bytes) -> Iterator[bytes]:
 
 
 def parse_json(data: bytes, most_values: int, **options: Any) -> Any:
-    """The value of a JSON text, in any coding that `json.loads` reads; `options` are its own. Raises ValueError, RecursionError."""
+    """The value of a JSON text, in any encoding that `json.loads` reads, with its `options`. Raises ValueError,
+    RecursionError.
+    """
     coding = json.detect_encoding(data)
     text = data.decode(coding, "surrogatepass")
     require_simple(data if coding.startswith("utf-8") else text.encode("utf-8", "surrogatepass"), most_values)

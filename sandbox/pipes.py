@@ -1,10 +1,12 @@
-"""Named pipes in a workspace, which lead out of a container: a read-only mount stops neither reading nor writing them.
+"""Finds named pipes in a workspace, which lead out of a container: a read-only mount does not stop reading or writing
+them.
 
-A job that opens one could take a message that a program of the host sent to another program. The kernel has nothing that closes
-pipes alone for reading: no mount option, no system call filter that sees what a path leads to, no right of Landlock's. So those
-that are there when a host is set up are covered by /dev/null in every container. Known limits: one that is made later stays
-open until the next set-up, and so does what lies in a folder that was not looked at. For writing the worker closes all of them
-where the kernel has Landlock (`fence` in `worker.py`).
+A job that opens one could take a message that one program of the host sent to another. The kernel cannot close pipes
+for reading: there is no mount option, no system call filter that sees the target of a path, and no Landlock right. So
+pipes that exist when a host is set up are covered by /dev/null in every container.
+
+Known limits: a pipe that is created later stays open until the next set-up, and so does one in a folder that was not
+searched. For writing, the worker closes all pipes where the kernel has Landlock (`fence` in `worker.py`).
 """
 
 import os
@@ -16,18 +18,20 @@ from typing import Final, NamedTuple
 
 from sandbox.workspace import RESERVED
 
-MOST_ENTRIES: Final = 200_000  # some seconds on a cold disk; more than that is not looked at
+MOST_ENTRIES: Final = 200_000  # entries searched: some seconds on a cold disk
 
 
 class Pipes(NamedTuple):
-    """What was found below a folder. Not `complete`: it holds more entries than were looked at, or folders that are closed."""
+    """The named pipes below a folder. `complete` is False if there were too many entries or folders that could not be
+    read.
+    """
 
     paths: tuple[str, ...]
     complete: bool
 
 
 def named_pipes(root: Path, most: int = MOST_ENTRIES) -> Pipes:
-    """Follows no link, and leaves out the server's own folder, which no container sees."""
+    """Follows no link, and skips the server's own folder, which containers never see."""
     found, looked, closed = [], 0, False
     waiting = [str(root)]
     while waiting and looked < most:

@@ -1,8 +1,8 @@
-"""What of Linux this uses on the machine where it runs, and what stands in elsewhere. Containers always have a Linux.
+"""Functions that differ by operating system, for the machine on which the server runs. Containers always run Linux.
 
 Invariants:
-* a stand-in gives the same guarantee, or what rests on it is not done: nothing becomes weaker in silence;
-* all that differs by system is in this module, or asks it; `docs/platforms.md` has the list.
+* a replacement gives the same guarantee, or what depends on it is not done: nothing becomes weaker without a message;
+* everything that differs by system is in this module, or asks it; `docs/platforms.md` has the list.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-# to look at a name without opening what it is: a pipe does not block, a device does not act
+# opens a name without opening its content: a pipe does not block, a device does nothing
 O_PATH_FLAG: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -22,7 +22,7 @@ _DARWIN: Final = {NOREPLACE: 0x4, EXCHANGE: 0x2}
 
 
 def missing() -> list[str]:
-    """What of Linux is not here; docs/platforms.md says what stands in for it."""
+    """Features of Linux that this system lacks; docs/platforms.md lists the replacements."""
     libc: Any = ctypes.CDLL(None)
     here = {
         "renameat2": hasattr(libc, "renameat2") or hasattr(libc, "renameatx_np"),
@@ -34,7 +34,7 @@ def missing() -> list[str]:
 
 
 def mount_table() -> str | None:
-    """The mounts of this process, as proc(5) has them; None where there is no such table."""
+    """The mounts of this process in the format of proc(5); None if the system has no such table."""
     try:
         return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -60,7 +60,7 @@ def sync_contents(file: int) -> None:
 
 
 def rename(source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
-    """By renameat2(2), or what macOS has in its place; False where this system has neither. Raises OSError."""
+    """Renames with renameat2(2), or its counterpart on macOS. False if this system has neither. Raises OSError."""
     libc: Any = ctypes.CDLL(None, use_errno=True)
     name, number = ("renameat2", flag) if hasattr(libc, "renameat2") else ("renameatx_np", _DARWIN[flag])
     if not hasattr(libc, name):

@@ -1,11 +1,12 @@
-"""A container's program is sent through its stdin, before its job, so that the engine's record of the container stays small.
+"""Sends a container's program through its stdin, before its job, so that the engine's record of the container stays
+small.
 
-An engine writes a container's command to disk at each step of the container's life and passes it from program to program:
-eighty kilobytes there cost an eighth of that life. So the command is a short loader that reads the program, compares its
-SHA-256 with the one in the command, and runs it. What runs is still fixed by the template.
+An engine writes a container's command to disk at each step of the container's life and passes it from program to
+program: eighty kilobytes there cost an eighth of that life. So the command is a short loader that reads the program,
+compares its SHA-256 with the one in the command, and runs it. The template still fixes what runs.
 
-A program is its words: Python texts and their arguments. An image's own interpreter can compile the texts once, for all later
-containers of that image; only containers ever load what a container compiled.
+A program is Python source texts and their arguments. An image's own interpreter can compile the texts once for all
+later containers of that image. Only containers load what a container compiled.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from sandbox.protocol import LENGTH
 from sandbox.template import SandboxTemplate
 
 EXIT_OTHER_PROGRAM = 74
-# the digest comes from the interpreter itself: hashlib would load OpenSSL first
+# the digest comes from the interpreter itself: hashlib would load OpenSSL
 _LOADER = f"""\
 import marshal, os, sys, zlib
 try: from _sha2 import sha256
@@ -45,8 +46,8 @@ program, *sys.argv[1:] = marshal.loads(zlib.decompress(data))
 del data
 exec(program)
 """
-# a handler, whose job has a program's `words`; a part of a program is its name, a line end and its text. Its code unpacks itself when it is first run, as most jobs
-# need few of the parts
+# `words` are a program's source and arguments; a part of a program is its name, a newline and its source. A part is
+# unpacked when it is first used, because most jobs need few parts
 COMPILE = """\
 import marshal, zlib
 def prepare(): pass
@@ -67,8 +68,8 @@ def run(job, report):
 def worker_command(handler: str, *parts: str, idle_seconds: float = 120.0) -> tuple[str, ...]:
     """A container's command: our worker with a handler's source, both passed as text and never mounted.
 
-    The worker exits when no job has come `idle_seconds` after it became ready. The handler finds `parts` in `sys.argv[3:]`.
-    Linux limits each argument to 128 KiB.
+    The worker exits when no job has come `idle_seconds` after it became ready. The handler finds `parts` in
+    `sys.argv[3:]`. Linux limits each argument to 128 KiB.
     """
     return ("python3", "-I", "-c", source("sandbox", "worker.py"), repr(float(idle_seconds)), handler, *parts)
 
@@ -87,8 +88,8 @@ class Delivery(NamedTuple):
 
 @lru_cache(maxsize=16)
 def delivered(command: tuple[str, ...]) -> Delivery:
-    """The same program as `python3 ... -c <text> <arguments>`, sent through stdin. Raises ValueError for other commands."""
-    # of a version that every interpreter reads
+    """Moves the program of `python3 ... -c <text> <arguments>` to stdin. Raises ValueError for other commands."""
+    # marshal format 4, which every supported interpreter reads
     return compiled(command, zlib.compress(marshal.dumps(program_args(command), 2), 9))
 
 
@@ -98,13 +99,13 @@ def program_args(command: tuple[str, ...]) -> list[str]:
 
 
 def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
-    """The delivery of a program that is packed already: as an image's interpreter compiled it, the attachment of its answer."""
+    """Delivers a program as compiled by an image's interpreter. `packed` is the attachment of its answer."""
     loader = (*command[: command.index("-c") + 1], _LOADER, hashlib.sha256(program).hexdigest())
     return Delivery(loader, LENGTH.pack(len(program)) + program)
 
 
 def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:
-    """The same container, whose loader first sets the resource limits that its engine does not."""
+    """The same container with a loader that first sets the resource limits that the engine does not set."""
     missing = {name: value for name, value in rlimits(template.limits).items() if name not in engine_sets}
     if not missing:
         return template

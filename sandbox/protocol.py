@@ -1,8 +1,11 @@
-"""Frames between host and worker: pure. Everything that comes from a container is untrusted.
+"""Frames between host and worker. Pure. Everything that comes from a container is untrusted.
 
-Invariants of a reader: no frame longer than its kind may be, so that its memory is bounded; `Ready` comes first and
-once; `Interim` comes at most once; nothing comes after `Final`; a `Question` comes only where it is answered; JSON is an object, its numbers are finite and of 64 bits at most; a breach is a
-`ProtocolBreach`, which the runner turns into an outcome, and the only exception.
+Invariants of a reader:
+* no frame is longer than its kind allows, so that memory is bounded;
+* `Ready` comes first and once, `Interim` at most once, and nothing comes after `Final`;
+* a `Question` is accepted only if the job may ask;
+* JSON is an object, and its numbers are finite and have at most 64 bits;
+* any violation raises `ProtocolBreach`, the only exception, which the runner turns into an outcome.
 """
 
 import json
@@ -18,7 +21,7 @@ from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Answer, Op, Question
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
-ESCAPE = b"\x10"  # followed by n it is a line end, by p itself
+ESCAPE = b"\x10"  # followed by n it means a newline, followed by p itself
 # the longest payload of each kind, in bytes
 LONGEST = MappingProxyType(
     {b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"I": 1 << 20, b"B": 32 << 20, b"F": 8 << 20, b"Q": 4 << 10}
@@ -26,16 +29,16 @@ LONGEST = MappingProxyType(
 QUESTION = struct.Struct(">IBHH")  # id, op, bytes of the name, ranges; then the name, then the ranges
 RANGE = struct.Struct(">QI")  # offset, length
 ANSWER = struct.Struct(">IBQ")  # id, status, length; then the body
-MAX_OFFSET = 1 << 62  # GDAL counts in signed numbers of 64 bits, and adds to them
+MAX_OFFSET = 1 << 62  # GDAL uses signed 64-bit numbers and adds to them
 MAX_ATTACHMENTS = 16
-ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are kept until it is over
+ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are stored until its end
 MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
 MAX_VALUES = 300_000  # members and elements of one frame: an answer that lists 20,000 rows has fewer
 MAX_MESSAGE = 200  # characters of a progress message
 
 
 class ProtocolBreach(Exception):
-    """The container wrote something that no worker writes."""
+    """The container sent something that no worker sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Interim:
-    """What the job found out before it began to work. The host may end the job for it."""
+    """What the job found before it began to work. The host may end the job because of it."""
 
     value: Mapping[str, Any]
 
@@ -76,19 +79,19 @@ Frame = Ready | Printed | Progress | Interim | Attachment | Final | Question
 
 
 def encode_job(request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "") -> bytes:
-    """The one message a host sends. A worker prints `end_mark` as the last thing on stderr, which has no frames."""
+    """The one message that a host sends. A worker prints `end_mark` at the end of stderr, which has no frames."""
     job = {"request": request, "deadline_seconds": deadline_seconds, "end_mark": end_mark}
     data = json.dumps(job, allow_nan=False).encode()
     return LENGTH.pack(len(data)) + data
 
 
 def encode_answer(id_: int, answer: Answer) -> bytes:
-    """What a host sends for a question, after the job."""
+    """The reply to a question, which a host sends after the job."""
     return ANSWER.pack(id_, answer.status, len(answer.body)) + answer.body
 
 
 class FrameReader:
-    """Cuts a byte stream into frames and holds the conversation to its order. `allow_requests`: whether the job may ask."""
+    """Cuts a byte stream into frames and checks their order. `allow_requests` is True if the job may ask questions."""
 
     def __init__(self) -> None:
         self.allow_requests = False
@@ -103,7 +106,7 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
         data = self._held + data
-        self._held = data[-1:] if data.endswith(ESCAPE) else b""  # until the next byte decides what it is
+        self._held = data[-1:] if data.endswith(ESCAPE) else b""  # the next byte decides what it means
         whole = data[: len(data) - len(self._held)]
         self._buffer += whole.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
         while len(self._buffer) >= HEADER.size:
@@ -166,7 +169,7 @@ def _progress(value: Mapping[str, Any]) -> Progress:
 
 
 def _question(payload: bytes) -> Question:
-    """Read strictly: a frame that is one byte longer or shorter than it says is a breach."""
+    """Parses strictly: a frame one byte longer or shorter than its header says is a breach."""
     try:
         id_, op, letters, count = QUESTION.unpack_from(payload)
         start = QUESTION.size + letters

@@ -1,7 +1,7 @@
-"""Requests of a container to read data, and the answers: values. Pure.
+"""Requests of a container to read data, and the answers, as values. Pure.
 
-A container without a network names a source that the host gave a name to, and nothing else: what lies behind the name, and
-whether it is read at all, is the answerer's to know.
+A container without a network can only name sources that the host gave names to. The answerer decides what a name
+stands for and if it is read.
 """
 
 import struct
@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 MAX_RANGES: Final = 64  # of one question
 MAX_READ_BYTES: Final = 8 << 20  # of all ranges of one question; our worker asks for half as many
-MAX_IN_FLIGHT: Final = 64  # questions of one job that wait for their answer
-FIRST_BYTES: Final = 64 << 10  # of a file, that come with the answer to a look
+MAX_IN_FLIGHT: Final = 64  # unanswered questions of one job
+FIRST_BYTES: Final = 64 << 10  # bytes from the start of a file, sent with the answer to LOOK
 _LOOKED: Final = struct.Struct(">BQQ")
 
 
@@ -25,7 +25,7 @@ class Op(IntEnum):
 
 
 class Status(IntEnum):
-    """Status of an answer, as on the wire. A failed read ends the job instead."""
+    """Status of an answer, as transferred. A failed read ends the job instead."""
 
     OK = 0
     ENOENT = 1
@@ -51,7 +51,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` of a LOOK is `looked`; of a READ the bytes of its ranges in order; of a LIST the names in that folder, one a line.
+    """`body` of LOOK is made by `looked`; of READ it is the bytes of the ranges in order; of LIST the names in that
+    folder, one per line.
 
     With EIO and ENOENT it is empty.
     """
@@ -61,14 +62,16 @@ class Answer:
 
 
 class Answerer(Protocol):
-    """Reads for one job. `answer` is called in threads of the session, several at once, and must not raise."""
+    """Reads for one job. `answer` is called in several threads of the session at once and must not raise."""
 
     def answer(self, question: Question) -> Answer: ...
 
     def close(self) -> None:
-        """Ends reads under way as soon as possible; no more requests come."""
+        """Ends reads in progress as soon as possible. No more requests follow."""
 
 
 def looked(kind: Kind, size: int, mtime: int, first: bytes = b"") -> bytes:
-    """The body of an answer to LOOK: kind, size in bytes, modification in seconds since 1970, and how the file begins."""
+    """The body of an answer to LOOK: kind, size in bytes, modification in seconds since 1970, and the first bytes of
+    the file.
+    """
     return _LOOKED.pack(kind, size, mtime) + first[:FIRST_BYTES]

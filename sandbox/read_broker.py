@@ -1,13 +1,14 @@
 """Answers the read requests of one job, in threads of its own.
 
-Whoever writes to a container that does not read waits, and a container that writes to a host that does not listen waits as
-well: so nothing is written in the thread that listens. Invariants:
-* at most `MAX_IN_FLIGHT` questions wait for an answer, each with an id of its own; another one is a `ProtocolBreach`;
-* at most `THREADS` are worked on at once, so that what they read takes at most `THREADS` times `MAX_READ_BYTES` of this
-  process's memory;
-* an answer is written whole, and after the end of the job none is;
-* a read that failed is not answered but sets `failed`, at which the job is ended: GDAL would take some for data that is not
-  there, and where several threads read a Zarr it would wait for ever.
+A host that writes to a container that does not read must wait, and so must a container that writes to a host that
+does not read. So the thread that reads never writes.
+
+Invariants:
+* at most `MAX_IN_FLIGHT` questions are unanswered, each with its own id; another one is a `ProtocolBreach`;
+* at most `THREADS` are processed at once, so that reads use at most `THREADS` times `MAX_READ_BYTES` of memory;
+* an answer is written as a whole, and none is written after the job ended;
+* a failed read is not answered but sets `failed`, which ends the job: GDAL would treat some failures as missing data,
+  and would wait for ever where several threads read a Zarr.
 """
 
 import contextlib
@@ -22,12 +23,12 @@ from sandbox.protocol import ProtocolBreach, encode_answer
 from sandbox.questions import MAX_IN_FLIGHT, Answer, Answerer, Question, Status
 from sandbox.waiting import Cancellation
 
-THREADS: Final = 8  # as many requests are under way for one job
+THREADS: Final = 8  # as many as the unanswered requests of one job
 _log = structlog.get_logger()
 
 
 class ReadBroker:
-    """The questions of one job. `seconds` is how long a container may leave an answer unread: all of its time."""
+    """The questions of one job. `seconds` limits how long the container may leave an answer unread."""
 
     def __init__(self, answerer: Answerer, wire: AttachedStreams, seconds: float) -> None:
         self.failed = Cancellation()
@@ -47,7 +48,7 @@ class ReadBroker:
         self._threads.submit(self._work, question)
 
     def close(self) -> None:
-        """Answers no more requests. Does not wait for those under way, which end when their answerer returns."""
+        """Stops answering. Does not wait for reads in progress, which end when their answerer returns."""
         self._over = True
         self._answerer.close()
         self.failed.close()
@@ -64,9 +65,10 @@ class ReadBroker:
             return
         data = encode_answer(question.id, answer)
         with self._writing:
-            self._in_flight.discard(question.id)  # before the worker can know, who may use it again
+            # before the answer is sent, because the worker may use the id again after it
+            self._in_flight.discard(question.id)
             if not self._over:
                 with contextlib.suppress(
                     OSError
-                ):  # the container has ended; the thread that reads its output finds out how
+                ):  # the container has ended; the thread that reads its output reports how
                     self._wire.send(data, self._seconds)

@@ -1,9 +1,10 @@
-"""Removes the containers that a dead server left behind, and never one of a living server.
+"""Removes the containers of dead servers, and never one of a living server.
 
-A container is a leftover when its owner's lock is free (that server died), or when its deadline, which its own worker and its
-own server enforce, passed long ago: then either its owner cannot be asked (it lives on another host or has another state
-folder), or the engine did not answer when the container was to be removed. For containers made since this host booted, the
-deadline is read from a clock that cannot be set, so that a jump of the wall clock ends no call.
+A container is a leftover when its owner's lock is free (that server died), or when its deadline, which its own worker
+and server enforce, passed long ago. In the second case the owner cannot be checked (it runs on another host or has
+another state folder), or the engine did not answer when the container should have been removed. For containers made
+since this host booted, the deadline is read from a clock that cannot be set, so that a change of the wall clock ends
+no call.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,9 +19,10 @@ from sandbox.errors import EngineUnavailable
 from sandbox.labels import OWNER, Moment, overdue
 from sandbox.owner import Owner
 
-GRACE_SECONDS = 300.0  # a deadline counts from the start of a job, a label from the creation; far more than any start takes
+# a deadline counts from the start of a job, a label from the creation; this is far more than any start takes
+GRACE_SECONDS = 300.0
 
-_REMOVALS: Final = 8  # at once: one that a lost node never confirms takes its whole time limit
+_REMOVALS: Final = 8  # removals at once; a container on a lost node takes the whole time limit
 
 _log = structlog.get_logger()
 
@@ -37,10 +39,10 @@ def is_leftover(labels: Mapping[str, str], owner: Owner, now: Moment) -> bool:
 def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple[str, ...]:
     """Removes leftovers and returns their container ids. Raises EngineUnavailable when they cannot be listed.
 
-    `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried again next
-    time and holds up no other.
+    `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried
+    again next time and does not delay others.
     """
-    dead = set(owner.dead())  # before listing, as a server creates its containers before it dies
+    dead = set(owner.dead())  # read before listing: a server creates its containers before it dies
     left = [
         one
         for one in engine.leftovers()

@@ -1,4 +1,4 @@
-"""Runs one job in one container: deadline, output limits, quota of staging, guaranteed removal."""
+"""Runs one job in one container, with deadline, output limits, staging limits and guaranteed removal."""
 
 import contextlib
 import math
@@ -35,39 +35,42 @@ from sandbox.slot import Slot, launch
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, readable, refuse_cancelled
 
-WORKER_GRACE = 5.0  # seconds after the host's deadline when a worker ends by itself, should the host be gone
-EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do then, but an engine may be busy
+# seconds after the host's deadline at which a worker ends by itself, in case the host is gone
+WORKER_GRACE = 5.0
+EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do, but an engine may be busy
 SEND_SECONDS = 10.0
 QUOTA_PAUSE = 0.05  # least seconds between two checks of staging
-QUOTA_SHARE = 10  # checks may take at most this fraction (1/10) of the time
+QUOTA_SHARE = 10  # checks may take at most this fraction of the time
 MARK_PAUSE = 0.05  # seconds between two checks for the end of stderr
-MEMORY_SECONDS = 30.0  # to wait for the memory of another container to be free again
+MEMORY_SECONDS = 30.0  # to wait until another container's memory is free again
 _GONE = ContainerState(running=False, exit_code=-1, out_of_memory=False)  # without a trace
 _ANSWERED = ContainerState(running=False, exit_code=0, out_of_memory=False)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One request and everything that bounds it."""
+    """One request and all its limits."""
 
     call: str
     template: SandboxTemplate
     request: Mapping[str, Any]
-    quota: Staging | None = None  # None: the job has nowhere to write
+    quota: Staging | None = None  # None: the job has no writable folder
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
-    # what the job reports before it works; False ends the job. Called in the thread that listens, so it must be quick.
+    # called with the job's report before it works; False ends the job. It runs in the reading thread, so it must be
+    # quick
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
-    answerer: Answerer | None = None  # of its read requests; without one it may send none
-    result_only: bool = False  # only the final answer is needed, so the container's end is not awaited
+    answerer: Answerer | None = None  # answers its read requests; None if it may send none
+    # True if only the final answer is needed, so that the container's end is not awaited
+    result_only: bool = False
 
     @cached_property
     def end_mark(self) -> str:
-        """Printed at the end of stderr; nobody can guess it before."""
+        """Printed at the end of stderr. It cannot be guessed."""
         return secrets.token_hex(8)
 
     @cached_property
     def message(self) -> bytes:
-        """What its container is sent. Raises ValueError for a request that is not JSON."""
+        """The bytes sent to the container. Raises ValueError for a request that is not JSON."""
         return encode_job(self.request, self.template.limits.wall_seconds + WORKER_GRACE, self.end_mark)
 
     def quota_exceeded(self) -> Outcome | None:
@@ -84,7 +87,7 @@ class Job:
 
 @dataclass(eq=False)
 class Runner:
-    """Runs jobs on one engine, each in a container of its own. Safe to use from several threads.
+    """Runs jobs on one engine, each in its own container. Safe to use from several threads.
 
     `capacity` limits the memory of all containers together; None sets no limit.
     """
@@ -92,15 +95,15 @@ class Runner:
     engine: Engine
     owner: str
     capacity: LockFileCapacity | None = None
-    # containers that the engine did not remove when it was asked
+    # containers whose removal failed
     unremoved: set[str] = field(default_factory=set)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
-        """Blocks until the container is gone. What the job did is the result's outcome.
+        """Runs a job and returns when its container is gone. The result's outcome says what the job did.
 
         Raises:
-            SandboxError: the sandbox itself failed; whatever was created has been removed, or is left to the reaper
-                when the engine does not answer any more.
+            SandboxError: the sandbox itself failed. Everything that was created has been removed, or is left to the
+            reaper if the engine no longer answers.
         """
         assert job.message
         if cancel.is_set:
@@ -119,7 +122,9 @@ class Runner:
         reservation: MemoryReservation | None = None,
         idle_seconds: float = 0.0,
     ) -> Slot:
-        """A slot that waits for its job, for `idle_seconds` at most. Raises as `slot.launch`, and CapacityExhausted."""
+        """Starts a slot that waits for its job for at most `idle_seconds`. Raises as `slot.launch`, and
+        CapacityExhausted.
+        """
         limits = template.limits
         if reservation is None and self.capacity is not None:
             check = partial(refuse_cancelled, cancel)
@@ -137,8 +142,10 @@ class Runner:
     def serve(
         self, slot: Slot, job: Job, cancel: Cancellation, on_exited: Callable[[Slot], object] = Slot.remove
     ) -> SandboxResult:
-        """Gives a slot its job. `on_exited` removes a container that ended by itself, as soon as the result is certain;
-        one that had to be cut short is gone when this returns. Raises EngineUnavailable.
+        """Runs a job in a slot.
+
+        `on_exited` removes a container that ended by itself, once the result is certain. One that was ended early is
+        gone when this returns. Raises EngineUnavailable.
         """
         limits = job.template.limits
         broker = ReadBroker(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
@@ -158,7 +165,7 @@ class Runner:
             else:
                 slot.remove()
         outcome = cut or judge(session.final, state, limits)
-        if isinstance(outcome, Exited):  # it may have ended between two looks
+        if isinstance(outcome, Exited):  # it may have ended between two checks
             outcome = job.quota_exceeded() or outcome
         return SandboxResult(
             outcome,
@@ -172,7 +179,9 @@ class Runner:
 
 
 def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> Outcome | None:
-    """Sends the job and reads its output. Returns an outcome when the host ended it early, None when it ended by itself."""
+    """Sends the job and reads its output. Returns an outcome if the host ended the job early, None if it ended by
+    itself.
+    """
     broker = session.broker
     watch = _Watch(job, cancel, broker.failed if broker else None)
     with contextlib.suppress(OSError):  # it died before it read the job; its state says how
@@ -188,7 +197,7 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
         elif session.is_complete and slot.ending is not None:
             awaited.append(
                 slot.ending
-            )  # before that its process may have ended with output still on the wire
+            )  # before that, its process may have ended while output is still in transit
         if slot.wire in readable(awaited, pause):
             pieces = slot.wire.receive()
             if pieces is None:
@@ -211,12 +220,12 @@ class _Watch:
         self._answered = False
 
     def answered(self) -> None:
-        """The job is done; all that is left is the end of its container."""
+        """Notes the final answer. Only the end of the container is missing now."""
         if not self._answered:
             self._answered, self._end = True, time.monotonic() + EXIT_SECONDS
 
     def over(self) -> Outcome | None:
-        """An outcome when the job is cancelled or over a limit."""
+        """The outcome if the job is cancelled or exceeds a limit; else None."""
         now = time.monotonic()
         if self._cancel.is_set:
             return Cancelled()
@@ -232,12 +241,12 @@ class _Watch:
         return exceeded
 
     def pause(self) -> float:
-        """Seconds until there is something to look at again."""
+        """Seconds until the next check."""
         return min(self._end, self._next_look) - time.monotonic()
 
 
 def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
-    """How a container ended by itself; a success without asking the engine where only the answer is needed."""
+    """How a container ended by itself. If only the answer is needed, a success is returned without asking the engine."""
     # after a failure, the engine knows whether the OOM killer ended a process
     succeeded = session.final is not None and session.final.get("code") == 0
     if succeeded and (job.result_only or slot.has_exited):

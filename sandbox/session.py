@@ -12,17 +12,18 @@ from sandbox.questions import Question
 from sandbox.read_broker import ReadBroker
 from sandbox.template import Limits
 
-PROGRESS_GAP = 0.05  # seconds; half of a worker's gap, so that no report of a real worker is dropped
-PROGRESS_AT_ONCE = 8  # reports that may come sooner: the first of each stage of a quick job
-MARK_SECONDS = 0.5  # after the final answer, for the end of stderr; a job may have closed it
-WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
+PROGRESS_GAP = 0.05  # seconds; half of a worker's interval, so that no report of a real worker is dropped
+PROGRESS_AT_ONCE = 8  # reports that may come sooner: the first of each stage of a short job
+MARK_SECONDS = 0.5  # seconds after the final answer to wait for the end of stderr; a job may have closed it
+WIRE_SLACK = 64 << 20  # bytes transferred beyond the printed ones: attachments and the final answer
 
 
 @dataclass(slots=True)
 class Session:
-    """The output of one job. `end_mark` is what its worker prints as the last thing on stderr; `on_interim` is as in `Job`.
+    """The output of one job.
 
-    `broker` is for a job that may ask; the reader of its frames allows requests only then.
+    `end_mark` is what its worker prints at the end of stderr; `on_interim` is as in `Job`. `broker` is set for a job
+    that may send read requests; otherwise they are a breach.
     """
 
     limits: Limits
@@ -48,7 +49,7 @@ class Session:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the final answer has arrived, and all of stderr, unless the end of stderr is overdue."""
+        """True if the final answer has arrived, and all of stderr, unless its end is overdue."""
         if self.final is None:
             return False
         return self.has_all_stderr or time.monotonic() > self._answered + MARK_SECONDS
@@ -63,7 +64,7 @@ class Session:
         return next((kept.removesuffix(part) for part in parts if kept.endswith(part)), kept)
 
     def feed(self, pieces: Iterable[tuple[int, bytes]]) -> Outcome | None:
-        """Processes pieces from `AttachedStreams.receive`; returns an outcome when they end the job."""
+        """Processes pieces from `AttachedStreams.receive`. Returns an outcome if they end the job."""
         for stream, data in pieces:
             if stream == STDERR:
                 self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]

@@ -20,14 +20,14 @@ from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, Process, readable
 
-# a loaded machine may take seconds to load GDAL; no client's code runs before Ready
+# seconds; a loaded machine may need several to load GDAL. No client code runs before Ready
 READY_SECONDS = 60.0
 _ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another id
 
 
 @dataclass(slots=True)
 class Slot:
-    """A container that is ready for its job. `stderr` is what it has printed so far."""
+    """A container that is ready for its job. `stderr` is its output so far."""
 
     engine: Engine
     template: SandboxTemplate
@@ -38,11 +38,11 @@ class Slot:
     usage: Usage
     stderr: bytearray
     # where the kernel reports its end, some 20 ms before the engine. A container's first process is the init of its
-    # process namespace: the kernel ends all other processes in it before that one counts as ended. Only the engine knows
-    # the exit code
+    # process namespace: the kernel ends all other processes in it before that one counts as ended. Only the engine
+    # knows the exit code
     ending: Process | None = None
     reservation: MemoryReservation | None = None
-    # collects the containers that the engine did not remove
+    # collects the containers whose removal failed
     unremoved: set[str] = field(default_factory=set)
 
     @property
@@ -52,11 +52,13 @@ class Slot:
 
     @property
     def has_exited(self) -> bool:
-        """True once the kernel has reported that all its processes have ended; always False where it does not report that."""
+        """True once the kernel reports that all its processes have ended. Always False if the kernel does not report
+        that.
+        """
         return self.ending is not None and bool(readable([self.ending], 0))
 
     def remove(self) -> Usage:
-        """Kills and removes the container; returns the receipt with the time that took. Raises EngineUnavailable."""
+        """Kills and removes the container. Returns the usage including the time of removal. Raises EngineUnavailable."""
         begun = time.monotonic()
         self.wire.close()
         if self.ending is not None:
@@ -80,13 +82,14 @@ def launch(
     unremoved: set[str],
     cancel: Cancellation | None = None,
 ) -> Slot:
-    """A started and attested container. When this raises, nothing is left behind except the ids in `unremoved`.
+    """Starts and attests a container. If this raises, nothing is left except the ids in `unremoved`.
 
     Raises:
-        IsolationRefused: the engine made, or the container measured, something weaker than asked.
-        PathReplaced: what is to be mounted is not what was looked up any more.
-        EngineUnavailable: the engine or the worker did not answer; ImageMissing without the image.
-        LaunchCancelled: `cancel` was set meanwhile.
+        IsolationRefused: the engine made, or the container measured, something weaker than requested.
+        PathReplaced: a path to mount was replaced after it was resolved.
+        EngineUnavailable: the engine or the worker did not answer.
+        ImageMissing: the image does not exist.
+        LaunchCancelled: `cancel` was set.
     """
     begun = time.monotonic()
     try:
@@ -111,10 +114,10 @@ def launch(
 def _started(
     engine: Engine, template: SandboxTemplate, container: Container, cancel: Cancellation | None
 ) -> Slot:
-    """The container, once its worker is ready and has measured what was asked."""
+    """Waits until the worker is ready and checks its measurement."""
     wire = container.start(cancel)
     try:
-        # a container that does not read it ends or never becomes ready, and that error says more than this one
+        # a container that does not read its program ends or never becomes ready, and that error is more specific
         with contextlib.suppress(OSError):
             wire.send(template.program, READY_SECONDS)
         frames, stderr = FrameReader(), bytearray()
@@ -143,7 +146,7 @@ def _await_ready(
     stderr_bytes: int,
     cancel: Cancellation | None,
 ) -> Mapping[str, Any]:
-    """What the worker measured, once it is ready. Raises as `launch`."""
+    """The measurement of the worker, once it is ready. Raises as `launch`."""
     end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"
     awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
     while (left := end - time.monotonic()) > 0:
@@ -173,10 +176,10 @@ def _await_ready(
 
 
 def ending_of(container: str, process: int | None) -> Process | None:
-    """Of a running container with the engine's id and first process; None where this host does not show that process.
+    """A handle on the first process of a running container; None if this host does not show it.
 
-    An engine in a virtual machine or another process namespace counts differently; so the process must say itself that it
-    is this container's, after it is held, as numbers are given again.
+    An engine in a virtual machine or another process namespace has other process ids. So the process, once held, must
+    prove that it belongs to this container, because ids are reused.
     """
     if not process or not hasattr(os, "pidfd_open"):
         return None

@@ -14,7 +14,7 @@ SCRATCH_TARGET = PurePosixPath("/tmp")  # noqa: S108 - a path inside the contain
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one job. Bytes, seconds and counts; every one is enforced, none is advice."""
+    """Limits of one job in bytes, seconds and counts. All are enforced."""
 
     memory_bytes: int = 2 << 30
     cpus: float = 2.0
@@ -29,7 +29,7 @@ class Limits:
     scratch_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
-        # engines read 0 and less as "no limit"
+        # engines treat 0 and less as "no limit"
         wrong = [name for name, value in asdict(self).items() if not 0 < value < math.inf]
         if wrong:
             raise ValueError(f"these limits are not above zero, so they would be none: {', '.join(wrong)}")
@@ -40,12 +40,12 @@ class HostPath:
     """A file or folder on the engine's own host."""
 
     path: str  # as this process sees it
-    on_host: str = ""  # as the engine's host does, where a server in a container knows it by another name
+    on_host: str = ""  # as the engine's host sees it, if the server runs in a container and the paths differ
 
 
 @dataclass(frozen=True, slots=True)
 class VolumePath:
-    """A file or folder in a volume that the engine mounts by name, on the machine that the container runs on."""
+    """A file or folder in a volume that the engine mounts by name, on the machine where the container runs."""
 
     path: str  # as this process sees it
     volume: str
@@ -53,7 +53,7 @@ class VolumePath:
 
 
 MountSource = HostPath | VolumePath
-SourceOf = Callable[[Path], MountSource]  # where the engine finds what this process sees at a path
+SourceOf = Callable[[Path], MountSource]  # finds the engine's source for a path of this process
 
 
 def host_source(path: str | PurePath) -> HostPath:
@@ -63,17 +63,17 @@ def host_source(path: str | PurePath) -> HostPath:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder shown inside the container. Recursively read-only where the engine supports it."""
+    """A file or folder mounted in the container. Recursively read-only where the engine supports it."""
 
     source: MountSource
     target: PurePosixPath
     read_only: bool = True
-    # device and inode that the container must find there; None where any will do
+    # device and inode that the container must find there; None accepts any
     identity: tuple[int, int] | None = None
 
     @property
     def host_path(self) -> str:
-        """For engines that mount paths of their own host and nothing else. Raises IsolationRefused."""
+        """The host path, for engines that only mount paths of their own host. Raises IsolationRefused."""
         if isinstance(self.source, HostPath):
             return self.source.on_host or self.source.path
         raise IsolationRefused(
@@ -84,21 +84,21 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SandboxTemplate:
-    """Everything that decides what a container is. Equal templates make interchangeable containers."""
+    """Everything that defines a container. Equal templates make interchangeable containers."""
 
-    image: str  # content id, `sha256:...`; never a tag
+    image: str  # image id, `sha256:...`; never a tag
     command: tuple[str, ...]
     user: tuple[int, int]  # uid, gid on the engine's host; neither is ever 0
     limits: Limits
     mounts: tuple[Mount, ...] = ()
     masks: tuple[PurePosixPath, ...] = ()  # folders covered by an empty read-only tmpfs
-    pipes: tuple[PurePosixPath, ...] = ()  # named pipes in what is mounted, each covered by /dev/null
+    pipes: tuple[PurePosixPath, ...] = ()  # named pipes in the mounted folders, each covered by /dev/null
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     runtime: str = ""  # "" is the engine's default; "runsc" is gVisor
-    program: bytes = b""  # what is sent to its stdin as soon as it runs; `sandbox.program`
-    # what the nodes of a cluster may lack without a container being refused: "landlock", "pids-limit"
+    program: bytes = b""  # what is sent to its stdin when it starts; `sandbox.program`
+    # features that nodes of a cluster may lack without refusal: "landlock", "pids-limit"
     nodes_without: tuple[str, ...] = ()
-    cgroup_visible: bool = False  # shows /sys, read-only, to the attestation of the limits; never to a job
+    cgroup_visible: bool = False  # True shows /sys, read-only, for the attestation of limits; never for a job
 
     def __post_init__(self) -> None:
         if min(self.user) <= 0:

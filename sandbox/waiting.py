@@ -1,4 +1,6 @@
-"""Waits for descriptors, of any number (`select` refuses those above 1023, which a busy server has), and wakes who waits."""
+"""Waits for any number of descriptors (`select` refuses those above 1023, which a busy server has), and wakes waiting
+threads.
+"""
 
 import contextlib
 import os
@@ -18,14 +20,14 @@ Waited = TypeVar("Waited", bound=HasDescriptor)
 
 
 def writable(item: HasDescriptor, seconds: float) -> bool:
-    """Whether it takes data, or has failed, within `seconds`."""
+    """True if the descriptor accepts data, or has failed, within `seconds`."""
     return bool(readable([item], seconds, select.POLLOUT))
 
 
 def readable(items: Iterable[Waited], seconds: float, event: int = select.POLLIN) -> tuple[Waited, ...]:
-    """Those that can be read, or have ended, within `seconds`; none when the time is over."""
+    """The descriptors that can be read, or have ended, within `seconds`; none on timeout."""
     by_number = {item.fileno(): item for item in items}
-    if closed := by_number.get(-1):  # by another thread, just now
+    if closed := by_number.get(-1):  # closed by another thread just now
         return (closed,)
     poll = select.poll()
     for number in by_number:
@@ -35,34 +37,36 @@ def readable(items: Iterable[Waited], seconds: float, event: int = select.POLLIN
 
 
 class Process:
-    """A process by a descriptor, which no other one can take the place of; readable once the process has ended."""
+    """A process, held by a descriptor so that its id cannot be reused. Readable once the process has ended."""
 
     def __init__(self, pid: int) -> None:
-        """Raises OSError when there is none of that number."""
+        """Raises OSError if there is no process with that id."""
         self.descriptor = os.pidfd_open(pid)
 
     def fileno(self) -> int:
         return self.descriptor
 
     def close(self) -> None:
-        """May be called again."""
+        """Closes the descriptor. Safe to call again."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 class Wakeup:
-    """Wakes a thread that polls it, from any other thread. Several calls of `wake` count as one; closed, it does nothing."""
+    """Wakes a polling thread from any other thread. Several calls of `wake` count as one. After `close` it does
+    nothing.
+    """
 
     def __init__(self) -> None:
-        self._reading, self._writing = os.pipe()  # of which no child inherits anything
+        self._reading, self._writing = os.pipe()  # not inherited by child processes
         for end in (self._reading, self._writing):
             os.set_blocking(end, False)
         self._lock = threading.Lock()
         self._closed = False
 
     def wake(self) -> None:
-        with self._lock, contextlib.suppress(BlockingIOError):  # full: it is readable already
+        with self._lock, contextlib.suppress(BlockingIOError):  # full, so it is readable already
             if not self._closed:
                 os.write(self._writing, b"!")
 
@@ -88,7 +92,7 @@ def refuse_cancelled(cancel: "Cancellation | None") -> None:
 
 
 class Cancellation(Wakeup):
-    """A request to stop: set once, from any thread, and never cleared. Setting a closed one does nothing."""
+    """A request to stop: set once, from any thread, and never cleared. Setting it after `close` does nothing."""
 
     is_set = False
 

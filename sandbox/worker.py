@@ -1,15 +1,17 @@
-"""The program inside the container: standard library only; reads one job, runs it, exits.
+"""The program inside the container: reads one job, runs it, exits. Uses the standard library only.
 
-Run as `python3 -I -c <this file> <idle seconds> <handler>`, so that nothing of the host is mounted to bring it in. The handler is
-a module, as text or compiled, that offers `prepare()`, called before the worker is ready, and `run(job, report) -> dict`. It
-may offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the
-next one. All of them run in the main thread.
+Run as `python3 -I -c <this file> <idle seconds> <handler>`, so that nothing of the host is mounted to bring it in.
+The handler is a module, as source or compiled, with `prepare()`, called before the worker is ready, and `run(job,
+report) -> dict`. It may have `warm()`, a generator whose steps run while no job has come; a step may yield the
+seconds until the next one. All of them run in the main thread.
 
-The real stdout carries frames only: one kind byte, four bytes of length, the payload; written without line ends, as a node of a
-cluster keeps stdout in a log that grows by forty bytes for each. What the job prints on stdout is captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
-(its host is gone), when no job has come for its idle seconds, and at the job's deadline.
+The real stdout carries frames only: one kind byte, four bytes of length, the payload. They contain no newlines,
+because a node of a cluster stores stdout in a log that grows by forty bytes for each. What the job prints on stdout
+is captured and framed; stderr is not touched, so that it survives even a kill.
 
-A job may ask its host to read for it, where the host offers that: `report.ask`. The answers come on stdin.
+The worker ends by itself when stdin closes (its host is gone), when no job has come within its idle seconds, and at
+the job's deadline. If the host allows it, a job may ask its host to read for it with `report.ask`. The answers come
+on stdin.
 """
 
 import contextlib
@@ -34,16 +36,16 @@ LENGTH = struct.Struct(">I")
 QUESTION = struct.Struct(">IBHH")  # id, op, bytes of the name, ranges
 RANGE = struct.Struct(">QI")
 ANSWER = struct.Struct(">IBQ")  # id, status, length
-NO_MEMORY = 255  # a status of our own
-MAX_IN_FLIGHT = 64  # questions; the host takes no more
+NO_MEMORY = 255  # a status of this program
+MAX_IN_FLIGHT = 64  # unanswered questions; the host accepts no more
 STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
-# SIGXFSZ, once it came: the write itself fails with EFBIG, which GDAL reports in many different words
+# SIGXFSZ, once received: the write itself fails with EFBIG, which GDAL reports in many different ways
 RECEIVED_SIGNALS = set()
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
-# seconds after which a job that has not come is not about to come, so that there is time to warm up
+# seconds without a job after which none is expected soon, so that there is time to warm up
 WARMUP_DELAY = 0.05
 LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
@@ -56,9 +58,9 @@ class FrameWriter:
         self._lock = threading.Lock()
 
     def send(self, kind, payload):
-        with self._lock:  # over both, as no other frame may come between
+        with self._lock:  # over kind, length and payload, because no other frame may come in between
             self._write(HEADER.pack(kind, len(payload)) + payload[:CHUNK])
-            # little at a time, as a job may have all the memory
+            # in small pieces, because a job may have used all the memory
             for start in range(CHUNK, len(payload), CHUNK):
                 self._write(payload[start : start + CHUNK])
 
@@ -72,7 +74,7 @@ class FrameWriter:
 
 
 class Question:
-    """A question on its way. GDAL's threads wait for the answer without holding up each other."""
+    """A question without an answer yet. GDAL's threads wait for answers independently of each other."""
 
     def __init__(self):
         self._answered = threading.Event()
@@ -83,13 +85,13 @@ class Question:
         self._answered.set()
 
     def wait(self):
-        """The status and the bytes, for as long as it takes: the host bounds that, and the deadline."""
+        """The status and the bytes. Waits without a limit of its own: the host and the deadline limit it."""
         self._answered.wait()
         return self.status, self.body
 
 
 class Questions:
-    """What the host was asked and did not answer yet."""
+    """The questions that the host has not answered yet."""
 
     def __init__(self, wire):
         self._wire = wire
@@ -99,7 +101,7 @@ class Questions:
         self._last = 0
 
     def ask(self, op, name, ranges=()):
-        """Sends a question about a name in bytes; `ranges` are (offset, length). Waits while too many are under way."""
+        """Sends a question about a name in bytes; `ranges` are (offset, length). Waits while too many are unanswered."""
         self._room.acquire()
         asked = Question()
         with self._lock:
@@ -110,12 +112,14 @@ class Questions:
         return asked
 
     def listen(self, deadline):
-        """Hears the answers, and ends the process when its host is gone or the deadline has passed, whatever the main thread does."""
+        """Reads the answers, and ends the process when its host is gone or the deadline has passed, whatever the main
+        thread does.
+        """
         while True:
             number, status, length = ANSWER.unpack(read_exactly(ANSWER.size, deadline))
             try:
                 body = read_exactly(length, deadline)
-            except MemoryError:  # the job has it all; the wire must stay whole
+            except MemoryError:  # the job has used all the memory; frames must not be cut
                 status, body = NO_MEMORY, b""
                 while length:
                     length -= len(read_exactly(min(length, CHUNK), deadline))
@@ -126,7 +130,7 @@ class Questions:
 
 
 class Report:
-    """What a running job may tell its host, and ask it."""
+    """What a running job may send to its host."""
 
     def __init__(self, wire, questions):
         self._wire = wire
@@ -135,14 +139,16 @@ class Report:
         self._last = -1.0
 
     def progress(self, fraction, message="", *, at_once=False):
-        """0 to 1. What does not rise, or comes too soon after another, is left out, but for the end and what is `at_once`."""
+        """Progress from 0 to 1. Values that do not rise or come too soon are left out, except for the end and those
+        `at_once`.
+        """
         now, fraction = time.monotonic(), min(max(float(fraction), 0.0), 1.0)
         if fraction > self._last and (now >= self._next or at_once or fraction == 1.0):
             self._last, self._next = fraction, now + PROGRESS_GAP
             self._wire.send_json(b"P", {"fraction": fraction, "message": message[:200]})
 
     def interim(self, value):
-        """An object, once, before the work itself: the host may end the job for it, and is not waited for."""
+        """Sends an object once, before the work: the host may end the job because of it. Does not wait for the host."""
         self._wire.send_json(b"I", value)
 
     def attach(self, name, data):
@@ -150,7 +156,7 @@ class Report:
 
 
 class Capture:
-    """Turns what is printed on descriptor 1, by Python, a library or a child process, into frames, in order."""
+    """Turns output on descriptor 1, from Python, a library or a child process, into frames, in order."""
 
     def __init__(self, wire, flush_library):
         self._wire, self._flush_library, self._stdout = wire, flush_library, sys.stdout
@@ -164,7 +170,7 @@ class Capture:
 
     def _pump(self):
         while self._reading in select.select([self._reading, self._told], [], [])[0]:
-            # when the job has all the memory, it must not block on a full pipe as well
+            # if the job has used all the memory, it must not also block on a full pipe
             with contextlib.suppress(MemoryError):
                 data = os.read(self._reading, CHUNK)
                 if not data:
@@ -172,7 +178,7 @@ class Capture:
                 self._wire.send(b"O", data)
 
     def finish(self):
-        """Everything printed so far is framed. A child process that still holds the pipe is not waited for."""
+        """Frames everything printed so far. Does not wait for a child process that still holds the pipe."""
         self._flush()
         os.write(self._tell, b"!")
         self._thread.join()
@@ -184,10 +190,10 @@ class Capture:
 
 
 def line_buffer_stdout():
-    """Has Python and the C library print line by line, so that their lines keep their order; returns C's fflush."""
+    """Makes Python and the C library print line by line, so that their lines stay in order. Returns C's fflush."""
     sys.stdout.reconfigure(line_buffering=True)
     library = ctypes.CDLL(None)
-    with contextlib.suppress(ValueError):  # a C library that keeps its stdout under another name
+    with contextlib.suppress(ValueError):  # a C library with another name for its stdout
         library.setvbuf(ctypes.c_void_p.in_dll(library, "stdout"), None, LINE_BUFFERED, 0)
     return library.fflush
 
@@ -195,13 +201,14 @@ def line_buffer_stdout():
 # linux/landlock.h; the numbers of the calls are the same on every architecture
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE, REFER = 1 << 1, 1 << 13
-FENCE_VERSION = 2  # the first one forbids renaming between folders
+FENCE_VERSION = 2  # version 1 forbids renaming between folders
 
 
 def fence():
-    """From now on only what lies below a writable mount can be opened for writing. Landlock's version; 0 where nothing is closed.
+    """Allows opening files for writing only below writable mounts from now on. Returns Landlock's version, 0 without
+    it.
 
-    A read-only mount alone does not stop a write into a named pipe that lies in it, which a program of the host may read.
+    A read-only mount alone does not stop a write into a named pipe in it, which a program of the host may read.
     """
     library = ctypes.CDLL(None)
     version = library.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
@@ -224,7 +231,7 @@ def fence():
 
 
 def measure(fenced):
-    """What this container really is, as seen from inside: the facts that the host compares with what it asked for."""
+    """Measures this container from inside: the facts that the host compares with what it requested."""
     status = (line.split(":", 1) for line in _lines("/proc/self/status") if ":" in line)
     return {
         "pid": os.getpid(),
@@ -273,7 +280,7 @@ def _opens_socket(family):
 
 
 def _runs_programs():
-    """Whether the kernel would run a program from scratch. One without content is looked at, but never begins."""
+    """True if the kernel would run a program from a scratch folder. An empty program is checked but never starts."""
     path = f"/tmp/.program-{os.getpid()}"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o700))
     try:
@@ -287,12 +294,12 @@ def _runs_programs():
 def _lines(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().rstrip("\n").split("\n")  # names may hold the other line ends
+            return file.read().rstrip("\n").split("\n")  # names may contain other line separators
     except OSError:
         return []
 
 
-POD_FILES = ("/dev/termination-log", "/etc/hosts")  # which a node mounts for writing, unasked
+POD_FILES = ("/dev/termination-log", "/etc/hosts")  # which a node mounts for writing unasked
 
 
 def _is_closed(path):
@@ -304,9 +311,10 @@ def _is_closed(path):
 
 
 def _mounts():
-    """Rows of /proc/self/mountinfo: which lies on which, where, its own options, propagation, type; and what is there.
+    """Rows of /proc/self/mountinfo with ids, place, options, propagation, type, and what is mounted there.
 
-    `closed` is a file that cannot be opened for writing, whatever its mount says; `bytes` the size of the whole file system.
+    `closed` is a file that cannot be opened for writing, whatever its mount says; `bytes` is the size of the whole
+    file system.
     """
     rows = []
     for line in _lines("/proc/self/mountinfo"):
@@ -314,7 +322,7 @@ def _mounts():
         number, parent, _, _, target, options, *shared = left.split(" ")
         for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
             target = target.replace(code, letter)
-        identity = size = None  # where it cannot be looked at
+        identity = size = None  # the place cannot be examined
         with contextlib.suppress(OSError, ValueError):
             status, system = os.stat(target), os.statvfs(target)
             identity, size = [status.st_dev, status.st_ino], system.f_blocks * system.f_frsize
@@ -335,7 +343,9 @@ def _mounts():
 
 
 def read_exactly(count, deadline=None):
-    """So many bytes of stdin. Ends the process when it closes, or at the deadline; one without a job ends quietly."""
+    """Reads that many bytes of stdin. Ends the process when stdin closes, without an error if no job has come, or at
+    the deadline.
+    """
     data = bytearray(count)
     rest = memoryview(data)
     while rest:
@@ -353,7 +363,7 @@ def read_exactly(count, deadline=None):
 
 
 def await_job(steps, idle_seconds):
-    """Returns when there is something to read; warms up meanwhile. Ends the process quietly when nothing comes in time."""
+    """Returns when there is something to read, and warms up until then. Ends the process if nothing comes in time."""
     end, pause = time.monotonic() + idle_seconds, WARMUP_DELAY
     while not select.select([0], [], [], max(0.0, min(pause, end - time.monotonic())))[0]:
         if time.monotonic() >= end:
@@ -366,7 +376,9 @@ def seconds_used():
 
 
 def usage(before):
-    """Processor time since `before`, as the job is not to blame for what was loaded; memory of the process since its start."""
+    """Processor time since `before`, which leaves out the time for loading, and the memory of the process since its
+    start.
+    """
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "cpu_seconds": round(seconds_used() - before, 4),
@@ -375,10 +387,10 @@ def usage(before):
 
 
 def main():
-    gc.disable()  # what is loaded now stays
-    fenced = fence()  # before there is another thread, which it would not hold for
+    gc.disable()  # objects loaded so far are kept
+    fenced = fence()  # before there is another thread, to which it would not apply
     wire = FrameWriter(os.dup(1))
-    os.dup2(2, 1)  # what is printed while the handler loads is not a job's output
+    os.dup2(2, 1)  # output while the handler loads is not a job's output
     flush_library = line_buffer_stdout()
     signal.signal(signal.SIGXFSZ, lambda number, _frame: RECEIVED_SIGNALS.add(number))
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
@@ -405,7 +417,7 @@ def main():
     with contextlib.suppress(OSError, ValueError):  # a job may have closed its stderr
         sys.stderr.flush()
         flush_library(None)
-        os.write(2, job["end_mark"].encode())  # tells the host where it ends
+        os.write(2, job["end_mark"].encode())  # marks the end for the host
     wire.send_json(b"F", {**answer, "file_limit_reached": bool(RECEIVED_SIGNALS), "usage": usage(before)})
     os._exit(0)
 
@@ -413,7 +425,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except BaseException:  # the outermost handler: the trace goes to stderr, the code says what it was
+    except BaseException:  # the outermost handler: the traceback goes to stderr, the exit code names the kind
         try:
             sys.excepthook(*sys.exc_info())
             sys.stderr.flush()

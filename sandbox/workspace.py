@@ -1,7 +1,7 @@
-"""The allowlist of workspaces: turns a path text into a `Located`.
+"""The allowlist of workspaces: turns the text of a path into a `WorkspacePath`.
 
 Invariants:
-* a `Located` names a place inside exactly one workspace, free of `.`, `..` and symlinks at the time it was made;
+* a `WorkspacePath` names a place inside exactly one workspace, free of `.`, `..` and symlinks at the time it was made;
 * nothing outside a workspace is opened, listed or checked for existence, so a refusal reveals nothing;
 * containment is decided component by component on open folder descriptors, never by comparing strings;
 * the server's own folder (`RESERVED`), where staging and undo live, is never reachable;
@@ -21,18 +21,19 @@ from sandbox import PRODUCT
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
-RESERVED = f".{PRODUCT}"  # a folder in each workspace: staging and undo
-MAX_LINKS = 40  # the kernel's own bound on symlinks in one resolution
+RESERVED = f".{PRODUCT}"  # a folder in each workspace, for staging and undo
+MAX_LINKS = 40  # the kernel's limit on symlinks in one path
 MAX_PATH = 4096  # PATH_MAX
 MAX_NAME = 255  # NAME_MAX
-# names of a path and of the links in it; walks end at 64 folders, and every step costs system calls
+# components of a path and of the links in it; every component costs system calls, and a walk of folders ends at 64
+# levels
 MAX_STEPS = 256
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# of Unicode's categories: what forges lines in logs and questions, and what hides or reorders the letters of a name
+# Unicode categories of characters that forge lines in logs and questions, or hide or reorder the letters of a name
 _HIDING = frozenset({"Cc", "Cf", "Zl", "Zp"})
-_JOINERS = "\u200c\u200d"  # also of "Cf"; Persian, Indic scripts and emoji are not written without them
+_JOINERS = "\u200c\u200d"  # also in "Cf", but Persian, Indic scripts and emoji need them
 
-# A workspace here would cover what the container itself needs, or hand out the machine's own configuration.
+# A workspace here would cover what the container itself needs, or expose the machine's own configuration.
 _SYSTEM = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr"),
     *("/var/lib/docker", "/var/lib/containers", "/var/lib/containerd"),
@@ -43,7 +44,7 @@ _TOO_WIDE = ("/", "/home", "/root", "/run", "/var", "/opt", "/srv", "/mnt", "/me
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identifies the file or folder at a name, so that a replacement or a change is noticed."""
+    """Identifies the file or folder at a path, so that a replacement or a change is noticed."""
 
     device: int
     inode: int
@@ -56,7 +57,7 @@ class Identity:
 
     @property
     def modified(self) -> float | None:
-        """Seconds since the epoch; None if it is not a valid date, because a file's owner can set any time."""
+        """Seconds since the epoch. None if the date is not valid, because a file's owner can set any time."""
         seconds = self.mtime_ns / 1e9
         return seconds if -62_135_596_800 <= seconds < 253_402_300_799 else None  # the years 1 to 9999
 
@@ -71,7 +72,7 @@ class Workspace:
 
     @classmethod
     def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
-        """Makes the workspace at an existing folder. Raises PathRefused for a folder that must not be one."""
+        """A workspace at an existing folder. Raises PathRefused for a folder that cannot be one."""
         given = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
         _refuse_unprintable(str(given))
         try:
@@ -96,7 +97,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class WorkspacePath:
-    """A canonical place in a workspace. `identity` is what was there, None if nothing was."""
+    """A canonical path in a workspace. `identity` is that of the file or folder there, None if nothing exists."""
 
     workspace: Workspace
     relative: PurePosixPath
@@ -141,7 +142,7 @@ class Workspaces:
         return found
 
     def output(self, text: str) -> WorkspacePath:
-        """A place to write: its folder exists, the workspace is writable. Raises PathRefused or PathMissing."""
+        """A path to write to: its folder exists and the workspace is writable. Raises PathRefused or PathMissing."""
         found = self._locate(text, follow_last=False)
         if not found.relative.parts:
             raise PathRefused("an output needs a name; this is the workspace itself.")
@@ -160,7 +161,7 @@ class Workspaces:
         return found
 
     def _enter(self, absolute: PurePosixPath) -> tuple[Workspace, list[str]]:
-        """The workspace an absolute path starts in, and the components that remain."""
+        """The workspace in which an absolute path starts, and the remaining components."""
         for workspace in self.items:
             for alias in (workspace.root, *workspace.aliases):
                 if absolute.is_relative_to(alias):
@@ -201,7 +202,7 @@ class Workspaces:
 
 
 class _Trail:
-    """The state of a walk: the resolved components, and the open folders on the way from the workspace's root."""
+    """The state of a walk: the resolved components, and the open folders from the workspace's root."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.links = 0
@@ -246,7 +247,7 @@ class _Trail:
 
 
 def _found(workspace: Workspace, names: list[str]) -> WorkspacePath:
-    """Looks up the end of a walk again from the workspace's root."""
+    """Checks the end of a walk again, from the workspace's root."""
     *above, name = names or ["."]
     with open_folder(workspace, PurePosixPath(*above)) as folder:
         status = _look(folder, name)
@@ -259,11 +260,11 @@ def _found(workspace: Workspace, names: list[str]) -> WorkspacePath:
 
 
 def _parse(text: str) -> str:
-    """The path in a text: as it stands, or the path of a `file:` URI. Nothing is decoded, expanded or globbed."""
+    """The path in a text: the text itself, or the path of a `file:` URI. Nothing is decoded, expanded or globbed."""
     if not text:
         raise PathRefused("the path is empty.")
     if text.lower().startswith("file:"):
-        _refuse_controls(text)  # urlsplit would drop some of them in silence
+        _refuse_controls(text)  # urlsplit would drop some of them without an error
         try:
             uri = urlsplit(text)
         except ValueError as error:
@@ -342,7 +343,7 @@ def open_file(located: WorkspacePath) -> Iterator[int]:
     """A read-only descriptor of a regular file, reached without following any link. Closed on exit."""
     with open_folder(located.workspace, located.relative.parent) as folder:
         try:
-            # O_NONBLOCK: a pipe put there meanwhile must not block the host
+            # O_NONBLOCK: a pipe that replaced the file must not block the host
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             file = os.open(located.name, flags, dir_fd=folder)
         except FileNotFoundError as error:

@@ -1,8 +1,8 @@
-"""Which slots exist, in which state, and what to do next: pure. Times are of one monotonic clock, in seconds.
+"""The slots that exist, their states, and what to do next. Pure. Times are seconds of one monotonic clock.
 
 Invariants:
-* a slot is idle or claimed, never both, and a claimed one never becomes idle again;
-* no refill begins while the call whose slot it replaces needs the processors, nor before the pause after a failure is over.
+* a slot is idle or claimed, never both, and a claimed slot never becomes idle again;
+* no refill begins while the call whose slot it replaces needs the processors, nor during the pause after a failure.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from sandbox.pool.lease import IdleSlot, SlotKey
 
-REFILLS = 2  # at once; starting more only makes each slower
-# how long a refill leaves the processors to the call that it follows: while that call is alone, and when there are others
+REFILLS = 2  # started at once; more only makes each slower
+# seconds that a refill leaves the processors to the call before it: if that call is alone, and if there are others
 ALONE_SECONDS, AMONG_OTHERS_SECONDS = 5.0, 0.1
-REST_SECONDS = 0.02  # after a call's container has ended: until then its answer is on its way
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a refill that failed
+REST_SECONDS = 0.02  # seconds after a call's container has ended, in which its answer is sent
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failed refill
 
 Targets = Sequence[tuple[SlotKey, int]]
 
@@ -23,10 +23,11 @@ Targets = Sequence[tuple[SlotKey, int]]
 class Inventory:
     """The slots of a pool. Not thread-safe: the pool holds a lock."""
 
-    idle: list[IdleSlot] = field(default_factory=list)  # the oldest first
+    idle: list[IdleSlot] = field(default_factory=list)  # oldest first
     starting: list[SlotKey] = field(default_factory=list)
-    due: dict[IdleSlot, float] = field(default_factory=dict)  # claimed slots; when a refill may follow each
-    resume: float = 0.0  # no refill before
+    # claimed slots, with the time from which a refill may follow
+    due: dict[IdleSlot, float] = field(default_factory=dict)
+    resume: float = 0.0  # no refill before this time
     pause: float = FIRST_PAUSE
 
     def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
@@ -40,19 +41,19 @@ class Inventory:
         return None
 
     def finish(self, claimed: IdleSlot, now: float) -> None:
-        """The call of a claimed slot is over: another slot may soon be started in its place."""
+        """Notes the end of a call. A slot may soon be started in its place."""
         if claimed in self.due:
             self.due[claimed] = min(self.due[claimed], now + REST_SECONDS)
 
     def forget(self, one: IdleSlot) -> bool:
-        """Removes an idle slot that ended. False when a call has claimed it meanwhile, and notices itself."""
+        """Removes an idle slot that ended. False if a call has claimed it, which will notice the end itself."""
         if one not in self.idle:
             return False
         self.idle.remove(one)
         return True
 
     def retire(self, targets: Targets, unusable: Container[IdleSlot]) -> list[IdleSlot]:
-        """Removes and returns idle slots that are unusable, of a kind without demand, or too many."""
+        """Removes and returns idle slots that are unusable, of a kind without demand, or more than needed."""
         kept: list[IdleSlot] = []
         retired: list[IdleSlot] = []
         for one in self.idle:
@@ -63,7 +64,7 @@ class Inventory:
         return retired
 
     def begin_refills(self, targets: Targets, now: float) -> list[SlotKey]:
-        """The kinds to start a slot of now, one entry for each slot. They count as starting."""
+        """The kinds of which to start a slot now, one entry per slot. They count as starting."""
         if now < self.resume:
             return []
         self.due = {one: due for one, due in self.due.items() if due > now}
@@ -77,7 +78,7 @@ class Inventory:
         return begun
 
     def refilled(self, kind: SlotKey, one: IdleSlot | None) -> None:
-        """A refill ended: with a slot, or without one because it was cancelled or found no memory."""
+        """Notes the end of a refill: with a slot, or without one if it was cancelled or found no memory."""
         self.starting.remove(kind)
         if one is not None:
             self.pause = FIRST_PAUSE
@@ -87,12 +88,12 @@ class Inventory:
         self.resume = until
 
     def refill_failed(self, now: float) -> None:
-        """Delays the next try, twice as long after each failure."""
+        """Delays the next attempt, twice as long after each failure."""
         self.postpone(now + self.pause)
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 
     def next_change(self, now: float, age_seconds: float) -> float | None:
-        """Seconds until the next change that no call triggers; None when there is none."""
+        """Seconds until the next change that no call triggers; None if there is none."""
         times: Iterable[float] = (
             *(due - now for due in self.due.values()),
             *(one.born + age_seconds - now for one in self.idle),

@@ -15,7 +15,7 @@ from sandbox.waiting import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """What makes slots interchangeable: the template, and for writing the staging area of its outputs."""
+    """Slots with equal keys are interchangeable: the template, and for writing the staging area of the outputs."""
 
     template: SandboxTemplate
     area: StagingArea | None = None
@@ -34,7 +34,7 @@ class IdleSlot:
     kind: SlotKey
     slot: Slot
     staging: Staging | None
-    fingerprint: object  # of its mounts when it started
+    fingerprint: object  # fingerprint of its mounts when it started
     born: float = field(default_factory=time.monotonic)
 
     def fileno(self) -> int:
@@ -67,7 +67,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
         return self._claimed.kind.writing_to(self._claimed.staging)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
-        """As `Runner.serve`; a container that ended by itself may be removed after this returns."""
+        """Runs a job as `Runner.serve`. A container that ended by itself may be removed after this returns."""
         if not self._unused:
             raise ValueError("a slot serves one job")
         self._unused = False
@@ -93,6 +93,6 @@ class PoolFigures:
     waiting: int
     starting: int
     hits: int
-    misses: int  # claims that no waiting slot fitted
+    misses: int  # claims that no idle slot matched
     started: int
-    lost: int  # ended while they waited
+    lost: int  # slots that ended while idle

@@ -1,10 +1,10 @@
-"""Started containers that wait for a call, so that a call need not wait for one. Each serves one call and is destroyed.
+"""Keeps started containers ready, so that a call need not wait for one. Each serves one call and is then destroyed.
 
 Invariants:
-* a slot is claimed once and never comes back; its output folder was made for it and goes with it;
-* a claim is answered with an idle slot or a new container, never with a refill that is under way;
-* a slot fits only the very template that is asked for, on the same folders with the same mounts below them;
-* idle slots leave memory for a call that finds none, and give theirs up when a call needs more.
+* a slot is claimed once and never returns; its output folder was made for it and is removed with it;
+* a claim gets an idle slot or a new container, never a refill in progress;
+* a slot matches only its own template, on the same folders with the same mounts below them;
+* idle slots leave memory for one more call, and are removed if a call needs theirs.
 """
 
 import contextlib
@@ -27,21 +27,23 @@ from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refuse_cancelled
 
-# a worker waits this much longer than its slot is idle: inputs are copied in for a claimed slot, and only an orphan ends by itself
+# a worker waits this many seconds longer than its slot is idle, because inputs are copied in for a claimed slot; so
+# only an orphan ends by itself
 IDLE_MARGIN = 600.0
-_SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
-_SPARE_BYTES = 512 << 20  # free memory of the machine that is left alone
-_MANY = 1000  # slots, more than any setting allows
-_LOOK_SECONDS = 5.0  # longest time between two checks of demand, age of slots and free memory
-_SHORTEST_LOOK = 0.005  # seconds; times that are nearly due would spin
+_SLOT_BYTES = 64 << 20  # memory that an idle slot really uses, rounded up
+_SPARE_BYTES = 512 << 20  # free memory of the machine that is not used
+_MANY = 1000  # more slots than any setting allows
+_LOOK_SECONDS = 5.0  # seconds between two checks of demand, age of slots and free memory, at most
+_SHORTEST_LOOK = 0.005  # seconds; waits for times that are nearly due would spin
 
 _log = structlog.get_logger()
 
 
 class WarmPool:
-    """The slots of one host, for any thread. A thread of its own starts and removes slots until they match the demand.
+    """The slots of one host. Safe to use from several threads.
 
-    Without `keep` every claim starts a new container.
+    A thread of its own starts and removes slots until they match the demand. Without `keep` every claim starts a new
+    container.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class WarmPool:
         standing: Callable[[], Sequence[SlotKey]],
         others: Callable[[], Iterable["WarmPool"]] = lambda: (),
     ) -> None:
-        """`standing` are the kinds of which `sizes.least` slots always wait. `others` are pools that share the memory with this one."""
+        """`standing` are the kinds of which `sizes.least` slots always wait. `others` are pools that share the memory
+        with this one.
+        """
         self.runner = runner
         self._sizes = sizes
         self._standing = standing
@@ -63,14 +67,14 @@ class WarmPool:
         self._cancel, self._wakeup = Cancellation(), Wakeup()
         self._closed = False
         self._abandoned = False
-        self._users = 0  # calls that have a lease, or are about to get one
+        self._users = 0  # calls that have a lease, or are getting one
         self._unused = threading.Condition(self._lock)
         self._reconciler: threading.Thread | None = None
         self._refilling = ThreadPoolExecutor(REFILLS, "refill")
         self._removing = ThreadPoolExecutor(runner.engine.info().removals, "removal")
 
     def keep(self) -> None:
-        """Starts keeping slots ready ahead of calls, if the sizes ask for any."""
+        """Starts to keep slots ready, if the sizes ask for any."""
         with self._lock:
             if self._reconciler is None and self._sizes.most and not self._closed:
                 self._reconciler = threading.Thread(
@@ -79,10 +83,10 @@ class WarmPool:
                 self._reconciler.start()
 
     def claim(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A waiting slot of this kind, or a new container.
+        """An idle slot of this kind, or a new container.
 
         Raises:
-            LaunchCancelled: `cancel` was set meanwhile.
+            LaunchCancelled: `cancel` was set.
             SandboxError: as `Runner.launch` and `StagingArea.open`.
         """
         with self._using():
@@ -108,7 +112,7 @@ class WarmPool:
         return self._lease(one)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
+        """A new container, for a kind that no other call is likely to need. Raises as `claim`."""
         with self._using():
             return self._start(kind, call, cancel)
 
@@ -129,7 +133,7 @@ class WarmPool:
             self._unused.notify_all()
 
     def wait_until_unused(self) -> None:
-        """Returns when no call has a lease or is about to get one, or `abandon` is called."""
+        """Returns when no call has a lease or is getting one, or when `abandon` is called."""
         with self._lock:
             self._unused.wait_for(lambda: self._abandoned or not self._users)
 
@@ -149,7 +153,7 @@ class WarmPool:
                 )
             try:
                 return self._lease(self._launch(kind, call, call, cancel, reservation))
-            except CapacityExhausted:  # a cluster's own quota or nodes, of which slots that wait hold a part
+            except CapacityExhausted:  # a cluster's own quota or nodes; idle slots use part of it
                 refuse_cancelled(cancel)
                 if not self._make_room() and time.monotonic() > end:
                     raise
@@ -160,7 +164,7 @@ class WarmPool:
             return PoolFigures(waiting, starting, self._hits, self._misses, self._started, self._lost)
 
     def close(self) -> None:
-        """Returns when none of its containers is left, or the engine does not answer."""
+        """Removes all its containers. Returns when none is left, or when the engine does not answer."""
         with self._lock:
             self._closed = True
         self._cancel.set()
@@ -188,11 +192,11 @@ class WarmPool:
         self._wakeup.wake()
 
     def _make_room(self) -> bool:
-        """Removes a waiting slot, of this pool first; False when there is none."""
+        """Removes an idle slot, of this pool first. False if there is none."""
         return self.evict_one() or any(one.evict_one() for one in self._others() if one is not self)
 
     def evict_one(self) -> bool:
-        """Removes the newest waiting slot; False when there is none."""
+        """Removes the newest idle slot. False if there is none."""
         with self._lock:
             newest = self._inventory.idle.pop() if self._inventory.idle else None
         if newest is not None:
@@ -202,10 +206,10 @@ class WarmPool:
     def _launch(
         self, kind: SlotKey, name: str, call: str, cancel: Cancellation, reservation: MemoryReservation | None
     ) -> IdleSlot:
-        """A new slot with its output folder. When this raises, nothing is left behind.
+        """Starts a slot with its output folder. If this raises, nothing is left behind.
 
-        Raises PathReplaced when a mounted or masked folder was exchanged while it started, and what `Runner.launch` and
-        `StagingArea.open` raise.
+        Raises PathReplaced when a mounted or masked folder was replaced during the start, and the errors of
+        `Runner.launch` and `StagingArea.open`.
         """
         with contextlib.ExitStack() as undo:
             if reservation is not None:
@@ -231,7 +235,7 @@ class WarmPool:
     def _remove_later(self, removal: Callable[[], object], rest: float = 0.0) -> None:
         try:
             self._removing.submit(self._remove, removal, rest)
-        except RuntimeError:  # the pool is closed, and its threads with it
+        except RuntimeError:  # the pool is closed, and so are its threads
             self._remove(removal)
 
     @staticmethod
@@ -239,7 +243,8 @@ class WarmPool:
         time.sleep(rest)
         try:
             removal()
-        except SandboxError as error:  # left to the reaper, once its owner is dead or its deadline over
+        # left to the reaper, after its owner is dead or its deadline has passed
+        except SandboxError as error:
             _log.warning("not_removed", reason=str(error))
 
     def _reconcile_until_closed(self) -> None:
@@ -252,10 +257,11 @@ class WarmPool:
                 readable([self._cancel], FIRST_PAUSE)
 
     def _reconcile(self, now: float) -> None:
-        """Retires idle slots that are not wanted any more and starts those that are lacking."""
+        """Removes idle slots that are no longer wanted and starts missing ones."""
         try:
             standing = list(self._standing())
-        except (OSError, SandboxError):  # a workspace cannot be used now, so no container can be made for it
+        # a workspace cannot be used now, so no container can be created for it
+        except (OSError, SandboxError):
             standing = []
         with self._lock:
             idle = tuple(self._inventory.idle)
@@ -283,7 +289,8 @@ class WarmPool:
             watched: list[HasDescriptor] = [self._wakeup, *self._inventory.idle]
         found = readable(watched, max(_SHORTEST_LOOK, min(due, _LOOK_SECONDS)))
         if self._wakeup in found and not self._closed:
-            time.sleep(REST_SECONDS)  # the thread that woke us goes first: it may be in the middle of a call
+            # the thread that woke this one goes first: it may be in the middle of a call
+            time.sleep(REST_SECONDS)
         self._wakeup.clear()
         for one in found:
             if isinstance(one, IdleSlot):
@@ -293,7 +300,7 @@ class WarmPool:
                     self._discard_lost(one)
 
     def _refill(self, kind: SlotKey) -> None:
-        """Starts an idle slot, if memory for it and for one more container is free."""
+        """Starts an idle slot if there is memory for it and for one more container."""
         one = None
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         try:

@@ -1,7 +1,7 @@
-"""How many idle slots are worth keeping: pure.
+"""Decides how many idle slots to keep. Pure.
 
-As many of a kind as were asked for at once, at the busiest moment of the last minute: with that many, every call of that moment
-would have found one.
+As many of a kind as were requested at once at the busiest moment of the last minute: with that many, every call of
+that moment would have found one.
 """
 
 from collections import deque
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-MEMORY_SECONDS = 60.0  # for so long a burst is expected to come back
-MOST_NOTED = 64  # claims that are looked at; more within a minute ask for more slots than any host keeps
+MEMORY_SECONDS = 60.0  # seconds for which the same demand is expected again
+MOST_NOTED = 64  # claims considered; more within a minute ask for more slots than any host keeps
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many slots wait, and for how long. None with `most` 0."""
+    """How many slots wait, and for how long. None if `most` is 0."""
 
     least: int = 1  # of each standing kind
     most: int = 4  # of all kinds together
@@ -27,16 +27,16 @@ Kind = TypeVar("Kind")
 
 @dataclass(slots=True)
 class Sizing(Generic[Kind]):
-    """The demand for each kind, and the targets that follow from it."""
+    """The demand for each kind, and the targets computed from it."""
 
     sizes: Sizes
-    at_once_seconds: float = 1.0  # about the time that starting a slot takes on a busy machine
+    at_once_seconds: float = 1.0  # seconds; about the time that starting a slot takes on a busy machine
     claims: deque[tuple[float, Kind]] = field(default_factory=lambda: deque(maxlen=MOST_NOTED))
 
     def targets(self, standing: Sequence[Kind], now: float, fitting: int) -> list[tuple[Kind, int]]:
-        """How many of each kind should wait: at least the standing ones, then what was asked for at once lately.
+        """How many of each kind should wait: the standing ones, then as many as were recently requested at once.
 
-        `fitting` is how many slots the machine has memory for, those that there are included.
+        `fitting` is how many slots fit into the machine's memory, including those that exist.
         """
         while self.claims and self.claims[0][0] < now - MEMORY_SECONDS:
             self.claims.popleft()

@@ -1,4 +1,4 @@
-"""Turns the path texts of a call into `Located` places, `Source`s and `Output`s, with answers a caller can act on.
+"""Turns the path texts of a call into `WorkspacePath`s, `Source`s and `Output`s, with answers a caller can act on.
 
 A text is a path first, and is opened under its absolute path, where none of GDAL's special names means anything. Only a
 text that is no file or folder of a workspace is looked at for another way to write a dataset.
