@@ -1,4 +1,4 @@
-"""What a tool is: its schemas, its draft, and what its arguments may be called."""
+"""What a tool is: its schemas, its draft, and the spellings of its arguments."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,18 +21,20 @@ from sandbox.workspace import Workspaces
 
 
 class Arguments(BaseModel):
-    """Base of the hand-written tools' arguments: nothing unknown; "10" is as good as 10, and "true" as true."""
+    """Base of the hand-written tools' arguments. Unknown arguments are refused; "10" is accepted for 10, and "true"
+    for true.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are taken for one another
+    same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are accepted for one another
 
 
 @dataclass(frozen=True)
 class CallAnswer:
-    """What a finished call printed; a tool turns it into its own keys. Text in it is cleaned, and untrusted."""
+    """The output of a finished call, from which a tool makes its own keys. Text in it is cleaned and untrusted."""
 
     printed: str
-    parsed: Any  # the printed JSON; None when it is none
+    parsed: Any  # the printed JSON; None if the output is not JSON
     uri: str | None  # of the first output
     output: str | None  # its path
     attached: Mapping[str, bytes] = field(default_factory=dict)  # further files from the worker, by name
@@ -40,11 +42,13 @@ class CallAnswer:
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """What a client's own model is asked about a call that is over. `told` puts its words into the result, as untrusted text."""
+    """A question to a client's own model about a finished call. `told` adds the model's answer to the result, as
+    untrusted text.
+    """
 
     text: str
     pictures: tuple[bytes, ...]  # JPEG
-    hint: str  # a part of the name of the model that is wished for
+    hint: str  # part of the name of the preferred model
     told: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]  # result, model's name, its words
 
 
@@ -52,13 +56,13 @@ class ModelQuestion:
 class ImmediateResult:
     """A tool's answer that needs no container: facts of the catalogue or of a plan.
 
-    For an answer of other servers `ask` makes the requests and returns the result. The pipeline calls it once the policy allows the
-    call and it is recorded; nothing is requested before.
+    If the answer needs requests to other servers, `ask` makes them and returns the result. The pipeline calls it
+    after the policy has allowed the call and the call is recorded; nothing is requested before.
     """
 
     result: Mapping[str, Any] = field(default_factory=dict)
     ask: Callable[[Meter], Mapping[str, Any]] | None = None  # raises ReadFailed, ToolError
-    addresses: tuple[Address, ...] = ()  # that `ask` begins with
+    addresses: tuple[Address, ...] = ()  # the result that `ask` starts from
 
 
 class Permits(Protocol):
@@ -70,7 +74,7 @@ class Permits(Protocol):
 
 @dataclass(frozen=True)
 class DraftScope:
-    """What a draft may rest on: the workspaces and tools of one caller, and what the policy says of drafts."""
+    """What a draft may use: the workspaces and tools of one caller, and the settings of the policy for drafts."""
 
     call_id: str
     workspaces: Workspaces
@@ -79,16 +83,16 @@ class DraftScope:
     surface: Permits
     verdict: Callable[[str, Draft], Verdict]
     preflight: Any
-    remote: AddressTable  # the addresses that the draft names
-    as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
+    remote: AddressTable  # remote addresses that the draft names
+    as_new: bool = False  # True ignores existing outputs: a recorded call is made again
     principal: str = ""
     gateway: RemoteGateway | None = None  # to remote data
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `draft` is pure but for looking paths up; `present` makes the tool's own keys of the result,
-    and `untrusted` where what was printed does not stand there as it is.
+    """One tool. `draft` is pure except for looking up paths. `present` makes the tool's own keys of the result, and
+    `untrusted` if it changes what was printed.
     """
 
     name: str
@@ -97,23 +101,23 @@ class Tool:
     schema: Callable[[], Mapping[str, Any]]
     draft: Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]  # the second is the toolbox's context
     writes: bool
-    replaces: bool = False  # may take the place of an existing file, or take it away
+    replaces: bool = False  # True if it may replace or remove an existing file
     own_keys: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # schemas of the tool's own keys
     required_keys: tuple[str, ...] = ()
-    lists_keys: bool = (
-        False  # a specification wants the keys in the schema that clients get; then all keys are there
-    )
+    # True if a specification requires the keys in the schema that clients get; then all keys are listed
+    lists_keys: bool = False
     present: Callable[[CallAnswer], Mapping[str, Any]] = lambda _answer: {}
-    # by the call's arguments and what its worker sent besides; None where no model is to be asked
+    # made from the call's arguments and the worker's attachments; None if no model is asked
     ask_model: Callable[[Mapping[str, Any], Mapping[str, bytes]], ModelQuestion | None] = (
         lambda _arguments, _attached: None
     )
-    like: str = ""  # the operation that it is most like, for policies, estimates and advice
-    runs: bool = True  # False when the server answers by itself, without a container
-    reaches_out: bool = False  # the server itself makes requests for it
-    pictures: bool = False  # answers with pictures, which can show words: none in lockdown
-    meta: Mapping[str, Any] = field(default_factory=dict)  # what a specification says of it besides
-    uncut: tuple[str, ...] = ()  # own keys that no result is too long for, as the caller sent as much itself
+    like: str = ""  # the operation that it is closest to, for policies, estimates and advice
+    runs: bool = True  # False if the server answers without a container
+    reaches_out: bool = False  # True if the server makes requests for it
+    # True if it answers with pictures, which can contain text: not available in lockdown
+    pictures: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict)  # further properties that a specification gives it
+    uncut: tuple[str, ...] = ()  # own keys that are not shortened, because the caller sent as much itself
 
     @cached_property
     def input_schema(self) -> Mapping[str, Any]:
@@ -134,8 +138,8 @@ class Tool:
     def listed_schema(self) -> Mapping[str, Any]:
         """The output schema that clients get: it names every key that a result or an error may have, or none.
 
-        fastmcp and mcpo make a type of it and drop each key that it leaves out; with no key named they drop nothing. No key is
-        required, as many clients check errors against it too.
+        fastmcp and mcpo build a type from it and drop each key that it leaves out; if it names none, they drop
+        nothing. No key is required, because many clients check errors against it too.
         """
         if not self.lists_keys:
             return {"type": "object"}
@@ -147,7 +151,7 @@ _KEYS: Final[Mapping[str, Any]] = {
     "full_result": {"type": "object"},
     "waiting_results": {"type": "array"},
 }
-# as `calls.results`, `calls.longresults` and `calls.unreceived` write them
+# as written by `calls.results`, `calls.longresults` and `calls.unreceived`
 _RESULT_KEYS: Final[Mapping[str, Any]] = {
     **{
         name: {"type": "array"}
@@ -170,7 +174,7 @@ def typed(
 
 
 def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The same by the model's own names. Raises ToolError for a name that it does not have, with the one that may be meant."""
+    """Converts other spellings to the model's own names. Raises ToolError for an unknown name, with the nearest one."""
     fields = [field.alias or name for name, field in model.model_fields.items()]
     same = {name: field for group in model.same_names for field in fields if field in group for name in group}
     same |= {field: field for field in fields}
@@ -191,7 +195,9 @@ def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known names that are most like one that is not known, the nearest first; none that is only a little like it."""
+    """The known names that are most similar to an unknown one, nearest first. Names with little similarity are left
+    out.
+    """
     return get_close_matches(name[:100], known, most, 0.6)
 
 
@@ -205,7 +211,9 @@ def taking(model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]) -
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without what no caller needs: titles that repeat the names, null for absent options, any further properties, lengths of texts."""
+    """The schema without parts that callers do not need: titles that repeat names, null for absent options, lengths
+    of texts.
+    """
     cleaned: dict[str, Any] = _needed(schema)
     for name, one in cleaned.get("properties", {}).items():
         branches = one.get("anyOf")
@@ -229,19 +237,19 @@ def _needed(value: Any, *, names: bool = False) -> Any:
 
 
 def spelling(name: str) -> str:
-    """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
+    """The common spelling: lower-case words joined by underscores, without a leading `gdal`."""
     return name.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("gdal_")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptValue:
-    """One argument of a prompt. `check` returns the value as it is filled in, or raises ToolError for one that cannot be used."""
+    """One argument of a prompt. `check` returns the value to fill in, or raises ToolError if it cannot be used."""
 
     name: str
-    description: str  # with its choices and its default
+    description: str  # with its choices and default
     required: bool = False
     default: str = ""
-    is_path: bool = False  # completed with what is in the workspaces
+    is_path: bool = False  # True completes it with names in the workspaces
     check: Callable[[str], str] = str
     propose: Callable[[str], Iterable[str]] = lambda _typed: ()  # values for what is typed so far
 
@@ -258,5 +266,5 @@ class Prompt:
 
 
 def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
-    """Those that begin as typed, in upper or lower case."""
+    """Those that begin with the typed text, ignoring case."""
     return (value for value in values if value.lower().startswith(typed.lower()))

@@ -1,24 +1,27 @@
-"""Pictures that a container sent, which may be anything: what is passed on is small and holds pixels alone. Pure."""
+"""Checks pictures from a container, which may contain anything. What is passed on is small and contains only pixels.
+Pure.
+"""
 
 import struct
 from collections.abc import Iterator
 from typing import Final
 
 MAX_BYTES: Final = 4 << 20  # a photograph of 1024 x 1024 pixels stays below that
-MAX_SIDE: Final = 2048  # pixels: the most that `preview_pixels` takes, and twice the side of a figure
+MAX_SIDE: Final = 2048  # pixels: the maximum of `preview_pixels`, and twice the side of a figure
 _START: Final = b"\x89PNG\r\n\x1a\n"
 _HEAD: Final = struct.Struct(
     ">I4sIIBBBBBI"
-)  # the first chunk whole: length, kind, width, height, and what does not matter here
+)  # the first chunk: length, kind, width, height, and fields that are not needed here
 _FRAME: Final = 12  # bytes of a chunk around its data: length, kind and check sum
-# the others carry text, profiles and times, which no client needs to see a picture
+# other chunks carry text, profiles and times, which no client needs to show a picture
 _KEPT: Final = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 
 
 def checked_png(data: bytes) -> bytes | None:
-    """The picture without texts in it; None for what is not a PNG, or is larger than any that was asked for.
+    """The picture without texts in it. None for data that is not a PNG, or is larger than any picture that was
+    requested.
 
-    The pixels are not decoded: whether they are a picture is found out by the client.
+    The pixels are not decoded: clients find out if they are valid.
     """
     if len(data) > MAX_BYTES or not data.startswith(_START):
         return None
@@ -35,7 +38,7 @@ def checked_png(data: bytes) -> bytes | None:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The kind of each chunk, and the chunk as it stands; up to the last one that is whole, or the end of the picture."""
+    """The kind and the bytes of each chunk, up to the last complete one or the end of the picture."""
     at = len(_START)
     while at + _FRAME <= len(data):
         (length,) = struct.unpack_from(">I", data, at)

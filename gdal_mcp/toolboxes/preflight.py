@@ -1,4 +1,4 @@
-"""The seam for what judges drafts before they run, and says what is odd about them."""
+"""The interface for judging drafts before they run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,30 +10,30 @@ from sandbox.workspace import WorkspacePath
 
 
 class Finding(Protocol):
-    """Something odd about a call, which does not keep it from running."""
+    """A warning about a call, which does not stop it."""
 
     def as_dict(self) -> dict[str, Any]:
-        """With a code, a message and a suggestion."""
+        """The code, the message and the suggestion."""
 
 
 class Report(Protocol):
-    """What can be told of a draft before it runs."""
+    """The results of judging a draft before it runs."""
 
     @property
     def figures(self) -> Mapping[str, float | None] | None:
-        """Expected output bytes and files, memory in bytes, seconds; None where nothing can be said."""
+        """Expected output bytes and files, memory in bytes, and seconds; None if unknown."""
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What is odd about the draft."""
+        """The warnings about the draft."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the call's result says besides."""
+        """Further facts for the call's result."""
 
     @property
     def untrusted(self) -> Mapping[str, Any]:
-        """Texts that go with the facts."""
+        """Untrusted texts that belong to the facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +45,54 @@ class NoReport:
 
 
 class Preflight(Protocol):
-    """Judges drafts by what containers said of their inputs, here not at all. For several threads."""
+    """Judges drafts by what containers reported about their inputs. This class knows nothing. Safe to use from
+    several threads.
+    """
 
     def within(self, _limits: Limits, /) -> "Preflight":
-        """The same knowledge under other limits."""
+        """The same facts under other limits."""
         return self
 
     def check(self, _draft: Draft, /) -> Report:
-        """By what is known already. Raises ToolError for a call that is certain to break a limit."""
+        """Checks a draft by facts that are already known. Raises ToolError for a call that is certain to break a
+        limit.
+        """
         return NoReport()
 
     def check_described(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
-        """As `check`, by what the worker said of the inputs before it began to work."""
+        """Checks a draft by what the worker reported about the inputs before it began to work."""
         return NoReport()
 
     def description(self, _draft: Draft, /) -> Draft | None:
-        """A call that describes the inputs that are not known yet; None where there is none."""
+        """A call that describes the inputs that are not known yet; None if there are none."""
         return None
 
     def describing(self, _drafts: Sequence[Draft], _inputs: Iterable[WorkspacePath], /) -> Draft | None:
-        """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
+        """One such call for several drafts that use these inputs or files made from them."""
         return None
 
     def described(self, _places: Sequence[WorkspacePath], _rows: object, /) -> None:
-        """Keeps what such a call said of those files, which may be anything."""
+        """Stores the untrusted descriptions from such a call."""
         return
 
     def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], /) -> None:
-        """Keeps what a container said of a file that it wrote."""
+        """Stores what a container reported about a file that it wrote."""
         return
 
     def size_of(self, _located: WorkspacePath, /) -> int:
-        """Bytes of remote data; 0 where no container has said so."""
+        """Bytes of remote data; 0 if no container has reported them."""
         return 0
 
     def kind_of(self, _located: WorkspacePath, /) -> str:
-        """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
+        """A description of a file, such as `GTiff, 1024 x 768, 3 bands`; "" if no container has reported it."""
         return ""
 
     def predicted(self, _draft: Draft, /) -> Any:
-        """What the first output of a call would be, for `assume`; None where that is not known."""
+        """The predicted facts of a call's first output, for `assume`; None if unknown."""
         return None
 
     def assume(self, _located: WorkspacePath, _facts: Any, /) -> None:
-        """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
+        """Uses predicted facts for a file that does not exist yet and that an empty file represents."""
         return
 
     def unknown(self, draft: Draft, /) -> tuple[WorkspacePath, ...]:
@@ -96,9 +100,9 @@ class Preflight(Protocol):
         return draft.inputs
 
     def becomes(self, _draft: Draft, /) -> str:
-        """The same of what a call would make; "" where that is not known before it runs."""
+        """The description of what a call would write; "" if it is not known before the call runs."""
         return ""
 
 
 class NoPreflight(Preflight):
-    """Of a toolbox that judges nothing before it runs."""
+    """For a toolbox without checks before a call."""

@@ -1,21 +1,23 @@
-"""JSON as results are sent, and the same shortened: at most so many items of a list and characters of a text. Pure."""
+"""Formats results as JSON, and shortens them by items of a list and characters of a text. Pure."""
 
 import json
 from itertools import islice
 from typing import Any, Final
 
-# items of a list or an object, characters of a text; each step about halves what is left
+# items of a list or object, characters of a text; each step about halves the result
 STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250, 1000), (120, 500), (60, 400),
                  (30, 300), (15, 200), (8, 150), (4, 100), (2, 80), (1, 60), (0, 40))  # fmt: skip
 
 
 def json_text(value: Any) -> str:
-    """JSON as results are sent: compact, not escaped to ASCII."""
+    """JSON as results are sent: compact, and not escaped to ASCII."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def truncate(value: Any, step: tuple[int, int]) -> Any:
-    """At most so many items of each list and object, and characters of each text, with a mark where something was left out."""
+    """Cuts each list and object to so many items, and each text to so many characters, with a mark where something
+    was left out.
+    """
     items, characters = step
     if isinstance(value, str):
         kept = value[:characters]

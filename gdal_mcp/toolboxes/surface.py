@@ -1,9 +1,9 @@
-"""Which tools a server has: chosen once from its settings, and never changed by a call.
+"""The tools that a server has: chosen once from its settings, and never changed by a call.
 
-* a toolset or a name lists a tool; `exclude_tools` takes away what bears the name and whatever would run it, wherever that
-  would be reached: a tool for it, an operation that may come to it, a step of a pipeline;
-* a read-only server has no tool that can write, and refuses every draft that would;
-* with the default toolset those that a toolbox does not list answer too, for clients that know their names.
+* A toolset or a name lists a tool. `exclude_tools` removes everything with that name and everything that would run
+  it: tools, operations that can reach it, steps of pipelines.
+* A read-only server has no tool that can write, and refuses every draft that would.
+* With the default toolset, tools that a toolbox does not list answer too, for clients that know their names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,21 +15,21 @@ from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.toolboxes.base import Prompt, Tool, spelling
 from gdal_mcp.toolboxes.toolbox import Toolbox
 
-# a policy may name it too: it receives files over HTTP, and is no tool of the protocol
+# a policy may name it too: it receives files over HTTP and is not an MCP tool
 BESIDES = ("upload",)
 
 
 @dataclass(frozen=True)
 class Surface:
-    """The tools of one server. `listed` is what clients see, in order; `callable` what answers."""
+    """The tools of one server. `listed` is what clients see, in order; `callable` is what they can call."""
 
     listed: tuple[Tool, ...]
     callable: Mapping[str, Tool]
-    excluded: frozenset[str]  # spellings of tools and of operations
-    toolboxes: Mapping[str, Toolbox]  # by the name of each of their tools
+    excluded: frozenset[str]  # other spellings of tools and operations
+    toolboxes: Mapping[str, Toolbox]  # by tool name
 
     def permits(self, operation: str) -> bool:
-        """Whether an operation, or a step of a pipeline that is one, may run on this server."""
+        """True if an operation, or a pipeline step that is one, may run on this server."""
         return spelling(operation) not in self.excluded
 
 
@@ -59,10 +59,10 @@ class Toolboxes:
         )
 
     def surface(self, settings: Settings, outside: Iterable[str] = ()) -> Surface:
-        """The tools that the settings ask for, without those whose names are `outside` a principal's list of tools.
+        """The tools that the settings request, without those that are `outside` a principal's list of tools.
 
-        Unlike an exclusion, that list does not concern what its tools run: a principal with `info` alone may use it.
-        Raises SettingsError for a name that is no tool.
+        Unlike an exclusion, that list does not apply to what its tools run: a principal with only `info` can use all
+        of it. Raises SettingsError for a name that is not a tool.
         """
         self._refuse_unknown(settings)
         aliases, excluded_names = self.aliases, {spelling(name) for name in settings.exclude_tools}
@@ -90,11 +90,11 @@ class Toolboxes:
         return Surface(tuple(chosen), MappingProxyType(by_name), excluded, MappingProxyType(owners))
 
     def _asked(self, settings: Settings) -> Iterator[Tool]:
-        """The tools that the settings name, some of them more than once."""
+        """The tools that the settings name, possibly with repeats."""
         remote = ("remote",) if settings.remote.sources else ()
         for number, box in enumerate(self.items):
             wanted = tuple(box.toolsets) if "all" in settings.toolsets else (*settings.toolsets, *remote)
-            # what a further toolbox has is listed when the operator turned it on
+            # tools of additional toolboxes are listed once the operator enables the toolbox
             names = tuple(box.toolsets)[:1] if number and "all" not in settings.toolsets else wanted
             yield from (tool for name in names for tool in box.toolsets.get(name, tuple)())
         for name in settings.tools:

@@ -1,4 +1,4 @@
-"""Images of toolboxes that are the GDAL image with pinned wheels: what is in them. `runtime/wheels.py` builds them."""
+"""The contents of toolbox images: the GDAL image with pinned wheels. `runtime/wheels.py` builds them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class WheelImage:
         return self._text(_DOCKERFILE)
 
     def lock(self) -> AbstractContextManager[Path]:
-        """The lock as a file."""
+        """The path of the lock file."""
         return as_file(files(f"gdal_mcp.toolboxes.{self.toolbox}").joinpath("data", _LOCK))
 
     @cached_property
@@ -39,12 +39,14 @@ class WheelImage:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that the image is built from besides GDAL's; its first digits are the image's tag."""
+        """SHA-256 of everything that the image is built from, except GDAL's image. Its first digits are the image's
+        tag.
+        """
         return hashlib.sha256("\0".join(map(self._text, (_LOCK, _DOCKERFILE))).encode()).hexdigest()
 
     @property
     def label(self) -> str:
-        """Of the image, with the version of the interpreter in it."""
+        """The image's label with the version of its interpreter."""
         return f"io.gdal-mcp.{self.toolbox}"
 
     @cached_property

@@ -26,7 +26,7 @@ CHAINED: Final[Mapping[str, Any]] = {
     "chain_suggestions": {"type": "array"},
 }
 VERIFY: Final = "post_transform_verify"
-PASSES: Final = 3.0  # of 5: the lowest score of a model with which a change counts as made
+PASSES: Final = 3.0  # of 5: the lowest score of a model at which a change counts as made
 HINTS: Final[Mapping[str, str]] = {"claude": "claude", "gpt4v": "gpt-4", "kiro": "kiro"}
 QUESTION: Final = (
     "The first picture was changed into the second, as this prompt says: {prompt}. Look at both. Answer with one JSON object and "
@@ -232,7 +232,7 @@ def _read(model: type[T], answer: CallAnswer) -> T:
 
 
 def _steps(parsed: Parsed, report: _ImageReport) -> dict[str, Any]:
-    """Raises IndexError for a step that was not asked for; no worker reports one."""
+    """Raises IndexError for a step that was not requested, which no worker reports."""
     reasons = [row.reason for row in report.skipped if row.reason]
     return {
         UNTRUSTED: {"skipped": reasons} if reasons else {},

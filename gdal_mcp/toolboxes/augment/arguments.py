@@ -23,7 +23,7 @@ class AugmentImageArguments(Arguments):
     image: str
     prompt: str
     options: Options = Options()
-    auth_context: dict[str, Any] | None = None  # the caller's own claim, which is ignored
+    auth_context: dict[str, Any] | None = None  # the caller's own statement, which is ignored
 
 
 class ListTransformsArguments(Arguments):

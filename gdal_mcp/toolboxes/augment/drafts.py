@@ -28,9 +28,9 @@ from sandbox.workspace import WorkspacePath
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
 LONGEST_PATH: Final = 4096  # characters of a path or an address
-# of a result's longest length, in bytes of a picture that a path was given for: as base64 about a half of it
+# share of a result's maximal length, in bytes of a picture given as a path: about half of it as base64
 PICTURE_SHARE: Final = 0.35
-# of PNG, JPEG, WEBP and TIFF, as base64
+# first characters of PNG, JPEG, WEBP and TIFF in base64
 _SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
 
 
@@ -41,7 +41,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     given: dict[str, WorkspacePath | None] = {"path": image, "classifier": None, "classes": None}
     folder = scope.settings.classifiers
     if folder is not None and options.enable_classification_check:
-        # the model that the operator named for what is asked for, and its list of classes
+        # the operator's model for the requested check, and its list of classes
         for key, ending in (("classifier", "onnx"), ("classes", "txt")):
             with suppress(PathRefused):
                 given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
@@ -139,7 +139,7 @@ def _given(
 
 
 def _sent(text: str) -> str | None:
-    """The base64 of an image, without what may stand before it; None for a path or an address. Raises ToolError."""
+    """The base64 of an image, without a data URI's prefix. None for a path or an address. Raises ToolError."""
     if len(text) > LONGEST_IMAGE:
         raise refusal(
             "INVALID_IMAGE", "the image has more than 10 MiB of base64.", "Give its path, or a smaller one."

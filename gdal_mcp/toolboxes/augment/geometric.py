@@ -6,7 +6,7 @@ from gdal_mcp.toolboxes.augment.building import BuiltStep, StepBuilder, format_q
 from gdal_mcp.toolboxes.augment.reading import Quantity
 
 _ANGLE: Final = {"type": "number", "minimum": -180, "maximum": 180}
-# axes and the way along them in which a side lies: right and down are positive, 0 has no way
+# axes, and the direction of a side along each: right and down are positive, 0 has no direction
 _WAYS: Final = {
     "left": ("x", -1),
     "right": ("x", 1),

@@ -10,8 +10,8 @@ from gdal_mcp.toolboxes.gdal import data_of
 
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]
-LONGEST_WORD: Final = 24  # the lexicon has no longer words: longer ones are not compared
-HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
+LONGEST_WORD: Final = 24  # the longest word of the lexicon; longer ones are not compared
+HIGHEST: Final = 1e9  # a larger number is read as this one, which no argument accepts
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN: Final = re.compile(
     r"(?P<number>(?:(?<![\w.)%°])[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d])|\d+(?:\.\d+)?|\.\d+))"  # noqa: RUF001 - a minus sign
@@ -73,7 +73,7 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[PromptToken]:
 
 def _one_edit(one: str, other: str) -> bool:
     """True if the words differ by one letter that is missing, added or wrong, or by two letters in the other order."""
-    for _ in range(2):  # without what both begin with, then without what both end with
+    for _ in range(2):  # without the common beginning, then without the common end
         differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
         same = next(differ, min(len(one), len(other)))
         one, other = one[same:][::-1], other[same:][::-1]
@@ -81,7 +81,7 @@ def _one_edit(one: str, other: str) -> bool:
 
 
 def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
-    """Each with its words: those of the lexicon first, then the names of the catalogue."""
+    """Each concept with its words: those of the lexicon first, then the names of the catalogue."""
     made = {}
     for key in dict.fromkeys([*entries, *TRANSFORMS]):
         entry = entries.get(key, {})
@@ -93,7 +93,7 @@ def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concep
 
 
 def _entries(read: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Kind, value and phrases; of two that are alike the first keeps the phrase."""
+    """Kind, value and phrases. If two are equal, the first keeps the phrase."""
     kinds = ("idle", "level", "sign", "side", "axis", "spin", "chance", "random", "not", "join", "argument")
     yield from ((kind, value, words) for kind in kinds for value, words in read[kind].items())
     yield from (("absent", value, words) for words, value in read["absent"].items())
@@ -128,7 +128,7 @@ class Lexicon:
         self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
         self.spelt: dict[str, list[str]] = {}  # by the first letter
         for word in sorted({*self.words, *self.spelling} - self.fillers - set(read["links"].split())):
-            if len(word) >= 4:  # shorter ones are near to too much
+            if len(word) >= 4:  # shorter words are similar to too many others
                 self.spelt.setdefault(word[0], []).append(word)
 
     def _split(self, words: str) -> Iterator[Phrase]:
@@ -139,7 +139,9 @@ class Lexicon:
                 yield found
 
     def _stemmed(self, table: Mapping[Phrase, Value]) -> dict[Phrase, Value]:
-        """The same phrases in the words that `known` gives; of two that fall together the one that is spelled so goes first."""
+        """The same phrases in the words that `known` returns. If two become equal, the one with that spelling comes
+        first.
+        """
         found = {
             tuple(self.known(word) or word for word in phrase): value
             for phrase, value in reversed(list(table.items()))
@@ -147,21 +149,23 @@ class Lexicon:
         return found | {phrase: table[phrase] for phrase in found if phrase in table}
 
     def known(self, word: str) -> str | None:
-        """The lexicon's form of a word: its stem without a plural or a verb's ending, where that is a word of it, else itself."""
+        """The lexicon's form of a word: its stem without a plural or verb ending, if the lexicon has it; else the
+        word itself.
+        """
         stems = [word[: -len(end)] for end in ("ing", "ed", "es", "s", "d") if word.endswith(end)]
         stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]] + [f"{stem}e" for stem in stems]
         found = (stem for stem in stems if len(stem) > 2 and stem in self.words)
         return next(found, word if word in self.words else None)
 
     def near(self, word: str) -> str | None:
-        """A word of the lexicon that one edit makes of this one, with the same first letter."""
+        """A word of the lexicon that differs by one edit and has the same first letter."""
         if not 4 <= len(word) <= LONGEST_WORD:
             return None
         found = next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
         return self.spelling.get(found or "", found)
 
     def match(self, given: Sequence[PromptToken], place: int) -> tuple[Meaning, int] | None:
-        """The longest phrase that begins at this place, and how many tokens it has."""
+        """The longest phrase that begins at this place, and its number of tokens."""
         for length in range(min(self.longest.get(given[place].text, 0), len(given) - place), 0, -1):
             meaning = self.phrases.get(tuple(one.text for one in given[place : place + length]))
             if meaning is not None:
@@ -169,7 +173,7 @@ class Lexicon:
         return None
 
     def beside(self, kind: str, given: Sequence[PromptToken], place: int) -> tuple[str, int] | None:
-        """As `match`, among the words that stand beside numbers."""
+        """Like `match`, among the words that stand next to numbers."""
         for length in range(min(4, len(given) - place), 0, -1):
             value = self.plain[kind].get(tuple(one.text for one in given[place : place + length]))
             if value is not None:

@@ -45,7 +45,7 @@ class Item:
 class Clause:
     """A group of related words. `items` are in the order of the prompt."""
 
-    join: str  # and, then, or, after, before: what stands before it
+    join: str  # and, then, or, after, before: the word in front of it
     items: list[Item] = field(default_factory=list)
     negated: bool = False
 
@@ -157,7 +157,7 @@ def _words(text: str) -> Iterator[PromptToken]:
         if word is None and (near := LEXICON.near(token.text)) is not None:
             yield replace(token, text=near, typo=token.text)
         elif word is None and not token.text[0].isalpha():
-            continue  # a mark that means nothing here
+            continue  # a mark without meaning here
         elif (word or token.text) not in LEXICON.fillers:
             yield replace(token, text=word or token.text)
 
@@ -254,7 +254,7 @@ def _named(found: Sequence[Item]) -> Iterator[Item]:
             continue
         before = _past(found, place - 1, -1)
         after = _past(found, place + 1, 1)
-        # a word that has its number behind it
+        # a word that follows its number
         own = after is not None and _is(found, _past(found, after + 1, 1), "quantity")
         wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
         name = next((one for one in wanted if one not in taken), None)
@@ -355,7 +355,7 @@ def _negations(made: list[Clause]) -> list[Clause]:
 
 
 def _ordered(made: list[Clause]) -> list[Clause]:
-    """What "B after A" and "before B, A" say: A first."""
+    """Puts clauses into the order that "B after A" and "before B, A" ask for: A first."""
     result: list[Clause] = []
     held: Clause | None = None
     for clause in made:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
-INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")  # of themselves
+INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")  # each undoes itself
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class TransformStep:
     parameters: Mapping[str, Any]
     probability: float = 1.0
     confidence: float = 1.0
-    text: str = ""  # the words it came from
+    text: str = ""  # the words of the prompt
     # steps with one number are one act (a quarter turn): drawn together, with their probability
     group: int | None = None
 
@@ -26,7 +26,7 @@ class TransformStep:
 @dataclass(frozen=True)
 class PromptProblem:
     message: str
-    # an error: something that was asked for is not among the steps, or cannot run
+    # True for an error: a request is not among the steps, or cannot run
     severity: Literal["warning", "error"]
     suggestion: str
 
@@ -54,7 +54,7 @@ def estimated_seconds(steps: Sequence[TransformStep]) -> float:
 
 
 def complexity(steps: Sequence[TransformStep]) -> int:
-    """1 (one plain step) to 10: each step counts, one that moves pixels or comes by chance more than others."""
+    """1 (one plain step) to 10: each step counts; one that moves pixels or is applied by chance counts more."""
     weights = (
         {"kept": 1.0, "exact": 1.0, "lost": 2.0}[TRANSFORMS[one.name].georeference]
         + (one.probability < 1) / 2

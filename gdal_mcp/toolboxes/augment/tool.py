@@ -26,7 +26,7 @@ _WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
 
 @cache
 def specification() -> Mapping[str, Any]:
-    """The tools of the specification, as it prints them."""
+    """The tools of the specification, in its own words."""
     text = files("gdal_mcp.toolboxes.augment").joinpath("data", "tools.json").read_text(encoding="utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 

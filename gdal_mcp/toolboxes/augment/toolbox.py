@@ -1,4 +1,4 @@
-"""The toolbox `augment`, in one value. GDAL's worker runs in its containers, with programs of ours beside its own."""
+"""The toolbox `augment` as one value. GDAL's worker runs in its containers, with additional programs."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -67,9 +67,9 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
     return {
         **draft.command.extra,
         "program": draft.command.program,
-        "inputs": (),  # of GDAL's worker, which would look at them first
+        "inputs": (),  # fields of GDAL's worker, which would examine them first
         "outputs": [{"path": one.inside, "kind": one.kind, "replaces": None} for one in draft.outputs],
-        "preview_pixels": 0,  # likewise: a folder has none
+        "preview_pixels": 0,  # a folder has no preview
         "picture_pixels": preview_pixels,
         "remote": bool(draft.addresses),
     }

@@ -24,7 +24,7 @@ class Transform:
     name: str  # the library's class
     category: str
     description: str
-    # JSON schema of the constructor's arguments but `p`, `unit` with each that has one
+    # JSON schema of the constructor's arguments without `p`, with `unit` for each that has one
     parameters: Mapping[str, Any]
     examples: tuple[str, ...]
     aliases: tuple[str, ...]

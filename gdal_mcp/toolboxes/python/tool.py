@@ -17,13 +17,13 @@ from sandbox.workspace import WorkspacePath
 
 NAME: Final = "run_python"
 PYTHON_IMAGE: Final = WheelImage("python")
-SHOWN: Final = (  # of the packages in it, in the order of the description for the model
+SHOWN: Final = (  # packages in the image, in the order of the description for the model
     *("numpy", "scipy", "pandas", "geopandas", "pyogrio", "shapely", "pyproj", "rasterio"),
     *("xarray", "pyarrow", "networkx", "scikit-learn", "matplotlib"),
 )
-LONGEST_CODE: Final = 64 << 10  # characters; a person has to read them
-MOST_LINES: Final = 2000  # compared with the code before in a fifth of a second, whatever they are
-SHARE_OF_TIME: Final = 0.9  # of a call's time for its code, so that what it printed can still be reported
+LONGEST_CODE: Final = 64 << 10  # characters; a person has to read the code
+MOST_LINES: Final = 2000  # lines; any two such codes are compared within a fifth of a second
+SHARE_OF_TIME: Final = 0.9  # share of a call's time for its code, so that its output can still be reported
 _KINDS: Final[Mapping[str, OutputKind]] = {".csv": "table", ".tsv": "table", ".npy": "array"}
 
 _Path = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -124,7 +124,7 @@ def _refuse_apart(outputs: tuple[Output, ...]) -> None:
 
 
 def present(answer: CallAnswer) -> Mapping[str, Any]:
-    """All of it is the code's own word, about data that anybody may have written."""
+    """Everything is the code's own report, about data that anybody may have written."""
     said = answer.parsed if isinstance(answer.parsed, dict) else {}
     keys = ("result", "value", "printed", "printed_bytes_dropped")
     return {UNTRUSTED: {key: said[key] for key in keys if key in said}}

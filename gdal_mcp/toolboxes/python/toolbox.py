@@ -19,12 +19,12 @@ from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
 from sandbox.template import Limits
 
 _INSIDE: Final = "gdal_mcp.toolboxes.python.inside"
-_SHARE: Final = 8  # one part of what a call may send back for what is printed, the result and the value each
+_SHARE: Final = 8  # one part each of a call's answer for the printed output, the result and the value
 INSTRUCTIONS: Final = "What no other tool does is written as Python and run by run_python; a person reads and approves the code each time."
 
 
 def python(settings: Settings) -> Toolbox:
-    """The toolbox as these settings bound what a call may send back."""
+    """The toolbox `python`, with these settings' limits of an answer."""
     versions = PYTHON_IMAGE.locked
     return Toolbox(
         name="python",
@@ -54,7 +54,9 @@ def python(settings: Settings) -> Toolbox:
 
 
 def environment(limits: Limits, _digest: str = "") -> Mapping[str, str]:
-    """GDAL's, with as many threads for the libraries as there are whole processors. The image's GDAL is not probed."""
+    """GDAL's environment, with as many threads for the libraries as there are whole processors. The image's GDAL is
+    not probed.
+    """
     threads = str(gdal_threads(limits))
     return {**gdal_environment(limits), "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
 
@@ -69,12 +71,12 @@ def python_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
 def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
     return {
         **draft.command.extra,
-        "inputs": (),  # of GDAL's worker, which would look at them first
+        "inputs": (),  # fields of GDAL's worker, which would examine them first
         "outputs": [
             {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
             for one in draft.outputs
         ],
-        "expected": ("figures",),  # which lie nowhere on earth
+        "expected": ("figures",),  # outputs without a place on earth
         "preview_pixels": preview_pixels,
         "printed_bytes": most_bytes,
         "result_bytes": most_bytes,

@@ -1,4 +1,4 @@
-"""The handler of a container of the toolbox `augment`: GDAL's worker, with programs of ours beside its own."""
+"""The handler of a container of the toolbox `augment`: GDAL's worker, with additional programs."""
 
 import importlib
 import json
@@ -38,7 +38,7 @@ def run(job, report):
 
 
 def run_program(job, _progress):
-    """Prints a JSON report. `refused` gives the reason if the image, or every step, cannot be used."""
+    """Prints a JSON report. `refused` has the reason if the image, or every step, cannot be used."""
     import cv2
 
     cv2.setNumThreads(1)  # so that the result is the same on any number of processors

@@ -7,14 +7,14 @@ import numpy as np
 
 from gdal_mcp.toolboxes.augment.inside import rasters
 
-SIDE = 224  # pixels, of the models that the field calls MobileNet
+SIDE = 224  # pixels, of the models known as MobileNet
 MEAN, SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])  # of ImageNet, in RGB
 TOP = 5
-RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the least consistency
+RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the lowest consistency
 
 
 def compared(path, classes, before, after):
-    """Class numbers and confidences. Raises nothing; `failed` says why a model could not run."""
+    """Class numbers and confidences. Does not raise; `failed` says why a model could not run."""
     begun = time.perf_counter()
     try:
         model = cv2.dnn.readNetFromONNX(path)
@@ -51,6 +51,6 @@ def predicted(model, raster):
     values = model.forward().astype(np.float64).ravel()
     if not values.size or not np.isfinite(values).all():
         raise ValueError("the model answers with numbers that are no shares of classes")
-    if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # no shares yet
+    if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # not shares yet
         values = np.exp(values - values.max())
     return values / values.sum()

@@ -18,8 +18,8 @@ from gdal_mcp.toolboxes.augment.inside.ranges import scaled, unscaled
 SEEDS = 1 << 32
 # types that it cannot move, and one that holds their values
 BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
-WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
-WHOLE = 1e-3  # of a pixel that may come from outside
+WINDOWED = ("crop_coords", "crop_params")  # keys of drawn values: a window was cut out
+WHOLE = 1e-3  # share of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are reported
 GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # part of the drawn values, although it was not drawn
 
@@ -37,7 +37,7 @@ class Scene:
     # x and y, from the upper left corner
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
-    exact: bool = True  # whether the matrix says where everything is
+    exact: bool = True  # True if the matrix describes where everything is
 
 
 def transform(step):

@@ -145,7 +145,7 @@ def filled(pixels, invalid):
 
 
 def held(nodata, kind):
-    """The nodata value of a band; None where no pixel of its type can have it, such as -9999 of bytes."""
+    """The nodata value of a band. None if no pixel of its type can have it, such as -9999 in bytes."""
     if nodata is None or np.dtype(kind).kind not in "iu":
         return nodata
     limits = np.iinfo(kind)
@@ -220,7 +220,7 @@ def encoded(pixels, alpha, kind, quality=95):
         layers = np.dstack([np.repeat(layers, 3, 2) if layers.shape[2] == 1 else layers, alpha])
     options = {
         "JPEG": [cv2.IMWRITE_JPEG_QUALITY, quality],
-        "WEBP": [cv2.IMWRITE_WEBP_QUALITY, 101],  # above 100 nothing is lost
+        "WEBP": [cv2.IMWRITE_WEBP_QUALITY, 101],  # above 100 WEBP is lossless
         "PNG": [],
     }
     done, data = cv2.imencode(f".{kind.lower()}", np.ascontiguousarray(layers), options[kind])

@@ -28,9 +28,9 @@ EARLY = (
     *("numpy", "pandas", "shapely", "pyproj", "pyogrio", "geopandas", "rasterio", "xarray", "networkx"),
     *("matplotlib.pyplot", "scipy", "scipy.ndimage", "scipy.spatial", "sklearn"),
 )
-MAX_FIGURES, MAX_FIGURE = 4, 1 << 20  # figures; bytes of one
+MAX_FIGURES, MAX_FIGURE = 4, 1 << 20  # figures, and bytes of one
 INCHES, DOTS = 8.0, (100, 72, 50, 30)  # the longer side of a figure, and its dots per inch, finest first
-SPARE = 8 << 20  # bytes with which a want of memory can still be told
+SPARE = 8 << 20  # bytes freed to report that the memory is used up
 MAX_DEPTH = 50
 MAX_TEXT = 20_000
 BITS = 64
@@ -46,9 +46,9 @@ def keep_only(order, printed, said):
 
 
 def main(helper):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write over the limit is an error of the code's
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write over the limit is an error in the code
     sys.path.insert(0, PACKAGES)
-    # no door is shut by it, where any code runs; the wheels' own GDALs have fewer drivers, and would complain
+    # this closes nothing, because any code can run; the GDALs in the wheels have fewer drivers and would complain
     os.environ.pop("GDAL_SKIP", None)
     os.environ.update(MPLBACKEND="Agg", MPLCONFIGDIR=SCRATCH, JOBLIB_MULTIPROCESSING="0")
     job = await_job()
@@ -79,7 +79,7 @@ def main(helper):
 
 
 def await_job():
-    """Waits for the job. Meanwhile, when told to warm up, imports what most code imports."""
+    """Waits for the job. When told to warm up, imports what most code imports."""
     modules = None
     while True:
         if modules is None or select.select([3], [], [], 0)[0]:
@@ -90,7 +90,7 @@ def await_job():
                 break
             modules = iter(EARLY)
         elif (name := next(modules, None)) is not None:
-            with contextlib.suppress(Exception):  # whoever needs it will be told
+            with contextlib.suppress(Exception):  # code that needs it gets the error
                 importlib.import_module(name)
         else:
             modules = None
@@ -115,7 +115,7 @@ def fonts():
 
 
 def execute(code):
-    """Runs the code as a notebook runs a cell: the value of the last expression, else None."""
+    """Runs the code as a notebook runs a cell. Returns the value of the last expression, else None."""
     linecache.cache[NAME] = (len(code), None, code.splitlines(keepends=True), NAME)
     body = ast.parse(code, NAME)
     last = body.body.pop() if body.body and isinstance(body.body[-1], ast.Expr) else None
@@ -141,7 +141,7 @@ def result_of(value, most):
 
 
 def plain(value, where, above):
-    """The same as JSON has it: NaN and infinities are null, whole numbers of more than 64 bits are text."""
+    """Converts a value to JSON: NaN and infinities become null, integers of more than 64 bits become text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -159,11 +159,11 @@ def plain(value, where, above):
 
 
 def nearer(value):
-    """What the libraries have, as something that is nearer to JSON."""
+    """Converts an object of a library to something closer to JSON."""
     pandas = sys.modules.get("pandas")
     if pandas and (value is pandas.NaT or value is pandas.NA):
         return None
-    if hasattr(value, "to_authority"):  # a CRS, whose dictionary says less
+    if hasattr(value, "to_authority"):  # a CRS, whose dictionary contains less
         return value.to_string()
     if hasattr(value, "iloc") and not value.index.is_unique:  # pandas would keep one row of each
         value = value.reset_index()
@@ -176,7 +176,7 @@ def nearer(value):
 
 
 def figures():
-    """The figures that were drawn and are still open, as PNG, each as fine as fits."""
+    """The open figures as PNG, each in the finest resolution that fits."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     for number in pyplot.get_fignums()[:MAX_FIGURES] if pyplot else ():
         figure = pyplot.figure(number)
@@ -190,13 +190,15 @@ def figures():
 
 
 def failed(error):
-    """Reports the error with lines of the code itself, not of what they called. The place comes first, as the rest may be cut."""
+    """Reports the error with the lines of the code itself, not of the libraries it called. The place comes first,
+    because the rest may be cut.
+    """
     told = one = traceback.TracebackException.from_exception(error)
     while one is not None:
         one.stack[:] = [frame for frame in one.stack if frame.filename == NAME]
         before = one.__cause__ or one.__context__
         if before is not None and all(frame.filename != NAME for frame in before.stack):
-            one.__cause__ = one.__context__ = before = None  # of a library alone
+            one.__cause__ = one.__context__ = before = None  # an error in a library only
         one = before
     trace = "".join(told.format())
     said = "".join(traceback.format_exception_only(error)).strip().splitlines()

@@ -6,8 +6,8 @@ arguments = {}  # the call's own values
 
 
 def progress(fraction, message=""):
-    """Says how far the work is, 0 to 1."""
+    """Reports progress, 0 to 1."""
 
 
 def result(value):
-    """Gives a value back as JSON."""
+    """Returns a value as JSON."""

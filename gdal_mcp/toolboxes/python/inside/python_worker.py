@@ -1,9 +1,10 @@
-"""The handler of a container of the toolbox `python`: a child runs the caller's code, and this process describes its outputs.
+"""The handler of a container of the toolbox `python`: a child runs the caller's code, this process describes its
+outputs.
 
-The child is forked before the job is here and before GDAL is loaded. It has none of the worker's descriptors: what it says
-comes through two pipes that carry nothing else. This process is not dumpable, so that the kernel shows its descriptors and
-its memory to no other process of its user; it is the first of the container, which no signal from inside ends. Before an
-output is opened every other process is gone.
+The child is forked before the job arrives and before GDAL is loaded. It has none of the worker's descriptors: its
+report comes through two pipes that carry nothing else. This process is not dumpable, so that the kernel shows its
+descriptors and memory to no other process of its user. It is the first process of the container, which no signal from
+inside ends. Before an output is opened every other process is killed.
 """
 
 import contextlib
@@ -22,24 +23,24 @@ import types
 HEADER = struct.Struct(">cI")
 CHUNK = 65536
 PR_SET_DUMPABLE = 4
-LOOK_SECONDS = 0.1  # between two looks whether a child has ended that said nothing
+LOOK_SECONDS = 0.1  # seconds between two checks if a child without a report has ended
 PROGRAM = "python"
-MAX_SAID = 16 << 20  # bytes that are read of what a child says of itself
+MAX_SAID = 16 << 20  # bytes that are read of a child's report
 MAX_FIGURES, MAX_FIGURE = 4, 1 << 20
 MAX_MESSAGE = 200
-MAX_TEXT = 20_000  # characters of a traceback or a value; what a host keeps of one text
-WARM = b"W"  # begin to import; anything else is the first byte of a job's length
+MAX_TEXT = 20_000  # characters of a traceback or a value; the host's limit for one text
+WARM = b"W"  # command to import; anything else is the first byte of a job's length
 LAST_PRINTED = 4000  # characters that are printed with a traceback
 
 
 class Child:
-    """The process that will run the code, its ends of the pipes, and what came out of them."""
+    """The process that will run the code, its ends of the pipes, and its output."""
 
     pid = order = printed = said = None
 
 
 def module_of(words, name):
-    """A module from its word: a name with its code, or a name, a line end and its source."""
+    """A module from one argument: a name with its code, or a name, a newline and its source."""
     parts = dict(word.split("\n", 1) if isinstance(word, str) else word for word in words)
     made = types.ModuleType(name)
     exec(parts[name], made.__dict__)
@@ -49,7 +50,8 @@ def module_of(words, name):
 def prepare():
     global gdal
     words = sys.argv[3:]
-    # those that Python would hear from the code's process; of the second the worker would make a file that grew too large
+    # signals that Python would get from the code's process; after SIGXFSZ the worker would report a file that grew too
+    # large
     for number in (signal.SIGINT, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     fork(words)
@@ -116,7 +118,7 @@ class ChildOutput:
 
     def hear(self, data):
         self._heard += len(data)
-        if self._heard > MAX_SAID:  # the rest is read and thrown away, so that the code does not wait for it
+        if self._heard > MAX_SAID:  # the rest is read and discarded, so that the code does not wait for it
             self._buffer.clear()
             return
         self._buffer += data
@@ -127,7 +129,8 @@ class ChildOutput:
                 return
             payload = bytes(self._buffer[HEADER.size : end])
             del self._buffer[:end]
-            with contextlib.suppress(ValueError, RecursionError):  # what nobody can read says nothing
+            # a report that cannot be parsed contains nothing
+            with contextlib.suppress(ValueError, RecursionError):
                 self.take(kind, payload)
 
     def take(self, kind, payload):
@@ -158,11 +161,11 @@ def refused(word):
 
 
 def run_code(job, report):
-    """Prints an object with what the code printed, its last value and its result. False when the code failed."""
+    """Prints an object with the output of the code, its last value and its result. False if the code failed."""
     child = ChildOutput(job, report)
     sent = {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
     data = json.dumps(sent).encode()
-    with contextlib.suppress(BrokenPipeError):  # it is gone: that is found out below
+    with contextlib.suppress(BrokenPipeError):  # it has ended, which is noticed below
         os.write(Child.order, struct.pack(">I", len(data)))
         rest = memoryview(data)
         while rest:
@@ -192,7 +195,7 @@ def run_code(job, report):
 
 
 def listen(child, deadline):
-    """Until the code has ended, its time is up, or its process is gone: the status of that, if it is known."""
+    """Reads until the code has ended, its time is up, or its process has ended. Returns the exit status if known."""
     open_pipes = [Child.printed, Child.said]
     while not child.over:
         left = deadline - time.monotonic()
@@ -215,7 +218,7 @@ def listen(child, deadline):
 
 
 def drain(child):
-    """What is still in the pipes, whose writers are all gone."""
+    """Reads what is left in the pipes, whose writers have all ended."""
     for end, take in ((Child.printed, child.print), (Child.said, child.hear)):
         while data := os.read(end, CHUNK):
             take(data)
@@ -231,7 +234,7 @@ def end_all():
 
 
 def problem_of(child, status, job):
-    """Why the code failed, in a line; None when it did not."""
+    """Why the code failed, in one line; None if it did not."""
     if child.timed_out:
         return f"the code ran longer than {job['seconds']:g} s"
     if child.error:
@@ -240,7 +243,7 @@ def problem_of(child, status, job):
         return None
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        child.memory = number == signal.SIGKILL  # which comes from the kernel alone, for want of memory
+        child.memory = number == signal.SIGKILL  # only the kernel sends it, when memory is used up
         return f"the code's process was ended by {signal.Signals(number).name}"
     return "the code ended its own process before it was through"
 
