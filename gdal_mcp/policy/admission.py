@@ -1,14 +1,14 @@
 """Admission control: a bounded number of calls at once, and a bounded, fair queue in front of them.
 
 Invariants:
-* never more permits are out than there are, and none is unused while a call waits;
-* a principal's calls are served in the order they came;
-* a permit goes to the principal with the fewest, and among equals to the one that has had none for longest: principals take
-  turns, and while one without a permit waits, no other gets a second one, however many calls it has sent;
+* there are never more permits in use than exist, and none is free while a call waits;
+* a principal's calls are served in the order in which they came;
+* a permit goes to the principal with the fewest, and among equals to the one that has had none for longest.
+  Principals take turns: while one without a permit waits, no other gets a second one, however many calls it has sent;
 * one principal fills at most half of the queue that the others leave, so that there is room for the next one;
-* a call that leaves, even in the moment in which it gets a permit, leaves nothing behind.
+* a call that leaves, even while it gets a permit, leaves nothing behind.
 
-For one event loop: not to be used from threads.
+For one event loop. Not safe to use from threads.
 """
 
 import math
@@ -23,39 +23,39 @@ import anyio
 from gdal_mcp.errors import Code, Stage, ToolError
 
 _NEWEST_PART = 0.2  # weight of the newest call in the average duration: about ten calls count
-_LONGEST_HINT = 600.0  # seconds; a longer estimate helps nobody
+_LONGEST_HINT = 600.0  # seconds; a longer estimate is of no use
 
 
 @dataclass(slots=True)
 class _Line:
     """One principal's running and waiting calls."""
 
-    turn: int  # counts up: when it last gave a permit back, or first came
+    turn: int  # counter value when it last returned a permit, or first came
     running: int = 0
     waiting: deque[anyio.Event] = field(default_factory=deque)
 
 
 class Admission:
-    """The permits of one server: `running` of `concurrent` are out, and `waiting` calls wait for one."""
+    """The permits of one server: `running` of `concurrent` are in use, and `waiting` calls wait for one."""
 
     def __init__(self, concurrent: int, queue_length: int, queue_seconds: float) -> None:
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
         self.concurrent = concurrent
-        # by principal: those with calls here, and while anybody waits also those that had some
+        # by principal: those with calls, and while anybody waits also those that had some
         self._lines: dict[str, _Line] = {}
         self.running = 0
         self.waiting = 0
         self._turns = count()
-        self._typical = 1.0  # seconds that a call takes: a guess until one has ended
-        self._newest = 0.0  # when the last permit was given out
+        self._typical = 1.0  # seconds that a call takes: a guess until the first one has ended
+        self._newest = 0.0  # time of the last permit
 
     @asynccontextmanager
     async def permit(self, principal: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
-        """Waits for a permit and gives it back at the end; `on_wait` is called if none is free at once.
+        """Waits for a permit and returns it at the end. `on_wait` is called if none is free at once.
 
-        Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no permit
-        became free within `queue_seconds`.
+        Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no
+        permit became free within `queue_seconds`.
         """
         if self.running < self.concurrent:
             self._take(self._line(principal))
@@ -70,7 +70,9 @@ class Admission:
             self._give_back(principal)
 
     def resize(self, concurrent: int) -> None:
-        """Changes the number of permits, at least 1. Additional ones are given out at once; fewer as calls end."""
+        """Changes the number of permits, at least 1. Additional ones are used at once; a reduction takes effect as
+        calls end.
+        """
         self.concurrent = concurrent
         self._serve()
 
@@ -89,7 +91,7 @@ class Admission:
                 await mine.wait()
             held = mine.is_set()
         finally:
-            if not held and mine.is_set():  # given in the same moment: it goes to the next call
+            if not held and mine.is_set():  # granted at the same moment: it goes to the next call
                 self._give_back(principal)
             elif not held:
                 self._lines[principal].waiting.remove(mine)
@@ -103,7 +105,7 @@ class Admission:
         line.turn = next(self._turns)
         self.running -= 1
         self._serve()
-        if not self.waiting:  # turns matter only while somebody waits
+        if not self.waiting:  # the order matters only while somebody waits
             self._lines = {name: one for name, one in self._lines.items() if one.running}
 
     def _serve(self) -> None:
@@ -125,7 +127,7 @@ class Admission:
         return self._lines[principal]
 
     def _busy(self, why: str) -> ToolError:
-        """The error of a call that is turned away: try again when the calls that wait now will have run."""
+        """The error of a refused call: try again when the calls that wait now will have run."""
         # the running calls have run for at least this long
         each = max(self._typical, anyio.current_time() - self._newest)
         hint = math.ceil(min((self.waiting + 1) * each / self.concurrent, _LONGEST_HINT))

@@ -1,17 +1,17 @@
-"""Who sends a call, and what that one may do. Pure.
+"""Who sends a call, and their permissions. Pure.
 
-Every principal is known by one text, which is the same in approvals, records, tasks and resources: `local:USER` of the
-operating system, `token:NAME` of a static token, `oauth:ISSUER#SUBJECT` of a signed one.
+Every principal is identified by one text, which is the same in approvals, records, tasks and resources: `local:USER`
+of the operating system, `token:NAME` of a static token, `oauth:ISSUER#SUBJECT` of a signed token.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 READ: Final = "gdal:read"  # calls that only read, and their results
-WRITE: Final = "gdal:write"  # calls that write, once they are approved
-APPROVE: Final = "gdal:approve"  # to be that person, for the calls of others too
-ADMIN: Final = "gdal:admin"  # everybody's records, figures and grants
-METRICS: Final = "gdal:metrics"  # the figures that monitoring collects, and nothing else
+WRITE: Final = "gdal:write"  # calls that write, after approval
+APPROVE: Final = "gdal:approve"  # acting as the person who approves calls of others too
+ADMIN: Final = "gdal:admin"  # records, figures and grants of everybody
+METRICS: Final = "gdal:metrics"  # the figures for monitoring only
 SCOPES: Final = (READ, WRITE, APPROVE, ADMIN, METRICS)
 
 
@@ -27,5 +27,5 @@ class Principal:
 
 
 def local(user: str) -> Principal:
-    """Who uses the server on a machine of one's own: everything that the server may do, this user may ask for."""
+    """The user of a local server, who has every permission."""
     return Principal(f"local:{user}", frozenset(SCOPES))

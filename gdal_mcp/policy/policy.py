@@ -1,9 +1,11 @@
-"""Decides whether a call may run. Pure: the same answer for the same call and the same policy.
+"""Decides if a call may run. Pure: the same answer for the same call and the same policy.
 
 Invariants:
 * the first matching rule decides; without one, the default of the approval mode does;
-* a rule that allows matches only if it names all workspaces of a call; one that denies or asks, if it names any of them;
-* a call that moves, deletes or synchronises files, or runs code of the caller's, needs a person's approval every time, whatever rule, mode or grant there is;
+* a rule that allows matches only if it names all workspaces of a call; one that denies or asks matches if it names
+  any;
+* a call that moves, deletes or synchronises files, or runs the caller's code, needs a person's approval every time,
+  whatever rule, mode or grant there is;
 * if there are `principal` entries, a principal that none of them names may do nothing.
 """
 
@@ -39,7 +41,7 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class RequireApproval:
-    """A person decides, in one of the `ways`. `grantable`: whether approval in advance counts."""
+    """A person decides, through one of the `ways`. `grantable` is True if approval in advance counts."""
 
     reason: str
     ways: frozenset[Channel] = WAYS
@@ -56,17 +58,18 @@ Verdict = Allow | RequireApproval | Deny
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """Which names of a toolbox are aliases of others, so that a rule for an algorithm applies to everything that runs it.
+    """The names of a toolbox that are aliases of others, so that a rule for an algorithm applies to everything that
+    runs it.
 
-    `generic` has algorithms of which only the data tells which other one runs, such as `info` for `raster info` and
-    `vector info`. `besides` has, by tool, what its arguments can make of it other than the algorithm that it is most like.
+    `generic` has algorithms for which the data decides which other one runs, such as `info` for `raster info` and
+    `vector info`. `besides` has, by tool, the further algorithms that its arguments can select.
     """
 
     generic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     besides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resolves_to(self, tool: str, algorithm: str) -> tuple[str, ...]:
-        """Every algorithm that a call of a tool may run; `algorithm` is the one that it is, or is most like."""
+        """Every algorithm that a call of a tool may run. `algorithm` is the most similar one."""
         expanded = self.generic.get(tool) or self.generic.get(algorithm)
         return expanded or (*((algorithm,) if algorithm else ()), *self.besides.get(tool, ()))
 
@@ -89,7 +92,7 @@ class PolicyRule(Table):
     """One rule of the file. Names may contain `*`; omitted fields match everything."""
 
     decision: Literal["allow", "require", "deny"]
-    tools: Texts = ("*",)  # of tools, or of algorithms such as `raster hillshade`
+    tools: Texts = ("*",)  # names of tools, or of algorithms such as `raster hillshade`
     effects: Annotated[frozenset[Effect], Field(min_length=1)] = frozenset(Effect)
     workspaces: tuple[Resolved, ...] = ()
     principals: Texts = ("*",)
@@ -98,11 +101,11 @@ class PolicyRule(Table):
 
 
 class PolicyEntry(Table):
-    """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
+    """The permissions of principals in the file. It narrows the server's settings; None leaves them unchanged."""
 
     principals: Texts
     workspaces: tuple[Resolved, ...] | None = None
-    workspaces_ro: tuple[Resolved, ...] = ()  # read-only, whether they are in `workspaces` or not
+    workspaces_ro: tuple[Resolved, ...] = ()  # read-only, whether or not they are in `workspaces`
     read_only: bool = False
     tools: Texts | None = None
     exclude_tools: tuple[Text, ...] = ()
@@ -113,7 +116,7 @@ class PolicyEntry(Table):
     concurrent: int | None = Field(None, ge=1)
     cpu_seconds_a_day: float | None = Field(None, ge=0)
     output_bytes_a_day: Size | None = Field(None, ge=0)
-    # hosts and buckets, of those that the server reads
+    # hosts and buckets, among those that the server reads
     remote: tuple[Annotated[Text, AfterValidator(_as_source)], ...] | None = None
 
     @property
@@ -132,33 +135,35 @@ class Policy:
     source: str = ""
     digest: str = ""
     aliases: Aliases = NO_ALIASES
-    ways: frozenset[Channel] = WAYS  # in which an answer counts; a rule can only narrow them
+    ways: frozenset[Channel] = WAYS  # ways through which an approval counts; a rule can only narrow them
 
     def entry(self, principal: str) -> PolicyEntry | None:
         return next((one for one in self.entries if _named(principal, one.principals)), None)
 
     def remote_of(self, principal: str) -> tuple[str, ...] | None:
-        """The hosts and buckets that it may read; None for all of the server's."""
+        """The hosts and buckets that the principal may read; None for all of the server's."""
         entry = self.entry(principal)
         return entry.remote if entry else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRequest:
-    """What a decision depends on. `workspaces` are those that the call writes to; if it only reads, those that it reads."""
+    """The facts for a decision. `workspaces` are those that the call writes to; if it only reads, those that it
+    reads.
+    """
 
     tool: str
     principal: str
     effect: Effect
     algorithm: str = ""
-    steps: tuple[str, ...] = ()  # the algorithms that a pipeline is made of
+    steps: tuple[str, ...] = ()  # the algorithms in a pipeline
     workspaces: frozenset[Path] = field(default_factory=frozenset)
     always_asked: bool = False
-    code: bool = False  # runs code of the caller's
+    code: bool = False  # True if it runs the caller's code
 
     @property
     def effects(self) -> frozenset[Effect]:
-        """What a rule may name: what the call does to the workspace, and that it runs code."""
+        """The effects that a rule can name: what the call does to the workspace, and that it runs code."""
         return frozenset({self.effect, Effect.CODE} if self.code else {self.effect})
 
 
@@ -197,7 +202,7 @@ def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRule
     if rule is not None:
         reason = rule.reason or "a rule of the policy asks for it"
         return RequireApproval(reason, rule.ways & policy.ways, grantable), rule
-    # reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither
+    # reads run, writes need approval; `always` needs it for both and `never`, a deliberate setting, for neither
     if policy.mode == "never":
         return Allow("the server runs with --approval never"), None
     if policy.mode == "writes" and asked.effect is Effect.READ:
@@ -215,7 +220,9 @@ def _fits(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
 
 
 def _calls(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
-    """A rule that denies or asks matches anything that the call may run; one that allows must match all of it."""
+    """True if the rule applies. A rule that denies or asks matches any algorithm that the call may run; one that
+    allows must match all.
+    """
     patterns = tuple(_spelled(one) for one in rule.tools)
 
     def fits(name: str) -> bool:
@@ -230,7 +237,7 @@ def _calls(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
 
 
 def _spelled(name: str) -> str:
-    """`raster reproject` and `raster_reproject` are one name."""
+    """The common spelling: `raster reproject` and `raster_reproject` are one name."""
     return name.replace(" ", "_").replace("-", "_")
 
 

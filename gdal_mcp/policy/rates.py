@@ -1,15 +1,14 @@
-"""Limits for one principal: calls a minute and at once, processor time and output a day.
+"""Limits for one principal: calls per minute and at once, processor time and output per day.
 
 Invariants:
-* whatever the number of threads, exactly the calls within the limits are admitted;
+* with any number of threads, exactly the calls within the limits are admitted;
 * a refused call does not count;
-* `admit` touches memory alone, so that it can be used on an event loop; all else reads or writes the disk, and is for threads;
+* `admit` uses memory only, so that it can run on an event loop; all other methods use the disk, and are for threads;
 * the use of a day is on disk: it survives a restart, and servers with one state folder share it.
 
-Days are in UTC, so that people know when they end. The use of a call is known only at its end: calls that run when the
-allowance is used up may finish, so it can be exceeded by the calls that run at once.
-
-The calls of a minute are counted in memory: a restart forgets them.
+Days are in UTC, so that people know when they end. The use of a call is known at its end: calls that run when the
+limit is reached may finish, so it can be exceeded by the calls that run at once. Calls per minute are counted in
+memory: a restart forgets them.
 """
 
 import math
@@ -34,7 +33,7 @@ _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
 _KEPT_DAYS: Final = 35  # so that last month's use can be seen
 _BUSY_SECONDS: Final = 5.0
-_SOON: Final = 1.0  # seconds: when a running call will end is unknown
+_SOON: Final = 1.0  # seconds to wait: the end of a running call is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
     day INTEGER NOT NULL, principal TEXT NOT NULL, cpu_seconds REAL NOT NULL, output_bytes INTEGER NOT NULL,
     PRIMARY KEY (day, principal)) WITHOUT ROWID"""
@@ -48,25 +47,25 @@ _ADD: Final = """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
 
 
 class Rates:
-    """The use of all principals of one server. Thread-safe."""
+    """The use of all principals of one server. Safe to use from several threads."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """`path` is a database of the state folder; `clock` tells which day it is, in seconds since 1970."""
+        """`path` is a database in the state folder; `clock` returns seconds since 1970."""
         self._path = path
         self._clock = clock
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
         self._recent_calls: defaultdict[str, deque[float]] = defaultdict(
             deque
-        )  # when calls of the last minute began
+        )  # start times of the last minute's calls
         self._db_lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         self._unwritten: list[tuple[int, str, float, int]] = []
-        self._tidied = 0  # the last day on which old days were deleted
+        self._tidied = 0  # the last day on which old rows were deleted
 
     @contextmanager
     def admit(self, principal: str, entry: PolicyEntry | None) -> Iterator[None]:
-        """Admits one call of this principal, while it lasts, by its entry of the policy: calls at once and calls a minute.
+        """Admits one call of this principal for as long as it runs, by the limits of its policy entry.
 
         Raises ToolError (RATE_LIMITED, with the time to wait).
         """
@@ -90,10 +89,12 @@ class Rates:
             yield
         finally:
             with self._lock:
-                self._running -= Counter([principal])  # which drops what is zero
+                self._running -= Counter([principal])  # removes entries of zero
 
     def require_allowance(self, principal: str, entry: PolicyEntry | None, *, writes: bool) -> None:
-        """Raises ToolError (RATE_LIMITED) if today's processor time is used up, or today's output for a call that writes."""
+        """Raises ToolError (RATE_LIMITED) if today's processor time is used up, or today's output for a call that
+        writes.
+        """
         if entry is None or not entry.by_day:
             return
         seconds, written = self.used(principal)
@@ -119,21 +120,21 @@ class Rates:
             _log.warning("use_not_kept", reason=error.message)
 
     def used(self, principal: str) -> tuple[float, int]:
-        """Its processor seconds and bytes of output today. Raises ToolError if the database cannot be used."""
+        """Processor seconds and bytes of output of today. Raises ToolError if the database cannot be used."""
         query = "SELECT cpu_seconds, output_bytes FROM usage WHERE day = ? AND principal = ?"
         with self._database() as db:
             seconds, written = db.execute(query, (self._day(), principal)).fetchone() or (0.0, 0)
         return seconds, written
 
     def remote_used(self, principal: str) -> tuple[int, int]:
-        """The bytes and requests of its calls over the network today. Raises as `used`."""
+        """Bytes and requests of today's remote reads. Raises as `used`."""
         query = "SELECT bytes, requests FROM remote WHERE day = ? AND principal = ?"
         with self._database() as db:
             read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
         return read, requests
 
     def remote_spent(self, principal: str, read: int, requests: int) -> None:
-        """Adds what a call read over the network. Raises as `used`."""
+        """Adds the remote reads of a call. Raises as `used`."""
         if requests:
             with self._database() as db:
                 db.execute(_ADD_REMOTE, (self._day(), principal, read, requests))
@@ -172,7 +173,9 @@ class Rates:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
+    """Opens the database. A power cut may lose the last moments of use, which are not worth waiting for the disk
+    after each call.
+    """
     make_private(path)
     with ExitStack() as failed:
         db = open_database(path, _BUSY_SECONDS)

@@ -3,11 +3,12 @@
 A token is `gdalmcp_ID_SECRET`. The id finds its row, the secret proves it.
 
 Invariants:
-* the secret is shown once, when it is made, and stored nowhere: the file holds its SHA-256. It is 256 random bits, so it
-  cannot be guessed from its digest, and a slow hash, which passwords need, would only let strangers keep this server busy;
+* the secret is shown once, when it is made, and stored nowhere: the file has its SHA-256. It has 256 random bits, so
+  it cannot be guessed from its digest. A slow hash, which passwords need, would only let strangers keep this server
+  busy;
 * if others than its owner can write the file, no token is valid;
 * changes apply from the next request on, in every process: nothing is cached in memory;
-* no two tokens have the same name at once, since the name identifies the principal.
+* no two tokens have the same name at once, because the name identifies the principal.
 """
 
 import hashlib
@@ -90,7 +91,7 @@ class TokenStore:
         return f"{PREFIX}{token_id}_{secret}"
 
     def revoke(self, name: str) -> bool:
-        """Deletes a token; whether there was one. Raises TokensUnavailable."""
+        """Deletes a token. True if it existed. Raises TokensUnavailable."""
         with self._writing() as db:
             return db.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
 
@@ -116,7 +117,7 @@ class TokenStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """None if no token was ever made."""
+        """A read-only connection. None if no token was ever made."""
         with self._explained():
             try:
                 _require_private(self.path)

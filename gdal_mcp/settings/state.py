@@ -15,11 +15,11 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 class StateFolder:
-    """The paths that more than one part of the program uses."""
+    """The paths that several parts of the program use."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.audit = root / "audit.jsonl"  # its head is next to it
+        self.audit = root / "audit.jsonl"  # its head is in the same folder
         self.registry = root / "registry.sqlite"
         self.tokens = root / "tokens.sqlite"
         self.usage = root / "usage.sqlite"  # used quotas of principals
@@ -32,7 +32,8 @@ class StateFolder:
 def make_private(path: Path) -> None:
     """Creates a private file for a database, unless it exists. Raises OSError.
 
-    It is not opened under its name: closing any descriptor of a database drops the locks that SQLite has on it in this process.
+    It is not opened under its name, because closing any descriptor of a database drops the locks that SQLite has on
+    it in this process.
     """
     hidden = path.with_name(f".{secrets.token_hex(8)}")
     try:
@@ -62,9 +63,10 @@ def write_ahead(database: sqlite3.Connection, seconds: float) -> None:
 
 
 def open_database(path: Path, seconds: float, **options: Any) -> sqlite3.Connection:
-    """A database that writes ahead and waits `seconds` for another writer; threads may share it. Make it private first.
+    """Opens a database with write-ahead logging that waits `seconds` for another writer. Threads may share it.
 
-    `options` are those of `sqlite3.connect`. Raises sqlite3.Error, and leaves nothing open then.
+    Make it private first. `options` are those of `sqlite3.connect`. Raises sqlite3.Error, and leaves nothing open
+    then.
     """
     with ExitStack() as failed:
         database: sqlite3.Connection = sqlite3.connect(
@@ -78,9 +80,9 @@ def open_database(path: Path, seconds: float, **options: Any) -> sqlite3.Connect
 
 
 def put_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replaces a file atomically, and creates its folder if needed.
+    """Replaces a file atomically, and creates its folder if needed. Raises OSError, and leaves nothing half-written.
 
-    A power cut may lose it: what must outlive one is written elsewhere. Raises OSError, and leaves nothing half-written.
+    A power cut may lose the file, so it is not for data that must survive one.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{secrets.token_hex(8)}")

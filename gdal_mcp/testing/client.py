@@ -1,6 +1,7 @@
-"""A connected client for tests, over the SDK's own: plain calls from synchronous tests, awaited ones from asynchronous ones.
+"""A connected client for tests, based on the SDK's: plain calls for synchronous tests, awaited ones for asynchronous
+tests.
 
-Nobody sits in front of it: its `person` answers what the server asks, with yes unless that is changed.
+No person uses it: its `person` answers the server's questions, with yes unless that is changed.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -28,7 +29,7 @@ class CallFailed(Exception):
 
 @dataclass
 class Person:
-    """Who is asked: `asked` is every question so far, `yes` the answer to the next one."""
+    """Answers questions: `asked` has all questions so far, `yes` is the next answer."""
 
     yes: bool = True
     asked: list[str] = field(default_factory=list)
@@ -61,7 +62,7 @@ class GdalMcpClient:
         return await anyio.to_thread.run_sync(lambda: self.call(tool, **arguments))
 
     def raw(self, tool: str, /, **arguments: Any) -> t.CallToolResult:
-        """The result as the protocol has it, with texts, pictures and links; an error is one too."""
+        """The result as in the protocol, with texts, pictures and links. An error is returned too."""
         result: t.CallToolResult = self.portal.call(self.client.call_tool, tool, arguments)
         return result
 
@@ -71,7 +72,7 @@ class GdalMcpClient:
 
 @contextmanager
 def connected(target: Any) -> Iterator[GdalMcpClient]:
-    """A client of what `mcp.Client` takes: StdioServerParameters, a URL or a transport. It ends with the block."""
+    """A client for the argument of `mcp.Client`: StdioServerParameters, a URL or a transport. It ends with the block."""
     person = Person()
     with start_blocking_portal() as portal:
         client = Client(target, elicitation_callback=person, read_timeout_seconds=CALL_SECONDS)
@@ -81,7 +82,7 @@ def connected(target: Any) -> Iterator[GdalMcpClient]:
 
 @asynccontextmanager
 async def over_http(url: str, token: str, **headers: str) -> AsyncIterator[Any]:
-    """The transport to a server over HTTP, as a client with that token; `headers` are sent too."""
+    """The transport to a server over HTTP with a token. `headers` are sent too."""
     sent = {"Authorization": f"Bearer {token}", **headers}
     async with (
         httpx2.AsyncClient(headers=sent, timeout=CALL_SECONDS) as http,

@@ -1,8 +1,8 @@
-"""The server in a container, as testcontainers starts services: `with GdalMcpContainer(workspace) as server: server.client()`.
+"""The server in a container, as testcontainers starts services.
 
-It needs the server's image (`docker build -t gdal-mcp .`), the GDAL image, and a local engine, whose socket the server
-is given: a process that may use that socket is root on this host, so start nothing that you do not trust. `engine_socket` may
-name a proxy's.
+Use `with GdalMcpContainer(workspace) as server: server.client()`. It needs the server's image (`docker build -t
+gdal-mcp .`), the GDAL image, and a local engine, whose socket the server gets: a process that may use that socket is
+root on this host, so start nothing that you do not trust. `engine_socket` may name that of a proxy.
 """
 
 import os
@@ -22,17 +22,17 @@ from testcontainers.core.container import DockerContainer
 from gdal_mcp.testing.client import GdalMcpClient, connected, over_http
 
 IMAGE: Final = "gdal-mcp"
-READY_SECONDS: Final = 120.0  # the host is attested first, which a busy one takes its time for
+READY_SECONDS: Final = 120.0  # seconds; the host is attested first, which takes longer on a busy one
 STOP_SECONDS: Final = 30
 SCOPES: Final = ("gdal:read", "gdal:write")
-_PORT: Final = 8000  # inside
+_PORT: Final = 8000  # paths inside
 _NOBODY: Final = 65534
-_PAUSE: Final = 0.1  # seconds between two looks whether it is ready
+_PAUSE: Final = 0.1  # seconds between two checks if it is ready
 _SOCKET: Final = "/run/engine/docker.sock"
 
 
 class GdalMcpContainer(DockerContainer):
-    """One server on one workspace. `url` and `token` are good once it has started."""
+    """One server with one workspace. `url` and `token` are valid after it has started."""
 
     def __init__(  # noqa: PLR0913 - each is one fact of the deployment, and all but one have a default
         self,
@@ -44,9 +44,10 @@ class GdalMcpContainer(DockerContainer):
         scopes: tuple[str, ...] = SCOPES,
         host_network: bool = False,
     ) -> None:
-        """`inside` is where the server sees the workspace: its own path when not given, else through a path map.
+        """`inside` is the workspace's path in the server's container: by default its own path, else mapped with
+        path_map.
 
-        `host_network` is for an engine that publishes no ports; the server then listens on loopback alone.
+        `host_network` is for an engine that publishes no ports; the server then listens on loopback only.
         """
         super().__init__(image)
         self.token = ""
@@ -54,7 +55,7 @@ class GdalMcpContainer(DockerContainer):
         self._state = Path(tempfile.mkdtemp(prefix="gdal-mcp-state-"))
         with socket.create_server(("127.0.0.1", 0)) as one:
             self._port = int(one.getsockname()[1])
-        # its owner, so that new files belong to the same user; never root
+        # the owner of the workspace, so that new files belong to the same user; never root
         status = workspace.stat()
         self._user = (status.st_uid or _NOBODY, status.st_gid or _NOBODY)
         if os.geteuid() == 0:
@@ -64,7 +65,7 @@ class GdalMcpContainer(DockerContainer):
         if host_network:
             self.with_envs(GDAL_MCP_HOST="127.0.0.1", GDAL_MCP_PORT=str(self._port))
             self.with_kwargs(network_mode="host")
-        else:  # published on loopback alone, which is as far as its tokens go in the clear
+        else:  # published on loopback only, because its tokens are not encrypted
             self.ports[str(_PORT)] = ("127.0.0.1", self._port)  # type: ignore[assignment]
             self.with_envs(GDAL_MCP_PUBLIC_URL=f"http://127.0.0.1:{self._port}", GDAL_MCP_BEHIND_PROXY="1")
         group = Path(engine_socket).stat().st_gid
@@ -72,7 +73,7 @@ class GdalMcpContainer(DockerContainer):
 
     @property
     def url(self) -> str:
-        """Where the protocol is spoken."""
+        """The address of the MCP endpoint."""
         return f"http://127.0.0.1:{self._port}/mcp"
 
     def client(self) -> AbstractContextManager[GdalMcpClient]:
@@ -80,9 +81,8 @@ class GdalMcpContainer(DockerContainer):
         return connected(over_http(self.url, self.token))
 
     def start(self) -> Self:
-        """Makes a token, starts the server, and returns once it is ready.
-
-        Raises RuntimeError if its image is missing, or with its last words.
+        """Makes a token, starts the server, and returns once it is ready. Raises RuntimeError if its image is
+        missing, or with its last output.
         """
         try:
             self.token = self._new_token()
@@ -94,7 +94,7 @@ class GdalMcpContainer(DockerContainer):
         return self
 
     def stop(self, *arguments: Any, **named: Any) -> None:
-        """Ends the server first, so that it removes its waiting containers. May be called twice."""
+        """Ends the server first, so that it removes its waiting containers. Safe to call twice."""
         if self._container is not None:
             self._container.stop(timeout=STOP_SECONDS)
         super().stop(*arguments, **named)
@@ -102,7 +102,7 @@ class GdalMcpContainer(DockerContainer):
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _place(self, workspace: Path, inside: str, engine_socket: str) -> None:
-        """The state has one name on both sides, so that only the workspace may need a map."""
+        """The state has the same path on both sides, so that only the workspace may need a map."""
         self.with_volume_mapping(str(workspace), inside, "rw")
         self.with_volume_mapping(str(self._state), str(self._state), "rw")
         self.with_volume_mapping(engine_socket, _SOCKET, "rw")
@@ -125,7 +125,7 @@ class GdalMcpContainer(DockerContainer):
         }
 
     def _new_token(self) -> str:
-        """Made in the image itself, where the server will look for it."""
+        """Made in the image itself, where the server looks for it."""
         try:
             self.get_docker_client().client.images.get(self.image)
         except ImageNotFound:

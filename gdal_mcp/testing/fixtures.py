@@ -1,6 +1,6 @@
-"""Fixtures for pytest. Use: `pytest_plugins = ["gdal_mcp.testing.fixtures"]` in the topmost `conftest.py`.
+"""Fixtures for pytest. Use `pytest_plugins = ["gdal_mcp.testing.fixtures"]` in the topmost `conftest.py`.
 
-They run a real server and real containers: the engine and the GDAL image must be there (`gdal-mcp setup`).
+They run a real server and real containers: the engine and the GDAL image must exist (`gdal-mcp setup`).
 """
 
 import os
@@ -16,7 +16,7 @@ from gdal_mcp.testing.client import GdalMcpClient, connected
 from gdal_mcp.testing.samples import write_samples
 from gdal_mcp.testing.workflows import WorkflowRunner
 
-# what finds the engine, the image and this very package; no other setting of the user who runs the tests reaches the server
+# what finds the engine, the image and this package; no other setting of the user who runs the tests reaches the server
 _PASSED_ON: Final = (
     *("PATH", "PYTHONPATH", "HOME", "XDG_RUNTIME_DIR"),
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
@@ -29,7 +29,7 @@ def gdal_mcp_workspace(tmp_path: Path) -> Path:
     """A folder with `dem.tif` and `places.geojson`, which the server may read and write."""
     folder = tmp_path / "gdal-mcp-workspace"
     folder.mkdir()
-    folder.chmod(0o755)  # containers are another user when this one is root
+    folder.chmod(0o755)  # containers run as another user if this process is root
     write_samples(folder)
     return folder
 
@@ -44,7 +44,7 @@ def gdal_mcp_settings() -> Mapping[str, str]:
 def gdal_mcp_server(
     gdal_mcp_workspace: Path, gdal_mcp_settings: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> StdioServerParameters:
-    """How to start a server on that workspace: what `mcp.Client` takes."""
+    """Starts a server on that workspace: the argument for `mcp.Client`."""
     state = tmp_path_factory.mktemp("gdal-mcp-state")
     serve = ["-m", "gdal_mcp", "serve", "--workspace", str(gdal_mcp_workspace), "--state-dir", str(state)]
     ours = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

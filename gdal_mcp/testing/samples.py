@@ -12,7 +12,7 @@ EPSG = 32633  # WGS 84 / UTM zone 33N
 
 
 def write_samples(folder: Path) -> None:
-    """Puts `dem.tif` and `places.geojson` into an existing folder: the same bytes every time, under 3 kB together."""
+    """Writes `dem.tif` and `places.geojson` to an existing folder: the same bytes every time, under 3 kB together."""
     for sample in (files(__package__) / "data").iterdir():
         (folder / sample.name).write_bytes(sample.read_bytes())
 

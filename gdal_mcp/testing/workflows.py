@@ -16,7 +16,9 @@ class WorkflowRunner:
     client: GdalMcpClient
 
     def check(self, workflow: Path | Mapping[str, Any], /, **parameters: Any) -> dict[str, Any]:
-        """What a check finds: `state` is "fine", "wrong" or "unknown". Raises CallFailed for a document that is not valid."""
+        """The result of a check: `state` is "fine", "wrong" or "unknown". Raises CallFailed for a document that is
+        not valid.
+        """
         return self.client.call("workflow_check", workflow=_document(workflow), parameters=parameters)
 
     def run(self, workflow: Path | Mapping[str, Any], /, **parameters: Any) -> dict[str, Any]:
@@ -25,7 +27,7 @@ class WorkflowRunner:
 
 
 def _document(workflow: Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """A file may be anywhere, also outside the workspace. Raises WorkflowInvalid, OSError."""
+    """The parsed file, which may be anywhere, also outside the workspace. Raises WorkflowInvalid, OSError."""
     if isinstance(workflow, Path):
         return load(workflow.read_bytes()).model_dump(mode="json", by_alias=True)
     return workflow

@@ -1,4 +1,4 @@
-"""Any algorithm of the catalogue as a draft: arguments bound, paths resolved, outputs sent to staging."""
+"""Drafts any algorithm of the catalogue: arguments bound, paths resolved, outputs sent to staging."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
 _DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
 _FORMATS = frozenset({"output_format", "format", "of", "f"})
-_REPORTS = frozenset({("json",), ("text",)})  # no formats of a dataset
-_PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
+_REPORTS = frozenset({("json",), ("text",)})  # formats that are not formats of a dataset
+_PENDING = "/staging/pending"  # the placeholder for an output while only the inputs are resolved
 
 
 def algorithm_named(name: str, context: DraftContext) -> Algorithm:
@@ -33,7 +33,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     """
     path = path_named(context.catalogue, name)
     if path is None:
-        # of those that this server has the nearest: by the whole path, or by its last word alone
+        # near names among those of this server: by the whole path, or by its last word alone
         paths = {spelling(one): one for one in context.catalogue.algorithms if context.surface.permits(one)}
         paths |= {spelling(one.rpartition(" ")[2]): one for one in paths.values()} | paths
         near = nearest(spelling(name), paths)
@@ -55,13 +55,13 @@ def excluded(path: str, fix: str) -> ToolError:
 
 
 def path_named(catalogue: Catalogue, name: str) -> str | None:
-    """The path of the algorithm of this name, however it is spelt; None for what is no algorithm."""
+    """The path of the algorithm with this name, in any spelling; None if there is no such algorithm."""
     plain = spelling(name)
     return next((path for path in catalogue.algorithms if spelling(path) == plain), None)
 
 
 def may_write(algorithm: Algorithm) -> bool:
-    """Whether a call of it can change anything: it has an output, or changes files itself."""
+    """True if a call of it can change anything: it has an output, or changes files itself."""
     return (
         algorithm.path in FILE_OPERATIONS
         or algorithm.path in PIPELINES
@@ -87,25 +87,29 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
 
 
 def presented(path: str, asked: object) -> Callable[[CallAnswer], Mapping[str, Any]] | None:
-    """How a description of a dataset is told: shortly, or whole to who `asked` for a format; None for other algorithms."""
+    """How a description of a dataset is shown: in short, or in full to callers who `asked` for a format; None for
+    other algorithms.
+    """
     if path not in _DESCRIBES:
         return None
     return whole if asked else summary
 
 
 def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same with the report as JSON if nothing else is asked for, so that the command shown is the command run.
+    """The same arguments with a JSON report unless another is asked for, so that the command shown is the command
+    run.
 
     As a program GDAL prints text by default, as a library JSON.
     """
     report = algorithm.long_names.get("output-format")
     given = {spelling(name): name for name in arguments}
     asked = [given[one] for one in _FORMATS & given.keys()]
-    if report and report.hidden and [arguments[one] for one in asked] == ["json"]:  # all that GDAL tells
+    # everything that GDAL reports
+    if report and report.hidden and [arguments[one] for one in asked] == ["json"]:
         return {name: one for name, one in arguments.items() if name not in asked}
     if report is None or asked:
         return arguments
-    if "crs_format" in given:  # which concerns the text alone, and GDAL refuses for JSON
+    if "crs_format" in given:  # it only applies to text, and GDAL refuses it for JSON
         return {**arguments, report.name: "text"}
     reports = {"json", "text"} <= {*report.choices, *extra_formats(report)} and "output" not in given
     return {**arguments, report.name: "json"} if reports else arguments
@@ -114,7 +118,7 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
 def _with_format(
     catalogue: Catalogue, algorithm: Algorithm, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The same with the format that a usual ending means which GDAL does not know."""
+    """The same arguments with the format of a common extension that GDAL does not know."""
     given = {spelling(name) for name in arguments}
     output = arguments.get("output")
     takes = algorithm.long_names.get("output-format")
@@ -130,7 +134,7 @@ def binding_context(context: DraftContext) -> Context:
 
 @dataclass
 class ResolvedPaths:
-    """The paths of one call, looked up: inputs first, since an output must not be one of them."""
+    """The resolved paths of one call. Inputs come first, because an output must not be one of them."""
 
     context: DraftContext
     named: list[tuple[str, WorkspacePath]] = field(
@@ -146,7 +150,9 @@ class ResolvedPaths:
         return tuple(dict.fromkeys(found))
 
     def outputs(self) -> tuple[Output, ...]:
-        """Outputs that can be published at once. Raises ToolError if they are in several workspaces or of one name."""
+        """Outputs that can be published together. Raises ToolError if they are in several workspaces or have the same
+        name.
+        """
         outputs = tuple(self._outputs.values())
         if len({output.target.workspace.root for output in outputs}) > 1:
             what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
@@ -160,7 +166,7 @@ class ResolvedPaths:
         )
 
     def resolve(self, parts: Sequence[Bound]) -> tuple[Bound, ...]:
-        """The same arguments with paths in the container. To be called once. Raises ToolError."""
+        """The same arguments with paths in the container. Call it once. Raises ToolError."""
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
             lists = bound.path == "vsi list"
@@ -171,7 +177,7 @@ class ResolvedPaths:
     def _input(self, argument: Argument, text: str, *, recursive: bool, lists: bool = False) -> str:
         if argument.role is not Role.INPUT:
             return _PENDING
-        if lists and text.startswith("/vsi"):  # what is in an archive
+        if lists and text.startswith("/vsi"):  # a file inside an archive
             found = self._source(text)
             self._inputs.append(found)
             return found.name
@@ -182,7 +188,7 @@ class ResolvedPaths:
             return str(located)
         found = self._source(text)
         self._inputs.append(found)
-        if found.is_plain:  # a part of a file is not what the file's header says
+        if found.is_plain:  # for a part of a file, the file's own header does not apply
             self.named.append((argument.name, found.located))
         return found.name
 
@@ -192,10 +198,10 @@ class ResolvedPaths:
         return self._sources[text]
 
     def _any(self, bound: Bound, read: Reading, argument: Argument, text: str) -> str:
-        """What a step says of replacing and updating holds for its own outputs alone."""
+        """True if any step sets it. Replacing and updating apply to the step's own outputs only."""
         if argument.role is Role.INPUT:
             return self._source(text).name
-        in_place = argument.role is Role.UPDATE  # changed on a copy, which then takes its place
+        in_place = argument.role is Role.UPDATE  # changed in a copy, which then replaces it
         form = "file" if bound.get("output-format") in _REPORTS else argument.rule.form
         output = self.context.paths.output(
             text,

@@ -12,8 +12,8 @@ from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import BALLPARK
 ALLOW: Final = "allow"
 CODES: Final = (BALLPARK,)
 _SCHEMA: Final = {"type": "array", "items": {"enum": list(CODES)}}
-_WRITERS: Final = frozenset({"gdal_write", "pipeline"})  # tools that run whatever they are told
-_REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a format demands
+_WRITERS: Final = frozenset({"gdal_write", "pipeline"})  # tools that run any algorithm
+_REFUSED: Final = frozenset(  # algorithms that change a CRS, by an argument or because a format requires it
     {
         *("raster reproject", "raster clip", "raster tile", "raster footprint", "raster index"),
         *("vector reproject", "vector clip", "vector convert", "vector concat", "vector index"),
@@ -23,7 +23,7 @@ _REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a 
 
 
 def allowing(tool: Tool) -> Tool:
-    """The same tool with `allow`, beside its arguments or among those of the algorithm that it names, where it can refuse."""
+    """Adds `allow` to a tool that a check may refuse: to its arguments, or to those of the algorithm that it names."""
     if not tool.like and tool.name not in _WRITERS | {"gdal_read"}:
         return tool
 
@@ -39,7 +39,7 @@ def allowing(tool: Tool) -> Tool:
         made = tool.draft(rest, context)
         return replace(made, allows=allowed) if allowed and isinstance(made, Draft) else made
 
-    # elsewhere it is rarely needed, such as for a creation option that changes the CRS: the refusal names it
+    # other tools rarely need it, for example for a creation option that changes the CRS: the refusal names it
     shown = tool.like in _REFUSED or tool.name in _WRITERS
     return replace(tool, schema=schema if shown else tool.schema, draft=draft)
 

@@ -21,7 +21,7 @@ from sandbox.workspace import WorkspacePath
 _DEFAULT_FORMATS: Final[Mapping[Kind, str]] = {"raster": "GTiff", "vector": "GPKG"}
 _POLYGONS_LAYER: Final = "out"  # gdal_polygonize's own default
 
-# GDAL's own word for a band is a text, and 3 means "3"
+# GDAL's argument for a band is a text, and 3 means "3"
 _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)
 BandNumber = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$"), _AsText]
 BandOrMask = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$"), _AsText]
@@ -47,7 +47,9 @@ def _output(  # noqa: PLR0913 - what sets the programs apart
     update: bool = False,
     kind: OutputKind = "dataset",
 ) -> Output:
-    """The output that a call names, replaced or, on `update`, changed; else one named by the first source and `ending`."""
+    """The output that a call names, which is replaced or, on `update`, changed; else one named after the first source
+    and `ending`.
+    """
     if path is None:
         name, dot, extension = ending.partition(".")
         return context.paths.new_output(f"{sources[0].path.stem}_{name}", f"{dot}{extension}", kind)
@@ -64,10 +66,9 @@ def _dataset(  # noqa: PLR0913 - what sets the programs apart
     kind: Kind = "raster",
     update: bool = False,
 ) -> tuple[str, Output]:
-    """The driver of an output, and the output.
+    """The driver of an output, and the output. The driver is named, or found by the extension, or the default.
 
-    The driver is the one that is named, else the one that the extension of the path means, else a default. Raises
-    ArgumentRefused for a format that cannot be written, ToolError for a path that cannot be.
+    Raises ArgumentRefused for a format that cannot be written, ToolError for a path that cannot be.
     """
     catalogue = context.catalogue
     by_extension = driver_for(catalogue, path, kind) if path else None
@@ -80,7 +81,9 @@ def _dataset(  # noqa: PLR0913 - what sets the programs apart
 
 
 def _options(*given: tuple[str, Any]) -> tuple[str, ...]:
-    """Switches with their values, texts or lists of texts; True is a switch alone, and None and False are none."""
+    """Switches with their values, texts or lists of texts. True is a switch without a value; None and False leave it
+    out.
+    """
     words: list[str] = []
     for switch, value in given:
         if value is not None and value is not False:
@@ -91,9 +94,9 @@ def _options(*given: tuple[str, Any]) -> tuple[str, ...]:
 def _run(
     program: str, options: tuple[str, ...], sources: Sequence[WorkspacePath], output: Output, **alike: Any
 ) -> Draft:
-    """The program with these options, from the sources to the output.
+    """Drafts the program with these options, from the sources to the output.
 
-    `alike` are arguments of the algorithm that it is most like, for what is judged before it runs; None is not given.
+    `alike` has arguments of the most similar algorithm, for checks before the run; None leaves one out.
     """
     arguments = {
         name.replace("_", "-"): tuple(
@@ -108,7 +111,7 @@ def _run(
 
 
 class ClassicArguments(Arguments):
-    """Their own names for inputs and outputs are taken for those that all other tools have, and the other way round."""
+    """Accepts the names of inputs and outputs that other tools use, and the other way round."""
 
     same_names = (
         (*SAME_NAMES[0], "inputs", "src_datasets", "src_vector"),
@@ -265,7 +268,7 @@ def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
         *(("-b", band) for band in arguments.bands or ()),
     )
     bands = [int(band) for band in arguments.bands or ("1",)]
-    # a numpy file is made by the library function of the program, with these arguments
+    # the program's library function makes a numpy file with these arguments
     library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
     draft = _run(
         "gdal2xyz", options, [source], output, skip_nodata=arguments.skip_nodata or None, band=arguments.bands
@@ -314,7 +317,7 @@ def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
         ("-f", None if output.update else driver),
     )
     stem = output.target.path.stem
-    # a shapefile is its layer: under another name the program would write another file beside it
+    # a shapefile is its layer: with another name the program would write a second file next to it
     is_own_layer = driver == "ESRI Shapefile" and not stem.startswith("-")
     names = [
         stem if is_own_layer else _POLYGONS_LAYER,
@@ -333,7 +336,7 @@ def _writer(  # noqa: PLR0913, PLR0917 - the columns of the table below
     like: str,
     description: str,
 ) -> Tool:
-    """A program that writes one output, whose URI is told under `key`."""
+    """A program that writes one output, whose URI is returned under `key`."""
     return Tool(
         name=name,
         title=name,

@@ -1,4 +1,4 @@
-"""What several tools share: the context in which they draft a call, types of arguments, and commands with one input and one output."""
+"""Shared by several tools: the context of a draft, types of arguments, and commands with one input and one output."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths, Source
 from gdal_mcp.toolboxes.gdal.preflight.service import Preflight
 
-# one text alone where a list is meant, and numbers with commas between them
+# a single text is accepted for a list, and numbers separated by commas
 Listed = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 Packed = BeforeValidator(lambda value: value.split(",") if isinstance(value, str) else value)
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
     Listed,
-    # what pydantic would say of it is ten times as long, and every client reads it for every such argument
+    # pydantic's own schema is ten times as long, and every client reads it for every such argument
     WithJsonSchema({"type": ["object", "array"]}),
 ]
 
@@ -60,11 +60,11 @@ URI: Final[Mapping[str, Any]] = {"type": "string"}
 
 
 def written(answer: CallAnswer) -> dict[str, Any]:
-    """The path and URI of the first output; nothing where the call had none."""
+    """The path and URI of the first output; empty if the call had none."""
     return {"output": answer.output, "resource_uri": answer.uri} if answer.output is not None else {}
 
 
-# what makes a tool one that writes a dataset, whose path and URI are in its result
+# properties of a tool that writes a dataset, whose path and URI are in its result
 WRITES_OUTPUT: Final[Mapping[str, Any]] = {
     "writes": True,
     "replaces": True,
@@ -74,14 +74,18 @@ WRITES_OUTPUT: Final[Mapping[str, Any]] = {
 
 
 class DatasetArguments(Arguments):
-    """Of a tool that reads or writes a dataset: the names that algorithms and classic programs have are taken too."""
+    """Arguments of a tool that reads or writes a dataset. The names that algorithms and classic programs use are
+    accepted too.
+    """
 
     same_names = SAME_NAMES
 
 
 @dataclass(frozen=True)
 class DraftContext:
-    """Where paths lead, what GDAL has, what this server permits, and what the policy says of a draft for this caller."""
+    """The workspaces, GDAL's catalogue, what this server permits, and the policy's settings for drafts of this
+    caller.
+    """
 
     paths: Paths
     settings: Settings
@@ -100,10 +104,10 @@ def gdal_command(
     context: DraftContext,
     ends: tuple[Source, Output],
 ) -> Draft:
-    """`gdal PATH` from an input to an output, with arguments and further words that one of these algorithms takes.
+    """`gdal PATH` from an input to an output, with arguments and further words that one of these algorithms accepts.
 
-    Both ends are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
-    is given as --input. Raises ToolError, ArgumentRefused.
+    Both paths are positional and absolute: the shortcut commands do not report why a dataset could not be opened when
+    it is given as --input. Raises ToolError, ArgumentRefused.
     """
     source, output = ends
     if source.name.endswith("=?") or output.inside.endswith("=?"):

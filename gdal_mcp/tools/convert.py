@@ -1,4 +1,4 @@
-"""`convert`: `gdal convert`, raster or vector by what the input holds."""
+"""`convert`: `gdal convert`, for raster or vector data, depending on the input."""
 
 from pydantic import Field
 
@@ -36,7 +36,7 @@ def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
         "output-format": arguments.output_format or usual_driver(context.catalogue, arguments.output, None),
         "creation-option": arguments.creation_options or None,
     }
-    # raster or vector is found by looking at the input, in the container
+    # raster or vector: found by opening the input in the container
     algorithms = ("raster convert", "vector convert")
     return gdal_command("convert", algorithms, (given, arguments.extra_args or ()), context, (source, output))
 

@@ -1,4 +1,4 @@
-"""Tools that tell what there is: `gdal_search`, `gdal_describe`, `formats` and `find_crs`."""
+"""Tools for discovery: `gdal_search`, `gdal_describe`, `formats` and `find_crs`."""
 
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -70,10 +70,10 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
     if step is not None and path is None:
         return ImmediateResult(describe_step(catalogue, step))
     tool = context.surface.callable.get(name.strip())
-    if tool is None or (path is not None and "_" in name):  # a generated tool
+    if tool is None or (path is not None and "_" in name):  # a tool generated from the catalogue
         return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
     known = describe(catalogue, algorithm_named(name, context)) if path is not None else {}
-    # a tool that is picked by hand; its description has an example
+    # a hand-written tool, whose description has an example
     told = {
         "tool": tool.name,
         "line": tool.description,
@@ -102,7 +102,7 @@ def _found(answer: CallAnswer) -> dict[str, Any]:
 
 
 def _found_beside_a_dataset(answer: CallAnswer) -> dict[str, Any]:
-    """A container that has opened a dataset vouches for codes and numbers alone; its texts are told apart."""
+    """The container has opened a dataset, so only its codes and numbers are facts; its texts go under `untrusted`."""
     rows = [row for row in _found(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
     return {"matches": [kept(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}

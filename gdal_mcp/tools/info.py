@@ -1,4 +1,4 @@
-"""`info`: what `gdal info` says of a dataset."""
+"""`info`: describes a dataset, as `gdal info` does."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ class InfoArguments(DatasetArguments):
 
 def _draft(arguments: InfoArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.path)
-    # positional: with --input= the shortcut does not say why a dataset could not be opened; the path is absolute
+    # positional: with --input= the shortcut does not report why a dataset could not be opened; the path is absolute
     printed = "text" if arguments.format == "text" else "json"
     return Draft(
         Command("gdal", ("info", f"--output-format={printed}", source.name)),

@@ -1,4 +1,4 @@
-"""The hand-picked tools, in the order in which clients see them. Those of single algorithms are made in `run`."""
+"""The hand-picked tools, in the order in which clients see them. Tools of single algorithms are made in `run`."""
 
 from functools import lru_cache
 

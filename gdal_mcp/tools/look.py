@@ -1,4 +1,4 @@
-"""`preview` and `list_workspace`: what the data looks like and what there is."""
+"""`preview` and `list_workspace`: pictures of data, and the files that exist."""
 
 import json
 from typing import Annotated, Any, Final, Literal
@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Quer
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
 
-_LONGEST: Final = 16 << 20  # bytes of JSON that are parsed to be answered again
+_LONGEST: Final = 16 << 20  # bytes of a stored answer that are parsed to answer again
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
 
@@ -59,7 +59,7 @@ class ListArguments(Arguments):
 
 
 def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
-    """The host lists, following nothing; GDAL then tells the format of each file, without opening it whole."""
+    """The host lists without following links; GDAL then identifies the format of each file without opening it fully."""
     if arguments.result is not None:
         return ImmediateResult({"result": _kept_result(arguments.result, context)})
     folder = context.paths.folder(arguments.path)
@@ -78,7 +78,9 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
 
 
 def _kept_result(call_id: str, context: DraftContext) -> Any:
-    """The answer of an earlier call of the same principal. Raises ToolError when it is not kept, or too long for an answer."""
+    """The stored answer of an earlier call of the same principal. Raises ToolError if it does not exist or is too
+    long.
+    """
     found = store_of(context.settings).read(call_id, 0, _LONGEST, context.principal)
     if found is not None and len(found[0]) == found[1]:
         return json.loads(found[0])

@@ -1,8 +1,9 @@
-"""GDAL's own notation of pipelines, `read dem.tif ! hillshade ! write shade.tif`, read exactly or not at all. Pure.
+"""Parses GDAL's notation of pipelines, `read dem.tif ! hillshade ! write shade.tif`, exactly or not at all. Pure.
 
-Words are separated by blanks; double quotes hold blanks together, and a backslash before a quote or a backslash within them
-stands for that character; single quotes around a whole word, or around all behind `--name=`, do as in a shell; `!`, `[` and `]` are words of their own. Nothing is expanded. A pipeline in brackets is a branch of `tee`, or the
-value of the argument before it.
+Words are separated by blanks. Double quotes keep blanks, and a backslash in front of a quote or a backslash inside
+them escapes it. Single quotes around a whole word, or around everything after `--name=`, work as in a shell. `!`, `[`
+and `]` are words of their own. Nothing is expanded. A pipeline in brackets is a branch of `tee`, or the value of the
+argument in front of it.
 """
 
 import re
@@ -16,7 +17,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
 _SIGNS: Final = ("!", "[", "]")
-# Nothing is tried twice, so that a long text costs no more than its length. A quote that is left over is never closed.
+# No alternative is tried twice, so that a long text costs no more than its length. A remaining quote is never closed.
 _TOKEN: Final = re.compile(
     r"""(?P<before>(?:--[a-z-]++=)?)'(?P<single>[^']*+)'(?=[ \t\n]|\Z)"""
     r"""|(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")""",
@@ -28,9 +29,9 @@ _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 @dataclass(frozen=True, slots=True)
 class StepCall:
-    """One step as a client gives it: arguments by name, and the words behind its name in GDAL's notation.
+    """One step of a client's pipeline: arguments by name, and the words after its name in GDAL's notation.
 
-    Branches are nested pipelines; `places` has for each the argument whose value it is, "" where none is named.
+    Branches are nested pipelines. `places` has for each the argument whose value it is, "" if no argument is named.
     """
 
     name: str
@@ -53,7 +54,7 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
             raise ArgumentRefused("a quote in the pipeline is not closed.", 'Close every " in it.')
         escaped = found["single"] and re.sub(r'(["\\])', r"\\\1", found["single"])
         tokens.append(found[0] if escaped is None else f'{found["before"]}"{escaped}"')
-    if tokens and tokens[0] == "!":  # GDAL takes one in front of the first step
+    if tokens and tokens[0] == "!":  # GDAL accepts one in front of the first step
         tokens.popleft()
     steps = _steps(tokens, names, depth=0)
     if tokens:
@@ -62,7 +63,7 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
 
 
 def _steps(tokens: deque[str], names: Container[str], depth: int) -> tuple[StepCall, ...]:
-    """Consumes tokens as long as they are steps."""
+    """Consumes tokens while they are steps."""
     if depth > MAX_DEPTH:
         raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
     steps = [_step(tokens, names, depth)]

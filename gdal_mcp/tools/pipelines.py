@@ -1,7 +1,8 @@
 """`pipeline`: GDAL's pipelines, as a JSON list of steps or in GDAL's own notation, in one container.
 
-Each step is bound like an algorithm of its own. In the mixed pipeline a step may exist for rasters and for vectors
-(`reproject`); every reading that fits together is kept, and a pipeline whose readings would be written differently is refused.
+Each step is bound like an algorithm. In the mixed pipeline a step may exist for rasters and for vectors
+(`reproject`). All readings that fit together are considered, and a pipeline whose readings would be written
+differently is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,11 +24,12 @@ from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
 MAX_STEPS = 50
 MAX_BRANCHES = 8
-MAX_ALL_STEPS = 500  # with those of all branches: each is bound and drafted, which costs about a millisecond
+# steps including all branches: each is bound and drafted, which costs about a millisecond
+MAX_ALL_STEPS = 500
 _TEE = "tee"
 _INSTEAD = "Leave the step out, run it as `raster pipeline` or `vector pipeline` for the other kind of data"
 Chain = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
-_NESTING = frozenset({"", "listed"})  # forms of a dataset that is named by nothing but its path
+_NESTING = frozenset({"", "listed"})  # forms of a dataset that has only a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class BoundStep:
 
     step: PipelineStep
     bound: Bound
-    nested: tuple[tuple[str, tuple["BoundStep", ...]], ...] = ()  # by argument: what is read from a pipeline
+    # by argument: the nested pipeline that it reads
+    nested: tuple[tuple[str, tuple["BoundStep", ...]], ...] = ()
     branches: tuple[tuple["BoundStep", ...], ...] = ()
 
 
@@ -52,7 +55,7 @@ class PipelineArguments(Arguments):
     same_names = (("steps", "pipeline"),)
     steps: Annotated[
         Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str,
-        # what pydantic would say of it is three times as long
+        # pydantic's own schema is three times as long
         WithJsonSchema(
             {
                 "type": ["array", "string"],
@@ -72,7 +75,9 @@ class PipelineArguments(Arguments):
 
 
 def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
-    """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
+    """Drafts one of GDAL's three pipeline commands, as called by gdal_read and gdal_write. Raises ToolError,
+    ArgumentRefused.
+    """
     given = {name: value for name, value in arguments.items() if name != "quiet"}
     asked = PipelineArguments.model_validate(named(PipelineArguments, given)).steps
     names = {step.name for step in context.catalogue.steps.values()}
@@ -83,13 +88,15 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
     flat = tuple(_flattened(steps))
     paths = ResolvedPaths(context)
     resolved = iter(paths.resolve([one.bound for one in flat]))
-    words = _words(steps, lambda _bound: render(next(resolved)))  # both go through the steps in one order
+    # both lists have the steps in the same order
+    words = _words(steps, lambda _bound: render(next(resolved)))
     outputs = paths.outputs()
     *branches, chain = _chains(steps)
     return Draft(
         Command("gdal", (*path.split(), *words)),
         paths.inputs,
-        (*outputs[-1:], *outputs[:-1]),  # what it ends with is what it is about; those of branches go with it
+        # the main output is that of the last step; outputs of branches belong to the same call
+        (*outputs[-1:], *outputs[:-1]),
         named=tuple(paths.named),
         algorithm=path,
         arguments=_said(flat),
@@ -101,13 +108,13 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
 
 
 def _algorithms(readings: Sequence[Sequence[BoundStep]]) -> tuple[str, ...]:
-    """All that may run: which reading does is GDAL's to say, once it has opened the data."""
+    """All algorithms that may run. GDAL chooses the reading after it has opened the data."""
     found = (one.step.algorithm.path for reading in readings for one in _flattened(reading))
     return tuple(dict.fromkeys(found))
 
 
 def _refuse_many(calls: Sequence[StepCall]) -> None:
-    """Each list is bounded by itself; this bounds them with all their branches."""
+    """Limits the number of steps with all branches. Each list has its own limit already."""
     level, count = list(calls), 0
     for _ in range(MAX_DEPTH + 1):
         count += len(level)
@@ -127,7 +134,7 @@ def _from_json(steps: Sequence[StepArguments], depth: int = 0) -> tuple[StepCall
 
 
 def _step_from_json(one: StepArguments, depth: int) -> StepCall:
-    """An argument whose value is `{"steps": [...]}`, or a list of such, reads what that pipeline makes."""
+    """An argument whose value is `{"steps": [...]}`, or a list of them, reads the result of that pipeline."""
     plain: dict[str, Any] = {}
     branches = [("", _from_json(branch, depth)) for branch in one.branches or ()]
     for name, value in one.arguments.items():
@@ -146,7 +153,7 @@ def _step_from_json(one: StepArguments, depth: int) -> StepCall:
 def _agreed(
     path: str, calls: Sequence[StepCall], context: DraftContext, takes: str | None = None
 ) -> list[tuple[BoundStep, ...]]:
-    """The readings of a pipeline, all of them written alike.
+    """The readings of a pipeline, which are all written alike.
 
     Raises ArgumentRefused if there is none or if they differ, ToolError if one has a step that this server excludes.
     """
@@ -174,7 +181,7 @@ def _agreed(
 def _extended(
     path: str, readings: list[tuple[BoundStep, ...]], call: StepCall, context: DraftContext, takes: str | None
 ) -> list[tuple[BoundStep, ...]]:
-    """Every reading with one more step, for each way to read that step. Raises the refusal of the first when there is none."""
+    """Every reading extended by each reading of one more step. Raises the first refusal if there is none."""
     found: list[tuple[BoundStep, ...]] = []
     refusals: list[ArgumentRefused] = []
     variants = _variants(path, call.name, context)
@@ -246,7 +253,9 @@ def _bound(path: str, step: PipelineStep, call: StepCall, context: DraftContext)
 
 
 def _nested(algorithm: Algorithm, call: StepCall) -> Iterator[tuple[Argument, tuple[StepCall, ...]]]:
-    """The pipelines that are values of arguments. One without a name is that of the first positional dataset, as in GDAL."""
+    """The pipelines that are values of arguments. One without a name belongs to the first positional dataset, as in
+    GDAL.
+    """
     for branch, place in zip(call.branches, call.places, strict=True):
         if not place and call.name == _TEE:
             continue
@@ -263,7 +272,7 @@ def _nested(algorithm: Algorithm, call: StepCall) -> Iterator[tuple[Argument, tu
 def _read_from(
     path: str, argument: Argument, branch: Sequence[StepCall], context: DraftContext
 ) -> tuple[BoundStep, ...]:
-    """The reading of a nested pipeline that gives what the argument takes. It begins by itself, and ends with data."""
+    """The reading of a nested pipeline whose result the argument accepts. It starts without input and ends with data."""
     kinds = {DATASET_KINDS.get(kind) for kind in argument.dataset_kinds}
     for reading in _agreed(path, branch, context):
         if reading[-1].step.gives in kinds - {None}:
@@ -282,7 +291,9 @@ def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
 
 
 def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
-    """Each way from where data is read to where it ends, with the arguments of its steps; that of the pipeline itself last."""
+    """Each way from a step that reads data to a step where it ends, with their arguments. The pipeline itself comes
+    last.
+    """
     for one in steps:
         for _, inner in one.nested:
             yield from _chains(inner)
@@ -293,7 +304,7 @@ def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
 
 
 def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -> Iterator[str]:
-    """The words of the command line, `said` giving those of a step's arguments, in the order of `_flattened`."""
+    """The words of the command line. `said` has the words of a step's arguments, in the order of `_flattened`."""
     for number, one in enumerate(steps):
         if number:
             yield "!"
@@ -306,7 +317,7 @@ def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -
 
 
 def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:
-    """Arguments of all steps by name; those of several steps follow each other."""
+    """The arguments of all steps by name. Values from several steps are joined in order."""
     values: dict[str, list[str]] = {}
     for step in steps:
         for one in step.bound.arguments:

@@ -67,7 +67,8 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     outputs: tuple[Output, ...] = ()
     sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
     if any(one.name.lower().endswith((".csv", ".tsv")) for one in sources):
-        sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)  # as the container opens them
+        # the names under which the container opens them
+        sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)
     if isinstance(arguments, QueryToFileArguments):
         form = _form(arguments.output, arguments.output_format, context)
         kind: OutputKind = "file" if form in _RECORDS.values() else "dataset"

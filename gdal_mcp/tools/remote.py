@@ -1,4 +1,4 @@
-"""Tools for remote data: `stac_search` and `remote_list` find it, for which the server itself makes requests; `fetch` brings it in."""
+"""Tools for remote data: `stac_search` and `remote_list` find it, by requests of the server; `fetch` copies it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
@@ -18,7 +18,7 @@ from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
 _DAY: Final = r"(\.\.|\d{4}(-\d\d(-\d\d(T\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d))?)?)?)"
 _WHEN: Final = f"^{_DAY}(/{_DAY})?$"
-_NEXT: Final = 5  # calls that are proposed
+_NEXT: Final = 5  # suggested calls
 _DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .vrt .jp2 .nc".split())
 
 
@@ -81,14 +81,14 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
 
 
 def _gateway(context: DraftContext) -> RemoteGateway:
-    """Raises ToolError for a context in which nothing remote is read."""
+    """Raises ToolError if this server reads no remote data."""
     if context.gateway is None:
         raise denied("nothing remote is read here")
     return context.gateway
 
 
 def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:
-    """Only addresses that were parsed and are allowed, in our own spelling of them."""
+    """Only addresses that were parsed and are allowed, in their canonical spelling."""
     known = list(dict.fromkeys(str(one) for one in addresses if one is not None))[:_NEXT]
     rows = [{"tool": "info", "reason": reason, "arguments": {"path": text}} for text in known]
     return {"next": rows} if rows else {}
@@ -122,7 +122,7 @@ class FetchArguments(Arguments):
 
 
 def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
-    """The container copies the file, and opens it as a dataset before it is published, as it does with every output."""
+    """The container copies the file, and opens it as a dataset before it is published, as with every output."""
     if not is_address(arguments.url):
         advice = "Write it as https://host/file; files of a workspace are copied with dataset copy."
         raise ArgumentRefused("url is no address of remote data.", advice)

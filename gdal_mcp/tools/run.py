@@ -1,6 +1,7 @@
-"""Any algorithm: by its name with `gdal_read` and `gdal_write`, or by a tool of its own, such as `raster_hillshade`.
+"""Runs any algorithm: by its name with `gdal_read` and `gdal_write`, or by a tool of its own, such as
+`raster_hillshade`.
 
-`gdal_read` and `gdal_write` are two, so that what each says of its effects is true.
+`gdal_read` and `gdal_write` are separate tools, so that the annotations of each are true.
 """
 
 from collections.abc import Mapping
@@ -32,14 +33,16 @@ OPTIONS = "options"
 
 
 def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
-    """The one way from an algorithm and its arguments to a draft. Raises ToolError, ArgumentRefused."""
+    """Drafts a call of an algorithm with its arguments. All tools of algorithms use it. Raises ToolError,
+    ArgumentRefused.
+    """
     if algorithm.path in PIPELINES:
         return draft_pipeline(algorithm.path, arguments, context)
     if algorithm.path == SQL and not {"output", "append", "update"} & set(arguments):
         return draft_rows(arguments, context)
     if algorithm.path not in FILE_OPERATIONS:
         return draft_algorithm(algorithm, arguments, context)
-    # files are copied, renamed, moved and deleted by the host; GDAL only looks at them
+    # the host copies, renames, moves and deletes files; GDAL only examines them
     bound = bind(algorithm, arguments, binding_context(context))
     given = {one.name: one.values for one in bound.arguments}
     work = plan_operation(algorithm.path, given, context.paths)
@@ -112,9 +115,9 @@ def direct_tool(catalogue: Catalogue, path: str) -> Tool:
 
 
 def algorithm_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], description: str) -> Tool:
-    """The same with a few arguments in its schema and the others, by their names, in one object `options`.
+    """The same tool with a few arguments in its schema and all others, by name, in one object `options`.
 
-    `shown` has what is said of each argument; nothing where it is "".
+    `shown` has the description of each of the few; "" leaves it without one.
     """
     full = direct_tool(catalogue, path)
 

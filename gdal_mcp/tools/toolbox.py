@@ -1,4 +1,4 @@
-"""GDAL as a toolbox: everything that the server needs to know of it, in one value."""
+"""GDAL as a toolbox: everything that the server needs to know about it, in one value."""
 
 import hashlib
 from collections import defaultdict
@@ -53,8 +53,8 @@ from sandbox.program import source, worker_command
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
-REMOTE: Final = (STAC_SEARCH, REMOTE_LIST, FETCH)  # listed where the server reads anything over the network
-# the algorithms that a classic program may do besides the one that it is most like
+REMOTE: Final = (STAC_SEARCH, REMOTE_LIST, FETCH)  # listed if the server reads anything over the network
+# algorithms that a classic program may do in addition to the most similar one
 _BESIDES: Final = MappingProxyType(
     {
         "gdal_translate": ("raster clip", "raster select"),
@@ -71,7 +71,7 @@ TOOLSETS = ("core", *GROUPS, "classic", "remote", "all")
 
 
 def gdal(settings: Settings) -> Toolbox:
-    """GDAL as the image of these settings has it. Raises CatalogueBroken."""
+    """GDAL as it is in the image of these settings. Raises CatalogueBroken."""
     state_dir, image = settings.state_dir, settings.image
     absent = load_probed(state_dir, store.image_of(state_dir, image)).absent()
     return of_data(store.select(state_dir, image), environment_in(state_dir), absent)
@@ -83,7 +83,7 @@ def of_data(
 ) -> Toolbox:
     """GDAL as the data of a catalogue describes it. Raises CatalogueBroken.
 
-    `absent` names the faults that the image whose data this is does not have.
+    `absent` names the known faults that this image does not have.
     """
     catalogue = packaged() if text == packaged_text() and not absent else catalogue_of(text, absent)
     return Toolbox(
@@ -133,7 +133,7 @@ def of_data(
 
 
 def aliases_of(catalogue: Catalogue) -> Aliases:
-    """The names of GDAL that stand for others: `info` stands for `raster info`, `vector info` and so on."""
+    """GDAL's names that stand for others: `info` stands for `raster info`, `vector info` and so on."""
     generic: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for path in catalogue.algorithms:
         _, _, name = path.partition(" ")
@@ -194,7 +194,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
 
 
 def _explain(catalogue: Catalogue, draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
-    """An input in a format that this image lacks; GDAL only says that it does not know it."""
+    """Explains an input in a format that this image lacks. GDAL only reports that it does not recognize it."""
     heads = final.get("heads")
     rows = zip(draft.inputs, heads if isinstance(heads, list) else (), strict=False)
     found = (absent_format(catalogue, located.name, {"head": head}) for located, head in rows)
@@ -208,7 +208,9 @@ def _next_calls(
     outputs: Sequence[Mapping[str, Any]],
     surface: Permits,
 ) -> list[dict[str, Any]]:
-    """Next calls as this server takes them: by the algorithm's own tool, else by the one that runs any algorithm."""
+    """Suggested calls as this server accepts them: with the algorithm's own tool, else with one that runs any
+    algorithm.
+    """
     served = {path for path in catalogue.algorithms if surface.permits(path)}
     rows = []
     inputs = [label(located) for name, located in draft.named or () if name == "input"]

@@ -1,4 +1,4 @@
-"""`upload`: what looks at a file that was sent over HTTP before it is published. No client of the protocol has it."""
+"""`upload`: examines a file that was sent over HTTP before it is published. MCP clients do not see it."""
 
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -20,7 +20,7 @@ class UploadArguments(Arguments):
 
 
 def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
-    """The words of the command say what is approved; the program needs only the name."""
+    """The words of the command show what is approved; the program only needs the name."""
     refuse_other_name(PurePosixPath(arguments.path).name)
     output = context.paths.output(arguments.path, inputs=(), overwrite=arguments.overwrite)
     if output.target.is_folder:

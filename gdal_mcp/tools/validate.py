@@ -1,4 +1,4 @@
-"""`validate_call`: what a call would do, without doing it."""
+"""`validate_call`: the effects of a call, without running it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     if (
         look is None
         or draft.algorithm in FILE_OPERATIONS
-        # nobody is asked to approve a validation: it then says what is known without looking
+        # nobody is asked to approve a validation; then it uses what is already known
         or not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
     ):
         return ImmediateResult(_answer(tool.name, draft, context))
@@ -83,7 +83,7 @@ def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
 
 
 def _written(draft: Draft) -> dict[str, Any]:
-    """Everything in the workspace that the call would make, replace, move or take away."""
+    """Everything in the workspace that the call would make, replace, move or remove."""
     answer: dict[str, Any] = {
         "outputs": [str(output.target) for output in draft.outputs],
         "replaces": [str(old) for output in draft.outputs for old in (*output.replaces, *output.shared)],
@@ -96,7 +96,7 @@ def _written(draft: Draft) -> dict[str, Any]:
 
 
 def _input(located: WorkspacePath, context: DraftContext) -> dict[str, Any]:
-    """An input with the facts that are known of it; what is not known is left out."""
+    """An input with the facts that are known about it. Unknown facts are left out."""
     row: dict[str, Any] = {"path": label(located)}
     if located.is_folder:
         return {**row, "folder": True}
