@@ -28,7 +28,7 @@ from gdal_mcp.calls.workflows.publishing import (
     require_publishable,
     require_together,
 )
-from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
@@ -176,7 +176,7 @@ class _CheckRun:
         given = place_outputs(self.workflow.arguments(name, self.outputs), folder)
         tool, arguments = tool_of(tool_name, given, surface)
         _require_container(tool)
-        sub = self._invocation(tool, arguments)
+        sub = self._invocation(tool, arguments, folder)
         drafted = sub.request.operation.draft(sub, self.checker.drafting)
         if isinstance(drafted, ImmediateResult):
             self.outputs[name] = ()
@@ -214,10 +214,10 @@ class _CheckRun:
             result,
         )
 
-    def _invocation(self, tool: Tool, arguments: Mapping[str, Any]) -> Invocation:
+    def _invocation(self, tool: Tool, arguments: Mapping[str, Any], folder: Path) -> Invocation:
         """The step as a call that is only drafted."""
-        request = self.call.request
-        operation = WorkflowStep(store=self.checker.store.workspace)
+        request, store = self.call.request, self.checker.store.workspace
+        operation = WorkflowStep(store=store, folders=step_folders(store, folder, self.outputs.values()))
         entitlements = operation.entitled(self.call.entitlements)
         toolbox = entitlements.surface.toolboxes[tool.name]
         step = Request(tool.name, arguments, request.who, request.client, NullApprover(), operation=operation)

@@ -17,7 +17,7 @@ from gdal_mcp.calls.invocation import Invocation, Reply, Request
 from gdal_mcp.calls.workflows.check import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
-from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.waiting import Cancellation
@@ -78,7 +78,8 @@ class StepCalls:
     def _request(self, checked: CheckedStep, results: Mapping[str, StepResult]) -> Request:
         outputs = {step: result.outputs for step, result in results.items()}
         written = self.run.checked.workflow.arguments(checked.id, outputs)
-        placed = place_outputs(written, self.folder.step(checked.id))
+        own, store = self.folder.step(checked.id), self.store.workspace
+        placed = place_outputs(written, own)
         tool, arguments = tool_of(checked.tool, placed, self.call.entitlements.surface)
         return Request(
             tool.name,
@@ -88,7 +89,8 @@ class StepCalls:
             NullApprover(),
             on_progress=lambda fraction, message: self._report_progress(checked.id, fraction, message),
             operation=WorkflowStep(
-                store=self.store.workspace,
+                store=store,
+                folders=step_folders(store, own, outputs.values()),
                 part_of=self.call.call_id,
                 authorization=Authorization(
                     f"step {checked.id} of call {self.call.call_id}", reads=self.call.authorization.reads
