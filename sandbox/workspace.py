@@ -13,7 +13,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,7 @@ from sandbox.errors import PathMissing, PathRefused
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
 RESERVED = f".{PRODUCT}"  # a folder in each workspace, for staging and undo
+OUTSIDE = "the path is outside every workspace."
 MAX_LINKS = 40  # the kernel's limit on symlinks in one path
 MAX_PATH = 4096  # PATH_MAX
 MAX_NAME = 255  # NAME_MAX
@@ -69,6 +70,11 @@ class Workspace:
     root: Path
     writable: bool
     aliases: tuple[Path, ...] = ()
+    # the only folders in which a path can be named; None for no restriction
+    shown: tuple[PurePosixPath, ...] | None = field(default=None, compare=False)
+
+    def shows(self, relative: PurePosixPath) -> bool:
+        return self.shown is None or any(relative.is_relative_to(one) for one in self.shown)
 
     @classmethod
     def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
@@ -156,6 +162,8 @@ class Workspaces:
         absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start
         workspace, parts = self._enter(absolute)
         found = self._walk(workspace, parts, follow_last=follow_last)
+        if not found.workspace.shows(found.relative):
+            raise PathRefused(OUTSIDE)
         if path.endswith(("/", "/.")) and found.identity is not None and not found.is_folder:
             raise PathRefused(f"{text!r} ends as a folder does but is a file.")
         return found
@@ -166,7 +174,7 @@ class Workspaces:
             for alias in (workspace.root, *workspace.aliases):
                 if absolute.is_relative_to(alias):
                     return workspace, list(absolute.relative_to(alias).parts)
-        raise PathRefused("the path is outside every workspace.")
+        raise PathRefused(OUTSIDE)
 
     def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> WorkspacePath:
         left = parts[::-1]

@@ -64,6 +64,12 @@ class WebSettings(BaseSettings):
     http_requests_each: int = Field(
         64, ge=1, le=10_000, description="HTTP requests of one principal at the same time."
     )
+    http_silent_each: int = Field(
+        64,  # a browser opens 6, and several programs of one machine share an address
+        ge=1,
+        le=10_000,
+        description="Connections without a request, of one IPv4 address or IPv6 /64 network. Raise it for many users behind one NAT.",
+    )
     http_sessions: int = Field(
         200,
         ge=1,

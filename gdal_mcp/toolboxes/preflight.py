@@ -99,6 +99,10 @@ class Preflight(Protocol):
         """The inputs that no container has described."""
         return draft.inputs
 
+    def names_others(self, _located: WorkspacePath, /) -> bool:
+        """True if a file may name files elsewhere that calls on it read too, so that its content does not decide their results."""
+        return False
+
     def becomes(self, _draft: Draft, /) -> str:
         """The description of what a call would write; "" if it is not known before the call runs."""
         return ""

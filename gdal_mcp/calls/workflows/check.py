@@ -10,7 +10,7 @@ of calls could not see it. A workflow with a wrong step does not run.
 import hashlib
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +28,7 @@ from gdal_mcp.calls.workflows.publishing import (
     require_publishable,
     require_together,
 )
-from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
@@ -59,12 +59,16 @@ class CheckedStep:
     tool: str
     state: StepState
     draft: Draft | None = None
+    toolbox: str = ""
     command: str = ""  # as a person is shown it
     checks: tuple[Mapping[str, Any], ...] = ()
     unknown: tuple[str, ...] = ()  # what could not be looked at, in words
     predicts: str = ""  # what it would write, in words
     crs: str | None = None  # of that
     key: str = ""
+    used: tuple[
+        tuple[WorkspacePath, str], ...
+    ] = ()  # files of workspaces that it reads, each with what stands for its content
     result: StepResult | None = None  # of an earlier run
     error: ToolError | None = None
 
@@ -124,6 +128,21 @@ class Checker:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def content(self, located: WorkspacePath, limit: int) -> str:
+        """The digest of a file or folder; for one that is too large or cannot be read, its identity."""
+        return self.digest(located, limit) or f"{_UNHASHED}: {located.identity}"
+
+    def is_unchanged(self, step: CheckedStep, limit: int) -> bool:
+        """True if the files of workspaces that a step reads have the content with which it was checked."""
+        for located, content in step.used:
+            try:
+                now = replace(located, identity=Identity.of(located.path.lstat()))
+            except OSError:
+                return False
+            if self.content(now, limit) != content:
+                return False
+        return True
+
     def digest(self, located: WorkspacePath, limit: int) -> str | None:
         """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
         if located.identity is None or located.identity.size > limit:
@@ -176,7 +195,7 @@ class _CheckRun:
         given = place_outputs(self.workflow.arguments(name, self.outputs), folder)
         tool, arguments = tool_of(tool_name, given, surface)
         _require_container(tool)
-        sub = self._invocation(tool, arguments)
+        sub = self._invocation(tool, arguments, folder)
         drafted = sub.request.operation.draft(sub, self.checker.drafting)
         if isinstance(drafted, ImmediateResult):
             self.outputs[name] = ()
@@ -192,7 +211,8 @@ class _CheckRun:
             raise denied(verdict.reason)
         unknown = tuple(f"the facts of {self._describe_input(one)}" for one in preflight.unknown(draft))
         facts = preflight.predicted(draft)
-        key, command = self._key(sub, draft), self._display_command(draft)
+        used = self._used(sub, draft)
+        key, command = self._key(sub, draft, used), self._display_command(draft)
         result = self.checker.store.find(key) if key and not self.fresh else None
         self.outputs[name] = self._make_stand_ins(name, sub, draft, result, facts)
         made = (
@@ -205,19 +225,21 @@ class _CheckRun:
             tool_name,
             StepState.UNKNOWN if unknown else StepState.FINE,
             draft,
+            sub.toolbox.name,
             command,
             tuple(one.as_dict() for one in drafted.preflight.findings),
             unknown,
             preflight.kind_of(made) if made is not None else "",
             getattr(facts, "crs", None),
             key,
+            used,
             result,
         )
 
-    def _invocation(self, tool: Tool, arguments: Mapping[str, Any]) -> Invocation:
+    def _invocation(self, tool: Tool, arguments: Mapping[str, Any], folder: Path) -> Invocation:
         """The step as a call that is only drafted."""
-        request = self.call.request
-        operation = WorkflowStep(store=self.checker.store.workspace)
+        request, store = self.call.request, self.checker.store.workspace
+        operation = WorkflowStep(store=store, folders=step_folders(store, folder, self.outputs.values()))
         entitlements = operation.entitled(self.call.entitlements)
         toolbox = entitlements.surface.toolboxes[tool.name]
         step = Request(tool.name, arguments, request.who, request.client, NullApprover(), operation=operation)
@@ -245,21 +267,25 @@ class _CheckRun:
             self.tokens[path] = f"<{name}.{number}>"
         return paths
 
-    def _key(self, sub: Invocation, draft: Draft) -> str:
+    def _used(self, sub: Invocation, draft: Draft) -> tuple[tuple[WorkspacePath, str], ...]:
+        """The files of workspaces that a step reads, each with what stands for its content."""
+        limit, store = self.call.entitlements.settings.digest_size, self.checker.store.workspace
+        inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
+        own = [one for one in inputs if one.workspace != store]
+        files = dict.fromkeys(file for one in own for file in (one, *_find_companions(sub, one)))
+        return tuple((one, self.checker.content(one, limit)) for one in files)
+
+    def _key(self, sub: Invocation, draft: Draft, files: Sequence[tuple[WorkspacePath, str]]) -> str:
         """Of what decides the result; empty where that is not all known, as for remote data."""
         if draft.addresses:
             return ""
-        limit, used = self.call.entitlements.settings.digest_size, dict[str, str]()
+        used = {str(one): content for one, content in files}
         for located in dict.fromkeys((*local(draft.inputs), *draft.looked_at)):
             if located.workspace == self.checker.store.workspace:
                 step = self._maker(str(located))
                 if step is None or not step.key:
                     return ""
                 used[self._token(str(located))] = step.key
-                continue
-            for one in (located, *_find_companions(sub, located)):
-                digest = self.checker.digest(one, limit)
-                used[str(one)] = digest or f"{_UNHASHED}: {one.identity}"
         host = self.checker.drafting.hosting.ready(sub.toolbox)
         return step_key(
             {

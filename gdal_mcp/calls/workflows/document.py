@@ -11,7 +11,7 @@ Invariants of a `Workflow`:
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -31,7 +31,12 @@ from gdal_mcp.calls.workflows.references import (
 )
 
 VERSION: Final = 1
-MAX_BYTES: Final = 256 << 10  # of a document; the largest of examples/workflows has 3 kB
+MAX_BYTES: Final = (
+    64 << 10
+)  # of a document; the largest of examples/workflows has 3 kB, and YAML takes a second for so much
+MAX_REPLACED: Final = (
+    1 << 20
+)  # characters that the references of one step, or of the outputs, may be replaced by together
 MAX_STEPS: Final = 50  # a person has to read them before they approve
 _ID: Final = r"^[a-z][a-z0-9_]{0,39}$"
 
@@ -104,6 +109,9 @@ class Problem:
         return f"{place}: {self.message}" if place else self.message
 
 
+_TOO_LARGE: Final = Problem(f"the document is larger than {MAX_BYTES >> 10} kB")
+
+
 class WorkflowInvalid(ValueError):
     """The document, or the parameters given for a run, are not valid. `problems` lists all that were found."""
 
@@ -156,7 +164,7 @@ class Workflow:
             missing.append(Problem(f"step {reference.step!r} has no output number {reference.number}", step))
             return ""
 
-        found: dict[str, Any] = substitute(own.arguments, value_of)
+        found: dict[str, Any] = substitute(own.arguments, _bounded(value_of, step))
         if missing:
             raise WorkflowInvalid(missing)
         return found
@@ -164,11 +172,11 @@ class Workflow:
     @cached_property
     def published(self) -> tuple[tuple[StepOutput, str, bool], ...]:
         """What is published: the output of a step, the path in a workspace, and whether a file there may be replaced."""
-        rows = []
+        rows, value_of = [], _bounded(lambda ref: self.values[ref.name])
         for one in self.document.outputs.values():
             source = next(iter(find(one.source)))
             assert isinstance(source, StepOutput)
-            rows.append((source, str(substitute(one.to, lambda ref: self.values[ref.name])), one.overwrite))
+            rows.append((source, str(substitute(one.to, value_of)), one.overwrite))
         return tuple(rows)
 
     @cached_property
@@ -181,6 +189,23 @@ class Workflow:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
+def _bounded(value_of: Callable[[Any], Any], step: str = "") -> Callable[[Any], Any]:
+    """The same values, up to a total length: a short document could otherwise stand for gigabytes. Raises WorkflowInvalid beyond it."""
+    total = 0
+
+    def counted(reference: Any) -> Any:
+        nonlocal total
+        value = value_of(reference)
+        total += len(str(value))
+        if total > MAX_REPLACED:
+            raise WorkflowInvalid(
+                [Problem("the values of its references are longer than a megabyte together", step)]
+            )
+        return value
+
+    return counted
+
+
 def load(text: str | bytes) -> WorkflowDocument:
     """A document from JSON or YAML text. Raises WorkflowInvalid.
 
@@ -188,10 +213,10 @@ def load(text: str | bytes) -> WorkflowDocument:
     """
     data = text.encode() if isinstance(text, str) else text
     if len(data) > MAX_BYTES:
-        raise WorkflowInvalid([Problem(f"the document is larger than {MAX_BYTES >> 10} kB")])
+        raise WorkflowInvalid([_TOO_LARGE])
     try:
         value = yaml.load(data, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader without aliases; JSON is a subset of YAML
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise WorkflowInvalid(
             [Problem(f"the document is neither JSON nor YAML: {str(error)[:300]}")]
         ) from error
@@ -199,31 +224,40 @@ def load(text: str | bytes) -> WorkflowDocument:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML with the types of JSON alone: no aliases, no dates, `no` and `on` are text."""
+    """YAML with the types of JSON alone: no aliases, no tags, no dates; `no`, `on`, `010`, `1:30` and `.nan` are text."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not allowed")
+        if getattr(self.peek_event(), "tag", None) is not None:  # type: ignore[no-untyped-call]
+            raise yaml.YAMLError("tags are not allowed")
         return super().compose_node(parent, index)
 
 
 _PlainLoader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in rules
-        if not tag.endswith((":timestamp", ":bool", ":merge", ":value"))
-    ]
+    first: [(tag, pattern) for tag, pattern in rules if tag.endswith(":null")]
     for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_PlainLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+for _tag, _pattern, _first in (
+    ("bool", r"(?:true|false)", "tf"),
+    ("int", r"-?(?:0|[1-9][0-9]*)", "-0123456789"),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
+):
+    _PlainLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^{_pattern}$", re.ASCII), list(_first)
+    )
 
 
 def parse(value: Any) -> WorkflowDocument:
     """A document from a JSON value. Raises WorkflowInvalid, with every problem that is found."""
     try:
+        if len(json.dumps(value)) > MAX_BYTES:
+            raise WorkflowInvalid([_TOO_LARGE])
         document = WorkflowDocument.model_validate(value)
     except ValidationError as error:
         raise WorkflowInvalid(_locate_problems(value, error)) from error
+    except RecursionError as error:
+        raise WorkflowInvalid([Problem("the document is nested too deeply")]) from error
     problems = [
         *_find_duplicate_ids(document),
         *_check_references(document),
@@ -251,7 +285,9 @@ def bind(document: WorkflowDocument, given: Mapping[str, Any]) -> Workflow:
         if value is None:
             problems.append(Problem(f"the parameter {name!r} needs a value"))
         elif not _fits(value, parameter.type):
-            problems.append(Problem(f"the parameter {name!r} must be a {parameter.type}, not {value!r}"))
+            problems.append(
+                Problem(f"the parameter {name!r} must be a {parameter.type}, not {str(value)[:80]!r}")
+            )
         values[name] = value
     if problems:
         raise WorkflowInvalid(problems)

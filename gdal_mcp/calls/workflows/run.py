@@ -10,10 +10,11 @@ Invariants:
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from anyio import from_thread
 
@@ -33,10 +34,12 @@ from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.errors import SandboxError
 from sandbox.outputs.staging import Staging
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Workspaces
+from sandbox.workspace import Workspaces, open_file
 
 if TYPE_CHECKING:
     from gdal_mcp.calls.pipeline import Pipeline
+
+_MANIFEST_START: Final = b'{\n "manifest": '  # its first key, as `json.dumps` writes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +102,7 @@ class WorkflowRun(WorkflowOperation):
         try:
             user = self.checker.drafting.hosting.user()
             folder = run.held.enter_context(self.store.run(run.run_id, user))
-            calls = StepCalls(self.pipeline, self.store, call, run, folder)
+            calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)
         except StepFailed as failure:
             raise failed_step(failure, len(run.results)) from failure
@@ -139,7 +142,7 @@ class WorkflowRun(WorkflowOperation):
             call.entitlements, call.toolbox, call.request.principal, call.call_id, self.as_new
         )
         made: Output = call.toolbox.analysis.context(scope).paths.output(
-            name, inputs=(), overwrite=True, kind="file"
+            name, inputs=(), overwrite=_is_manifest(name, call.entitlements.workspaces), kind="file"
         )
         taken = {one.target.name for one in outputs}
         if made.target.name in taken or any(made.target.workspace != one.target.workspace for one in outputs):
@@ -150,6 +153,15 @@ class WorkflowRun(WorkflowOperation):
                 "Give it a name of its own in the same workspace.",
             )
         return made
+
+
+def _is_manifest(name: str, workspaces: Workspaces) -> bool:
+    """True if there is a manifest of an earlier run, which alone a manifest may replace."""
+    try:
+        with open_file(workspaces.input(name)) as file:
+            return os.pread(file, len(_MANIFEST_START), 0) == _MANIFEST_START
+    except (OSError, SandboxError):
+        return False
 
 
 def _get_run(call: Invocation) -> Run:

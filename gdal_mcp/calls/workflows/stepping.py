@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.to_thread import run_sync
 
 from gdal_mcp.approvals.model import Authorization, NullApprover
 from gdal_mcp.calls.invocation import Invocation, Reply, Request
-from gdal_mcp.calls.workflows.check import CheckedStep
+from gdal_mcp.calls.workflows.check import CheckedStep, Checker
 from gdal_mcp.calls.workflows.manifest import Run
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
-from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.remote.places import local
 from sandbox.waiting import Cancellation
 
 if TYPE_CHECKING:
@@ -31,11 +33,15 @@ class StepCalls:
     """The calls of one run. `call` is that of the whole workflow."""
 
     pipeline: Callable[[], "Pipeline"]
-    store: StepStore
+    checker: Checker
     call: Invocation
     run: Run
     folder: RunFolder
     own_slot: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(1))
+
+    @property
+    def store(self) -> StepStore:
+        return self.checker.store
 
     async def all(self, cancel: Cancellation) -> None:
         """Runs the steps until they have ended or the whole is cancelled. Raises StepFailed, ToolError."""
@@ -70,15 +76,32 @@ class StepCalls:
             raise reply.error
         result = _make_result(checked, reply)
         _require_predicted(checked, result)
-        if checked.key:
-            self.store.put(result, _list_published_files(reply))
+        await run_sync(self._keep, checked, result, reply)
         self.run.results[name] = result
         return result
+
+    def _keep(self, checked: CheckedStep, result: StepResult, reply: Reply) -> None:
+        """Records a result for later runs, if its key stands for all that decided it. Raises ToolError if an input has changed."""
+        if not self.checker.is_unchanged(checked, self.call.entitlements.settings.digest_size):
+            raise ToolError(
+                Code.APPROVAL_EXPIRED,
+                Stage.RUN,
+                "a file that it reads was changed while the workflow ran; nothing was published.",
+                "Send the workflow again, so that it is checked with the files as they are now.",
+                check={"code": "input_changed"},
+            )
+        if checked.draft is None or not checked.key:
+            return
+        preflight = self.call.entitlements.preflights[checked.toolbox]
+        inputs = (one for one in local(checked.draft.inputs) if one.workspace != self.store.workspace)
+        if not any(preflight.names_others(one) for one in inputs):
+            self.store.put(result, _list_published_files(reply))
 
     def _request(self, checked: CheckedStep, results: Mapping[str, StepResult]) -> Request:
         outputs = {step: result.outputs for step, result in results.items()}
         written = self.run.checked.workflow.arguments(checked.id, outputs)
-        placed = place_outputs(written, self.folder.step(checked.id))
+        own, store = self.folder.step(checked.id), self.store.workspace
+        placed = place_outputs(written, own)
         tool, arguments = tool_of(checked.tool, placed, self.call.entitlements.surface)
         return Request(
             tool.name,
@@ -88,7 +111,8 @@ class StepCalls:
             NullApprover(),
             on_progress=lambda fraction, message: self._report_progress(checked.id, fraction, message),
             operation=WorkflowStep(
-                store=self.store.workspace,
+                store=store,
+                folders=step_folders(store, own, outputs.values()),
                 part_of=self.call.call_id,
                 authorization=Authorization(
                     f"step {checked.id} of call {self.call.call_id}", reads=self.call.authorization.reads

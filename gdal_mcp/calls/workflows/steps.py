@@ -1,6 +1,6 @@
 """A step of a workflow as an ordinary call: which tool it is, where its output goes, and what its container sees."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -20,12 +20,17 @@ _OUTPUTS: Final = frozenset("output dst_dataset dst_raster dst_vector dst_csv ds
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowStep(Operation):
-    """What differs in a step from an ordinary call: it may use the results of the workflow's earlier steps, and writes only there."""
+    """What differs in a step from an ordinary call: it may use the results of the workflow's earlier steps, and writes only there.
+
+    Of the store a step can name its own folder and those of the steps that its workflow has done: the rest belongs to other runs, which
+    may be those of another caller.
+    """
 
     store: Workspace
+    folders: tuple[PurePosixPath, ...]  # in the store
 
     def entitled(self, entitlements: Entitlements) -> Entitlements:
-        items = (*entitlements.workspaces.items, self.store)
+        items = (*entitlements.workspaces.items, replace(self.store, shown=self.folders))
         return replace(entitlements, workspaces=Workspaces(items))
 
     def accept(self, draft: Draft) -> None:
@@ -65,6 +70,12 @@ class WorkflowStep(Operation):
     def _results(self, draft: Draft) -> list[WorkspacePath]:
         """The results of other steps that a step reads."""
         return [one for one in (*draft.inputs, *draft.looked_at) if one.workspace == self.store]
+
+
+def step_folders(store: Workspace, own: Path, outputs: Iterable[Sequence[str]]) -> tuple[PurePosixPath, ...]:
+    """The folder of a step and those of the outputs of other steps, in the store."""
+    folders = dict.fromkeys([own, *(Path(path).parent for paths in outputs for path in paths)])
+    return tuple(PurePosixPath(one.relative_to(store.root)) for one in folders)
 
 
 def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[Tool, Mapping[str, Any]]:

@@ -60,7 +60,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         await serve_routes(
             HostFilter(page, limit, hosts, origins, ()),
             bound,
-            Listening(_REQUESTS),
+            Listening(_REQUESTS, _REQUESTS // 2),
             started=started,
             ending=limit.close,
         )

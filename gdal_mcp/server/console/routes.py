@@ -240,7 +240,8 @@ class Console:
         allowed, store = self._workspaces(viewer), self.workflows.store
         artifact = await run_sync(self.workflows.artifact, viewer, allowed, call_id, step)
         results = Workspaces((store.workspace,))
-        return _png(await self.pictures.of(artifact, viewer, results, picture_operation(store)))
+        operation = picture_operation(store, artifact.path)
+        return _png(await self.pictures.of(artifact, viewer, results, operation))
 
     async def _file_picture(self, viewer: Viewer, path: str | None) -> Response:
         return _png(await self.pictures.of_input(path or "", viewer, self._workspaces(viewer)))

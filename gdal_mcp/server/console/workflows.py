@@ -19,7 +19,7 @@ from anyio.to_thread import run_sync
 
 from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.pipeline import Reply, Request
-from gdal_mcp.calls.workflows.steps import WorkflowStep
+from gdal_mcp.calls.workflows.steps import WorkflowStep, step_folders
 from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.server.app import App
@@ -175,9 +175,11 @@ class Workflows:
             raise Refused(404, "No preview is available.")
 
 
-def picture_operation(store: StepStore) -> WorkflowStep:
-    """How a picture of a step is drawn: by a call that may read the results of steps, and is not in the history."""
-    return WorkflowStep(store=store.workspace, in_history=False)
+def picture_operation(store: StepStore, path: str) -> WorkflowStep:
+    """How the picture of a step's output is drawn: by a call that may read the folder of this step, and is not in the history."""
+    place = store.workspace
+    folders = step_folders(place, Path(path).parent, ())
+    return WorkflowStep(store=place, folders=folders, in_history=False)
 
 
 def forget(store: StepStore, calls: set[str]) -> None:

@@ -17,9 +17,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-SILENT_EACH: Final = (
-    64  # of one peer: a browser opens 6, and several programs of one machine or one NAT share an address
-)
 _NETWORK: Final = 64  # bits of an IPv6 address that one subscriber has
 
 Client = tuple[str, int]  # address and port
@@ -33,7 +30,7 @@ class Silent:
     """
 
     most: int
-    each: int = SILENT_EACH
+    each: int
     _open: dict[Client, socket.socket] = field(default_factory=dict)
     _since: dict[Client, float] = field(
         default_factory=dict

@@ -20,7 +20,7 @@ from gdal_mcp.server.app import App, local_user
 from gdal_mcp.server.console.routes import console_routes, home_url
 from gdal_mcp.server.http import address
 from gdal_mcp.server.http.address import MCP_PATH
-from gdal_mcp.server.http.arrivals import SILENT_EACH, ListeningSocket
+from gdal_mcp.server.http.arrivals import ListeningSocket
 from gdal_mcp.server.http.auth import Authenticator, TokenVerifier
 from gdal_mcp.server.http.concurrency import RequestLimit
 from gdal_mcp.server.http.files import FILES_PATH, Files
@@ -117,9 +117,8 @@ async def serve(app: App, bound: ListeningSocket) -> None:
 def _listening(settings: Settings) -> Listening:
     """Behind a proxy all connections come from one peer."""
     most = settings.http_requests
-    return Listening(
-        most, settings.tls_cert, settings.tls_key, most if settings.behind_proxy else SILENT_EACH
-    )
+    each = most if settings.behind_proxy else settings.http_silent_each
+    return Listening(most, each, settings.tls_cert, settings.tls_key)
 
 
 def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authenticator:

@@ -20,7 +20,7 @@ import anyio
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.server.http.arrivals import SILENT_EACH, ListeningSocket, Silent
+from gdal_mcp.server.http.arrivals import ListeningSocket, Silent
 from gdal_mcp.settings import SettingsError
 
 HEADER_SECONDS: Final = 5.0  # for the head of a request, since the connection or the reply before it
@@ -36,9 +36,9 @@ class Listening:
     """How to listen. `silent` bounds the connections without a request, `silent_each` those of one peer of them."""
 
     silent: int
+    silent_each: int
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    silent_each: int = SILENT_EACH
 
 
 def bind(host: str, port: int) -> ListeningSocket:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -24,6 +25,9 @@ from sandbox.workspace import Workspace, WorkspacePath, open_file, open_folder
 
 FOLDER: Final = PurePosixPath("workflows")
 MOST: Final = 50  # files of one workspace
+MOST_BYTES: Final = (
+    256 << 10
+)  # of the files of one workspace together; YAML is read at some 50 kB in a second
 _FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}\.(?:ya?ml|json)", re.ASCII)
 
 
@@ -36,9 +40,12 @@ def workflow_prompts(entitlements: Entitlements | None, principal: str, policy: 
         return {}
     prompts: dict[str, Prompt] = {}
     for workspace in entitlements.workspaces.items:
+        left = MOST_BYTES
         for name in _names(workspace):
             located = WorkspacePath(workspace, FOLDER / name)
-            if (document := _read(located)) is not None:
+            data = _read(located)
+            left -= len(data)
+            if left >= 0 and (document := _document(data)) is not None:
                 made = _prompt(document, str(located))
                 prompts.setdefault(made.name, made)
     return prompts
@@ -52,11 +59,20 @@ def _names(workspace: Workspace) -> list[str]:
         return []
 
 
-def _read(located: WorkspacePath) -> WorkflowDocument | None:
+def _read(located: WorkspacePath) -> bytes:
+    """The text of a file; empty if it cannot be read."""
     try:
         with open_file(located) as file:
-            return load(os.pread(file, MAX_BYTES + 1, 0))
-    except (OSError, PathRefused, WorkflowInvalid):
+            return os.pread(file, MAX_BYTES + 1, 0)
+    except (OSError, PathRefused):
+        return b""
+
+
+@lru_cache(maxsize=4 * MOST)  # prompts are listed often, and their files change rarely
+def _document(data: bytes) -> WorkflowDocument | None:
+    try:
+        return load(data)
+    except WorkflowInvalid:
         return None
 
 

@@ -149,7 +149,7 @@ def test_a_step_that_reads_no_result_sees_what_an_ordinary_call_sees_and_another
     (tmp_path / "maps").mkdir()
     store, maps = StepStore(tmp_path / "steps"), Workspace(tmp_path / "maps", writable=True)
     path = put(store, KEY)
-    both, step = Workspaces((maps, store.workspace)), WorkflowStep(store=store.workspace)
+    both, step = Workspaces((maps, store.workspace)), WorkflowStep(store=store.workspace, folders=())
     (tmp_path / "maps" / "in.tif").write_text("x")
     alone = Draft(Command("info", ()), (both.input(str(tmp_path / "maps" / "in.tif")),))
     assert step.visible(alone, both).items == (maps,)

@@ -13,11 +13,11 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from gdal_mcp.server.http import arrivals, serving
+from gdal_mcp.server.http import arrivals, server, serving
 from gdal_mcp.server.http.concurrency import RequestLimit
 from gdal_mcp.server.http.guard import HostFilter
 from gdal_mcp.server.http.serving import Listening, bind, serve_routes
-from gdal_mcp.settings import SettingsError
+from gdal_mcp.settings import SettingsError, load_settings
 from tests.certificates import self_signed
 from tests.waiting import until
 
@@ -57,14 +57,17 @@ async def _length(receive: Any, send: Any) -> None:
 
 @contextmanager
 def served(
-    connections: int = 50, gate: RequestLimit | None = None, tls: Mapping[str, Path] | None = None
+    connections: int = 50,
+    gate: RequestLimit | None = None,
+    tls: Mapping[str, Path] | None = None,
+    each: int = 64,
 ) -> Iterator[tuple[int, Callable[[], None]]]:
     """The port, and a function that ends it and returns when it has ended."""
     gate = gate or RequestLimit(50, 50)
     whole = HostFilter(app, gate, (), (), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]
-    listening = Listening(connections, **(tls or {}))
+    listening = Listening(connections, each, **(tls or {}))
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:
@@ -284,8 +287,7 @@ def test_the_oldest_silent_connection_of_a_peer_makes_room_and_no_other_peers(
 ):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)
     monkeypatch.setattr(serving, "_KEEP_SECONDS", 600)
-    monkeypatch.setattr(arrivals.Silent, "__init__", _with(arrivals.Silent.__init__, each=10))
-    with served(connections=20) as (port, _end), ExitStack() as stack:
+    with served(connections=20, each=10) as (port, _end), ExitStack() as stack:
         [other] = silent(port, stack, 1, "127.0.0.2")
         mine = silent(port, stack, 30)
         for one in mine[:20]:
@@ -299,8 +301,22 @@ def test_the_oldest_silent_connection_of_a_peer_makes_room_and_no_other_peers(
         assert is_open(other)
 
 
-def _with(made: Callable[..., None], **values: int) -> Callable[..., None]:
-    return lambda self, most, *_: made(self, most, **values)
+@pytest.mark.claim("http.silence-keeps-nobody-out")
+def test_many_clients_behind_one_address_keep_the_connections_that_the_setting_allows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)
+    settings = load_settings(workspaces=(str(tmp_path),), http_silent_each=90)
+    listening = server._listening(settings)
+    with (
+        served(connections=listening.silent, each=listening.silent_each) as (port, _end),
+        ExitStack() as stack,
+    ):
+        clients = silent(port, stack, 90)
+        assert all(map(is_open, clients))
+        more = silent(port, stack, 91)
+        assert closed(more[0])
+    assert server._listening(settings.model_copy(update={"behind_proxy": True})).silent_each == 256
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")

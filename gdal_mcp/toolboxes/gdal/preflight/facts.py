@@ -32,6 +32,11 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
     **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
+# drivers whose datasets are in one file with its companions; what another driver reads may lie anywhere, as the sources of a VRT do
+SELF_CONTAINED: Final = frozenset(
+    "GTiff COG LIBERTIFF AAIGrid XYZ ENVI EHdr SAGA HFA RST PCIDSK netCDF PNG JPEG JPEGXL WEBP GIF BMP JP2OpenJPEG DTED SRTMHGT USGSDEM "
+    "GPKG SQLite MBTiles PMTiles CSV GeoJSON GeoJSONSeq TopoJSON FlatGeobuf Parquet Arrow KML LIBKML GPX DXF XLSX ODS OpenFileGDB".split()
+) | {"ESRI Shapefile", "MapInfo File"}
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
 _COLUMNS: Final = (

@@ -25,7 +25,7 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
 )
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
-from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.facts import SELF_CONTAINED, DatasetFacts, FactsCache, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
@@ -231,6 +231,13 @@ class Preflight:
         return tuple(
             one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
         )
+
+    def names_others(self, located: WorkspacePath) -> bool:
+        """True unless a container described the file, and its format has everything in the file and its companions."""
+        facts = self.known.get(located)
+        if facts is None:
+            return not (located.is_folder or self.known.knows(located))
+        return facts.driver not in SELF_CONTAINED
 
     def size_of(self, located: WorkspacePath) -> int:
         """Bytes of a file from its description; 0 if there is none."""
