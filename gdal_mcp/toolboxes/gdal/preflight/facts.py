@@ -34,9 +34,7 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
 }
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
-_COLUMNS: Final = (
-    "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields".split()
-)
+_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields layer_names".split()
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _HALF: Final = 180.0  # degrees
@@ -84,7 +82,7 @@ class DatasetFacts:
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
     # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
-    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
+    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers; `layer_names` has all layers, if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     geometry: str = ""
     crs_extents: Mapping[str, CrsExtent] = field(

@@ -20,6 +20,7 @@ JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the beginning of an unfinished ro
 IMMUTABLE = (
     "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
 )
+RESET = "Type and subtype of field definition are not compatible. Resetting to OFSTNone"
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_TEXT = 2 << 20  # of a file that is read whole for it
 MAX_FEATURES = 20_000
@@ -66,8 +67,8 @@ def prepare(job, errors):
             )
     if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
         read_alone()
-    if databases:  # GDAL's warning that it ignores the -wal file is wrong here: the file is read
-        errors.ignored = (IMMUTABLE,)
+    # GDAL's warning that it ignores the -wal file is wrong here: the file is read; and `query` itself sets types of columns
+    errors.ignored = (*((IMMUTABLE,) if databases else ()), *((RESET,) if job["program"] == "query" else ()))
 
 
 def head(path, length=WRITE_VERSION + 1):
