@@ -210,15 +210,24 @@ def checks(job):
             for one in extent_checks(number, path, reads=not job["outputs"])
             if not (named and one["code"] == "encoding_misread")
         )
-        yield from raster_checks(number, path, reads=not job["outputs"])
+        yield from raster_checks(number, path, reads=not job["outputs"], reduced=reads_less(job))
 
 
-def raster_checks(number, path, *, reads):
+def reads_less(job):
+    """True if a call reads fewer pixels than there are, which GDAL takes from overviews."""
+    return job["program"] == "preview" or "--approx-stats" in job.get("options", ())
+
+
+def raster_checks(number, path, *, reads, reduced):
     if os.path.splitext(path)[1].lower() not in RASTERS:
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_RASTER)
-        found = list(part("stored").raster_checks(dataset, reads=reads)) if dataset is not None else []
+        found = (
+            list(part("stored").raster_checks(dataset, reads=reads, reduced=reduced))
+            if dataset is not None
+            else []
+        )
     yield from ({**one, "input": number} for one in found)
 
 

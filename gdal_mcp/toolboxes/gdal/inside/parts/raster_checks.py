@@ -18,8 +18,7 @@ MAX_SHAPES = 1000  # that cut a raster
 FEW = 3  # of them: what a slanted edge leaves
 MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
-MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
-STALE = 0.01  # of an overview's pixels
+MAX_PIXELS = 4 << 20  # of a band
 # lowest and highest value of types of whole numbers
 LIMITS = {
     "Byte": (0, 255),
@@ -279,39 +278,6 @@ def statistics_checks(dataset, rows):
         if any(one > slack or (one < -slack and not approximate) for one in apart):
             yield {"code": "statistics_stale", "band": number, "minimum": row["min"], "maximum": row["max"]}
             return
-
-
-def overview_checks(dataset):
-    """Overviews of pixels that have changed since: a correct value lies between its source pixels and their neighbours."""
-    band = dataset.GetRasterBand(1)
-    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)  # whose values mean nothing
-    if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
-        return
-    if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS:
-        return
-    import numpy
-
-    smaller = band.GetOverview(0).ReadAsArray()
-    pixels, nodata = band.ReadAsArray().astype("float64"), band.GetNoDataValue()
-    height, width = smaller.shape
-    step = max(-(-band.YSize // height), -(-band.XSize // width))
-    if step < 2:
-        return
-    padded = numpy.pad(pixels, ((0, height * step - band.YSize), (0, width * step - band.XSize)), mode="edge")
-    blocks = padded.reshape(height, step, width, step)
-    hidden = blocks == nodata
-    low = numpy.where(hidden, numpy.inf, blocks).min((1, 3))
-    high = numpy.where(hidden, -numpy.inf, blocks).max((1, 3))
-    for axis in (0, 1):
-        edges = [(1, 1) if axis == 0 else (0, 0), (1, 1) if axis == 1 else (0, 0)]
-        wide = numpy.pad(low, edges, mode="edge"), numpy.pad(high, edges, mode="edge")
-        views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
-        low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
-    with numpy.errstate(invalid="ignore"):
-        slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1  # cubic and its like go beyond
-        beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & (smaller != nodata)
-    if beyond.mean() > STALE:
-        yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
 
 
 def sampled_checks(dataset, *, zones):
