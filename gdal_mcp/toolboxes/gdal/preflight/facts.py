@@ -64,7 +64,6 @@ class DatasetFacts:
     width: int = 0  # pixels
     height: int = 0
     bands: int = 0
-    bands_estimated: bool = False  # True where their number is not certain
     data_type: str = ""  # of the first band, by GDAL's name
     nodata: float | None = None
     values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
@@ -92,6 +91,7 @@ class DatasetFacts:
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
+    bands_estimated: bool = False  # True where the number of bands is not certain
 
     @property
     def pixels(self) -> int:
