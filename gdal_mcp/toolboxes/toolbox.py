@@ -165,6 +165,7 @@ class Toolbox:
     # The operations that its tools run, such as `raster hillshade`: policies and exclusions can name them.
     operations: frozenset[str] = frozenset()
     operation_hint: str = ""  # how a client calls an operation without a tool of its own
+    search: str = ""  # the tool that finds operations by what they do
     aliases: Aliases = field(default_factory=Aliases)
     upload: Tool | None = None  # the tool that examines a file sent over HTTP before it is published
     instructions: str = ""  # instructions for a model, before it calls any of these tools

@@ -16,6 +16,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct, forwarded_facts, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
+    kinds,
     raster,
     sql,
     transformations,
@@ -112,6 +113,9 @@ class Preflight:
         known = [one for located in examined_files(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
         said += self._of_pixels(draft)
+        inputs = [self.known.get(one) for one in draft.inputs]
+        said += kinds.findings(draft, zip(draft.inputs, inputs, strict=True), self.catalogue)
+        said += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()
         said += transformations.unexamined_changes(draft, self.catalogue)
         said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
         said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]
