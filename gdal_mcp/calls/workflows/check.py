@@ -28,6 +28,7 @@ from gdal_mcp.calls.workflows.publishing import (
     require_publishable,
     require_together,
 )
+from gdal_mcp.calls.workflows.self_contained import naming_format
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -190,6 +191,7 @@ class _CheckRun:
         )
         if isinstance(verdict, Deny):
             raise denied(verdict.reason)
+        self._require_self_contained(draft)
         unknown = tuple(f"the facts of {self._describe_input(one)}" for one in preflight.unknown(draft))
         facts = preflight.predicted(draft)
         key, command = self._key(sub, draft), self._display_command(draft)
@@ -213,6 +215,17 @@ class _CheckRun:
             key,
             result,
         )
+
+    def _require_self_contained(self, draft: Draft) -> None:
+        """Raises ToolError for an output that only names the results of other steps, which later steps and readers would not find."""
+        reads = any(one.workspace == self.checker.store.workspace for one in local(draft.inputs))
+        if reads and (how := naming_format(draft)):
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.VALIDATE,
+                f"what it writes ({how}) would name the result of another step, which exists only while the workflow runs.",
+                "Write a format that holds the data itself; for `raster footprint` set no_location_field.",
+            )
 
     def _invocation(self, tool: Tool, arguments: Mapping[str, Any]) -> Invocation:
         """The step as a call that is only drafted."""
