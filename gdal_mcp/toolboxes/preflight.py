@@ -71,8 +71,8 @@ class Preflight(Protocol):
         """Keeps what such a call said of those files, which may be anything."""
         return
 
-    def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], /) -> None:
-        """Keeps what a container said of a file that it wrote."""
+    def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], _predicted: Any = None, /) -> None:
+        """Keeps what a container said of a file that it wrote; what it did not say is `predicted`."""
         return
 
     def size_of(self, _located: WorkspacePath, /) -> int:
@@ -90,6 +90,10 @@ class Preflight(Protocol):
     def assume(self, _located: WorkspacePath, _facts: Any, /) -> None:
         """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
         return
+
+    def gaps(self, _located: WorkspacePath, /) -> tuple[str, ...]:
+        """What a prediction does not say of a file, as nouns."""
+        return ()
 
     def unknown(self, draft: Draft, /) -> tuple[WorkspacePath, ...]:
         """The inputs that no container has described."""

@@ -1,6 +1,6 @@
 """Outputs of steps that name the files they were made of. The results of steps are private and are removed later, so such an output breaks.
 
-Two looks: `naming_format` before the first step runs, by what is known of commands and formats, and `find_name` in the files
+Two looks: `require_self_contained` before the first step runs, by what is known of commands and formats, and `find_name` in the files
 that are about to be published, for everything else.
 """
 
@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import local
 from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING
+from sandbox.workspace import Workspace
 
 _FORMATS: Final = frozenset({"VRT", "GTI", "GDALG"})
 _SUFFIXES: Final = (*POINTING, ".gdalg.json")
@@ -18,7 +21,18 @@ _SUFFIXES: Final = (*POINTING, ".gdalg.json")
 _COMMANDS: Final = {"raster index": "", "vector index": "", "raster footprint": "no-location-field"}
 
 
-def naming_format(draft: Draft) -> str:
+def require_self_contained(draft: Draft, store: Workspace) -> None:
+    """Raises ToolError for an output that only names results in the store, where later steps and readers would not find them."""
+    if any(one.workspace == store for one in local(draft.inputs)) and (how := _naming(draft)):
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.VALIDATE,
+            f"what it writes ({how}) would name the result of another step, which exists only while the workflow runs.",
+            "Write a format that holds the data itself; for `raster footprint` set no_location_field.",
+        )
+
+
+def _naming(draft: Draft) -> str:
     """The format or command by which the output of a call names its inputs; "" if it does not."""
     steps = draft.chain or ((draft.algorithm, draft.arguments),)
     for path, arguments in steps:

@@ -39,6 +39,7 @@ _COLUMNS: Final = (
 )
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
+_MAX_FIELDS: Final = 200  # of a schema
 _HALF: Final = 180.0  # degrees
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
@@ -54,6 +55,23 @@ class CrsExtent:
     extent: Box | None = None  # with the east beyond 180 if the data crosses the antimeridian
     crosses: bool = False  # whether it does
     known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The names in the only layer of a dataset, for comparison with a call and never shown."""
+
+    layer: str
+    fields: tuple[str, ...]  # all of them
+    geometries: tuple[str, ...] = ()  # columns with geometries; a name may be empty
+    is_predicted: bool = (
+        False  # then there is one geometry at most, and `geometries` are names that it may have
+    )
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the fields in lower case."""
+        return frozenset(one.lower() for one in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,10 @@ class DatasetFacts:
     # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
     # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    geometry: str = ""
+    schema: Schema | None = None  # of the only layer
+    geometry: str = (
+        ""  # by GDAL's name of the type; a predicted one says Polygon also for multi polygons, and so on
+    )
     crs_extents: Mapping[str, CrsExtent] = field(
         default_factory=dict
     )  # by the text that calls gave for a CRS
@@ -179,6 +200,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
         fields=max(layer.get("field_count") or 0 for layer in layers),
         geometry=layers[0].get("geometry") or "",
+        schema=_schema(_mapping(row.get("columns"))) if facts.get("layer_count") == 1 else None,
         columns={
             key: tuple(
                 one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME
@@ -190,6 +212,19 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
+
+
+def _schema(columns: Mapping[str, Any]) -> Schema | None:
+    """None unless each name is a short text: a column that is missing here would be missing for the checks."""
+    lists = [columns.get(key) for key in ("layer", "fields", "geometries")]
+    if not all(isinstance(names, list) and len(names) <= _MAX_FIELDS for names in lists):
+        return None
+    layer, fields, geometries = (tuple(names) for names in lists if names is not None)
+    if len(layer) != 1 or not all(
+        isinstance(one, str) and len(one) <= _MAX_NAME for one in (*layer, *fields, *geometries)
+    ):
+        return None
+    return Schema(layer[0], fields, geometries)
 
 
 def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:

@@ -71,7 +71,19 @@ def columns(dataset):
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
-    return {kind: names[:MOST] for kind, names in kinds.items()}
+    return {**{kind: names[:MOST] for kind, names in kinds.items()}, **schema(dataset)}
+
+
+def schema(dataset):
+    """The names of the only layer, of all its fields and of its geometries; nothing where there are too many."""
+    definition = dataset.GetLayer(0).GetLayerDefn()
+    if dataset.GetLayerCount() != 1 or definition.GetFieldCount() > MOST_FIELDS:
+        return {}
+    return {
+        "layer": [definition.GetName()],
+        "fields": [one.GetName() for one in fields(definition)],
+        "geometries": [one.GetName() for one in shapes(definition)],
+    }
 
 
 def by_semicolons(dataset):
