@@ -12,7 +12,7 @@ import structlog
 
 from gdal_mcp.calls.invocation import Invocation, JobResult, Outcome, seconds_since
 from gdal_mcp.calls.refusals import failed
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, thread_messages, unreported_stderr
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unreported_stderr
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -202,7 +202,6 @@ class Executor:
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
         library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
-        library_messages += thread_messages(unreported_stderr(stderr, library_messages))
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,

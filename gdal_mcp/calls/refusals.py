@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.base import nearest, spelling
+from gdal_mcp.toolboxes.base import TOOL_LIKENESS, nearest, spelling
 from gdal_mcp.toolboxes.surface import Surface
 
 
@@ -27,16 +27,18 @@ def no_such_tool(name: str, surface: Surface) -> ToolError:
 
 
 def tool_hint(name: str, surface: Surface) -> str:
-    """Which tool, or operation of a toolbox, may be meant by a name that no tool has; empty where none is like it."""
+    """The tool, or operation of a toolbox, that an unknown name may mean; else the tool that searches; empty without one."""
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
     owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
     known = {spelling(path.rpartition(" ")[2]): path for path in owners} | {
         one: one for one in surface.callable
     }
     exact = next((path for path in owners if spelling(path) == spelling(name)), None)
-    near = [exact] if exact else [known[one] for one in nearest(spelling(name), known)]
+    alike = nearest(spelling(name), known, likeness=TOOL_LIKENESS)
+    near = [exact] if exact else [known[one] for one in alike]
     if not near:
-        return ""
+        search = next((box.search for box in boxes if box.search in surface.callable), "")
+        return f"`{search}` finds a tool by what it does." if search else ""
     if near[0] in surface.callable:
         return f"Did you mean `{near[0]}`?"
     return f"`{near[0]}` is not a tool of its own here. {owners[near[0]].operation_hint}".rstrip()

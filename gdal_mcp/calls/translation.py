@@ -181,12 +181,6 @@ def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     return found
 
 
-def thread_messages(stderr: str) -> list[LibraryMessage]:
-    """Messages that the library printed and did not report: those of its own threads, which do not reach its error handler."""
-    lines = (line for line in stderr.splitlines() if _LABEL.match(line))
-    return [LibraryMessage(_LABEL.sub("", line).strip()) for line in lines]
-
-
 def stderr_of(result: SandboxResult) -> Mapping[str, str]:
     text = clean_text(result.stderr.decode("utf-8", "replace"), STDERR_CHARACTERS)
     return {"stderr": text} if text else {}

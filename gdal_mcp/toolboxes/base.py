@@ -142,6 +142,7 @@ class Tool:
         return {"type": "object", "properties": {**self.own_keys, **(_RESULT_KEYS if self.runs else _KEYS)}}
 
 
+TOOL_LIKENESS: Final = 0.7  # at least, of the names of tools: `nope` does not mean `slope`
 _KEYS: Final[Mapping[str, Any]] = {
     "error": {"type": "object"},
     "full_result": {"type": "object"},
@@ -190,9 +191,9 @@ def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any
     return found
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known names that are most like one that is not known, the nearest first; none that is only a little like it."""
-    return get_close_matches(name[:100], known, most, 0.6)
+def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> list[str]:
+    """The known names that are most like one that is not known, the nearest first; none below `likeness`, from 0 to 1."""
+    return get_close_matches(name[:100], known, most, likeness)
 
 
 def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:

@@ -164,6 +164,7 @@ class Toolbox:
     # What its tools run, such as `raster hillshade`: policies and exclusions may name it.
     operations: frozenset[str] = frozenset()
     operation_hint: str = ""  # how a client calls one that has no tool of its own
+    search: str = ""  # the tool that finds them by what they do
     aliases: Aliases = field(default_factory=Aliases)
     upload: Tool | None = None  # what examines a file that is sent over HTTP, before it is published
     instructions: str = ""  # for a model, before it calls any of these tools

@@ -44,6 +44,7 @@ from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
+from gdal_mcp.tools.discover import GDAL_SEARCH
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.remote import FETCH, REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
@@ -94,6 +95,7 @@ def of_data(
         toolsets=_toolsets(catalogue),
         unlisted=("classic",),
         operation_hint="Call `gdal_read` or `gdal_write` with it as `algorithm`.",
+        search=GDAL_SEARCH.name,
         operations=frozenset(catalogue.algorithms),
         aliases=aliases_of(catalogue),
         instructions=INSTRUCTIONS,

@@ -10,7 +10,15 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.policy.policy import Allow, Deny
 from gdal_mcp.remote.places import by_host, label
-from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, nearest, taking
+from gdal_mcp.toolboxes.base import (
+    TOOL_LIKENESS,
+    Arguments,
+    CallAnswer,
+    ImmediateResult,
+    Tool,
+    nearest,
+    taking,
+)
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
 from gdal_mcp.tools.common import DraftContext
@@ -25,7 +33,7 @@ class ValidateArguments(Arguments):
 def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | ImmediateResult:
     tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
-        near = nearest(arguments.tool, context.surface.callable)
+        near = nearest(arguments.tool, context.surface.callable, likeness=TOOL_LIKENESS)
         meant = f"Did you mean `{near[0]}`? " if near else ""
         fix = f"{meant}Name a tool of tools/list."
         raise ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", fix)

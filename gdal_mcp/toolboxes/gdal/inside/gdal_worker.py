@@ -64,15 +64,23 @@ def worked(job, progress, errors, remote):
     return ended
 
 
+def explain(job, report, errors, *, described):
+    """Adds to the errors of a job what helps to correct the call. The host may find the cause in the inputs, which are described now if they were not."""
+    if not described and not errors.memory:
+        part("describe").describe_inputs(job, report, errors)
+    part("sql_names").add_known_names(job, errors)
+    part("archives").tell_members(job, errors)
+
+
 def run(job, report):
     programs, reporting = part("programs"), part("reporting")
+    judged = job["outputs"] or job.get("judged")
     outputs, remote = [], part("vsihost").install(report.ask) if job.get("remote") else None
     share = PROGRAM if job["outputs"] else 1.0
     progress = reporting.ProgressReporter(report, programs.title(job), share)
     with reporting.Errors() as errors:
         try:
             part("beside").prepare(job, errors)
-            judged = job["outputs"] or job.get("judged")
             inputs = part("describe").describe_inputs(job, report, errors) if judged else []
             with part("temporary").beside_output(job):
                 ended = worked(job, progress, errors, remote)
@@ -98,8 +106,7 @@ def run(job, report):
                 traceback.print_exc()
             errors.fail(str(error))
         if errors.failures:
-            part("sql_names").add_known_names(job, errors)
-            part("archives").tell_members(job, errors)
+            explain(job, report, errors, described=judged)
     from osgeo import gdal
 
     answer = {"outputs": outputs}

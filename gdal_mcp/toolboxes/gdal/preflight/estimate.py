@@ -24,6 +24,17 @@ _OVERVIEWS: Final = 4 / 3  # of a raster's bytes, with all levels
 _WORLD: Final = 2 * math.pi * 6378137.0  # metres on a side of web Mercator
 _DEEPEST: Final = 30  # zoom level
 _GRID_SIDE: Final = 256  # pixels, of `vector grid` without a size
+_KEEP_BANDS: Final = frozenset(
+    {"", "GTiff", "VRT", "MEM"}
+)  # formats that store any number of bands; "" is memory
+_ADD_OR_DROP_BANDS: Final = frozenset({"add-alpha", "exclude", "mask", "band-count"})
+_ONE_BAND: Final = frozenset(
+    f"raster {name}" for name in "hillshade slope aspect roughness tpi tri proximity viewshed".split()
+)
+_SAME_BANDS: Final = frozenset(
+    f"raster {name}"
+    for name in "convert write select set-type scale unscale resize reproject clip stack reclassify".split()
+)
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -168,6 +179,7 @@ def _output(call: AlgorithmCall, cost: Cost, size: Size) -> DatasetFacts:
         width=size.width,
         height=size.height,
         bands=_bands(call, cost),
+        bands_estimated=not _bands_are_known(call),
         data_type=kind if kind in TYPE_BYTES else "",
         crs=call.text("output-crs") or call.text("crs") or (source.crs if source else None),
         degrees=call.target_degrees,
@@ -192,6 +204,18 @@ def _bands(call: AlgorithmCall, cost: Cost) -> int:
             return max(1, len(call.arguments.get("calc", ()))) * (1 if call.flag("flatten") else counts[0])
         case count:
             return count
+
+
+def _bands_are_known(call: AlgorithmCall) -> bool:
+    """True if the number of bands follows from the arguments and the inputs alone."""
+    if call.driver not in _KEEP_BANDS or any(call.arguments.get(name) for name in _ADD_OR_DROP_BANDS):
+        return False
+    if call.path in _ONE_BAND | {"raster color-map"}:
+        return True
+    inputs = [None if one is None or one.bands_estimated else one.bands for one in call.inputs]
+    if call.path == "raster calc":  # a formula may name bands of its own
+        return bool(inputs) and all(count == 1 for count in inputs)
+    return call.path in _SAME_BANDS and bool(inputs) and None not in inputs
 
 
 def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:

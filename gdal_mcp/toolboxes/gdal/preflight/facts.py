@@ -34,9 +34,7 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
 }
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
-_COLUMNS: Final = (
-    "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields".split()
-)
+_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields layer_names".split()
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _MAX_FIELDS: Final = 200  # of a schema
@@ -102,7 +100,7 @@ class DatasetFacts:
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
     # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
-    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
+    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers; `layer_names` has all layers, if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     schema: Schema | None = None  # of the only layer
     geometry: str = (
@@ -114,6 +112,7 @@ class DatasetFacts:
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
+    bands_estimated: bool = False  # True where the number of bands is not certain
 
     @property
     def pixels(self) -> int:
@@ -152,62 +151,58 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None if it is neither a raster nor a layer."""
     row = description if isinstance(description, Mapping) else {}
     facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
-    driver, size = facts.get("driver") or "", facts.get("size")
-    layers = [one for one in facts.get("layers") or () if one]
-    crs_extents: dict[str, CrsExtent] = {}
-    for name, there in _mapping(row.get("elsewhere")).items():
-        place = _mapping(there)
-        degrees = place.get("degrees")
-        made = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
-        crs_extents[name] = replace(made, known=there is not None)
-    changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
-    looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {
+        "driver": facts.get("driver") or "",
         "disk_bytes": disk_bytes,
-        "crs_extents": crs_extents,
-        "changes": changes,
-        "looks": looks,
+        "crs_extents": {name: _place(one) for name, one in _mapping(row.get("elsewhere")).items()},
+        "changes": {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()},
+        "looks": {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()},
     }
+    size, layers = facts.get("size"), [one for one in facts.get("layers") or () if one]
     if size and all(1 <= side <= _MAX_SIDE for side in size):
-        first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
-        nodata, values = first.get("nodata"), value_range(facts)
-        return DatasetFacts(
-            driver,
-            "raster",
-            width=size[0],
-            height=size[1],
-            bands=facts.get("band_count") or 1,
-            data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
-            nodata=None if nodata is None else float(nodata),
-            values=(values[0], values[1]) if values else None,
-            rotated=facts.get("rotated") is True,
-            control_points=bool(facts.get("gcps")),
-            scaled="scale" in first or "offset" in first,
-            compression=(facts.get("compression") or "").upper(),
-            extent=_box(facts.get("extent")),
-            tilted=_tilted(facts),
-            **_crs(facts),
-            **common,
-        )
-    if not layers:
-        return None
-    counts = [layer.get("features") for layer in layers]
+        return _raster(facts, common)
+    return _vector(facts, layers, _mapping(row.get("columns")), common) if layers else None
+
+
+def _raster(facts: Mapping[str, Any], common: Mapping[str, Any]) -> DatasetFacts:
+    first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
+    nodata, values = first.get("nodata"), value_range(facts)
+    return DatasetFacts(
+        kind="raster",
+        width=facts["size"][0],
+        height=facts["size"][1],
+        bands=facts.get("band_count") or 1,
+        bands_estimated=not facts.get("band_count"),
+        data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
+        nodata=None if nodata is None else float(nodata),
+        values=(values[0], values[1]) if values else None,
+        rotated=facts.get("rotated") is True,
+        control_points=bool(facts.get("gcps")),
+        scaled="scale" in first or "offset" in first,
+        compression=(facts.get("compression") or "").upper(),
+        extent=_box(facts.get("extent")),
+        tilted=_tilted(facts),
+        **_crs(facts),
+        **common,
+    )
+
+
+def _vector(
+    facts: Mapping[str, Any],
+    layers: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Any],
+    common: Mapping[str, Any],
+) -> DatasetFacts:
+    counts = [count for layer in layers if (count := layer.get("features")) is not None]
     boxes = [_box(layer.get("extent")) for layer in layers]
     alike = all(_crs(one) == _crs(layers[0]) for one in layers)  # else no extent is that of all layers
     return DatasetFacts(
-        driver,
-        "vector",
-        features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
+        kind="vector",
+        features=sum(counts) if len(counts) == len(layers) == facts.get("layer_count") else None,
         fields=max(layer.get("field_count") or 0 for layer in layers),
         geometry=layers[0].get("geometry") or "",
-        schema=_schema(_mapping(row.get("columns"))) if facts.get("layer_count") == 1 else None,
-        columns={
-            key: tuple(
-                one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME
-            )
-            for key, names in _mapping(row.get("columns")).items()
-            if key in _COLUMNS and isinstance(names, list)
-        },
+        schema=_schema(columns) if len(layers) == facts.get("layer_count") == 1 else None,
+        columns=_columns(columns),
         extent=union_extent([box for box in boxes if box]) if alike and None not in boxes else None,
         **(_crs(layers[0]) if alike else {}),
         **common,
@@ -225,6 +220,22 @@ def _schema(columns: Mapping[str, Any]) -> Schema | None:
     ):
         return None
     return Schema(layer[0], fields, geometries)
+
+
+def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    return {
+        key: tuple(one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
+        for key, names in columns.items()
+        if key in _COLUMNS and isinstance(names, list)
+    }
+
+
+def _place(value: Any) -> CrsExtent:
+    """Where the data lies in one CRS; a CRS that PROJ does not know has None for it."""
+    place = _mapping(value)
+    degrees = place.get("degrees")
+    made = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
+    return replace(made, known=value is not None)
 
 
 def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:

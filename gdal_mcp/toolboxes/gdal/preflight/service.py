@@ -17,6 +17,7 @@ from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, disti
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
     fields,
+    kinds,
     raster,
     sql,
     transformations,
@@ -114,6 +115,9 @@ class Preflight:
         known = [one for located in examined_files(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
         said += self._of_pixels(draft)
+        inputs = [self.known.get(one) for one in draft.inputs]
+        said += kinds.findings(draft, zip(draft.inputs, inputs, strict=True), self.catalogue)
+        said += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()
         said += transformations.unexamined_changes(draft, self.catalogue)
         said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
         said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]

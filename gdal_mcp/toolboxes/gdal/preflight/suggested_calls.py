@@ -44,7 +44,7 @@ def suggested_call_for_output(
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
     if code == "mask_lost":
         corrected = {"raster reproject": _changed}
-    if code not in ("collar_without_nodata", "mask_lost") or draft.algorithm not in corrected:
+    if code not in ("collar_without_nodata", "mask_lost"):
         return None
     # an unused nodata value, else an alpha band
     bands = output["description"].get("bands") or ()
@@ -52,7 +52,10 @@ def suggested_call_for_output(
     signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
     free = signed and known and len(known) == len(bands) and min(known) > -9999
     hidden: Mapping[str, Sequence[str]] = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
-    return corrected[draft.algorithm](draft, catalogue.algorithms[draft.algorithm], hidden)
+    if draft.chain:
+        return _step_changed(draft, catalogue, hidden)
+    make = corrected.get(draft.algorithm)
+    return make(draft, catalogue.algorithms[draft.algorithm], hidden) if make else None
 
 
 def _clipped(
@@ -95,7 +98,8 @@ def _call(tool: str, **arguments: Any) -> Mapping[str, Any]:
 
 def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
     known = {one.name: one for one in algorithm.arguments}
-    inputs = [label(located) for name, located in draft.named or () if name == "input"]
+    named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
+    inputs = [label(located) for name, located in named if name in ("input", "dataset")]
     given = {name: values for name, values in draft.arguments.items() if name in known}
     if (
         draft.chain
@@ -120,6 +124,25 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
             arguments["overwrite"] = True  # replaces the output of the wrong call
     tool = "gdal_write" if draft.writes else "gdal_read"
     return _call(tool, algorithm=algorithm.path, arguments=arguments)
+
+
+def _step_changed(
+    draft: Draft, catalogue: Catalogue, change: Mapping[str, Sequence[str]]
+) -> Mapping[str, Any] | None:
+    """The same pipeline with these arguments at its reprojection; None without exactly one."""
+    numbers = [number for number, (path, _) in enumerate(draft.chain) if path == "raster reproject"]
+    if len(numbers) != 1 or draft.branches or len(draft.outputs) != 1:
+        return None
+    given: list[dict[str, Sequence[str]]] = [dict(arguments) for _, arguments in draft.chain]
+    given[numbers[0]] |= change
+    given[-1] |= {"output": (str(draft.outputs[0].target),), "overwrite": ("true",)}
+    made = []
+    for (path, _), arguments in zip(draft.chain, given, strict=True):
+        step = next(one for one in catalogue.steps.values() if one.algorithm.path == path)
+        known = {one.name: one for one in step.algorithm.arguments}
+        values = {name: _value(known[name], texts) for name, texts in arguments.items()}
+        made.append({"step": step.name, "arguments": values})
+    return _call("pipeline", steps=made)
 
 
 def _others(texts: Sequence[str], changed: Sequence[str]) -> Sequence[str]:

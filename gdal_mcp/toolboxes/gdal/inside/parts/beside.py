@@ -20,6 +20,7 @@ JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the beginning of an unfinished ro
 IMMUTABLE = (
     "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
 )
+RESET = "Type and subtype of field definition are not compatible. Resetting to OFSTNone"
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_TEXT = 2 << 20  # of a file that is read whole for it
 MAX_FEATURES = 20_000
@@ -66,8 +67,8 @@ def prepare(job, errors):
             )
     if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
         read_alone()
-    if databases:  # GDAL's warning that it ignores the -wal file is wrong here: the file is read
-        errors.ignored = (IMMUTABLE,)
+    # GDAL's warning that it ignores the -wal file is wrong here: the file is read; and `query` itself sets types of columns
+    errors.ignored = (*((IMMUTABLE,) if databases else ()), *((RESET,) if job["program"] == "query" else ()))
 
 
 def head(path, length=WRITE_VERSION + 1):
@@ -209,15 +210,24 @@ def checks(job):
             for one in extent_checks(number, path, reads=not job["outputs"])
             if not (named and one["code"] == "encoding_misread")
         )
-        yield from raster_checks(number, path, reads=not job["outputs"])
+        yield from raster_checks(number, path, reads=not job["outputs"], reduced=reads_less(job))
 
 
-def raster_checks(number, path, *, reads):
+def reads_less(job):
+    """True if a call reads fewer pixels than there are, which GDAL takes from overviews."""
+    return job["program"] == "preview" or "--approx-stats" in job.get("options", ())
+
+
+def raster_checks(number, path, *, reads, reduced):
     if os.path.splitext(path)[1].lower() not in RASTERS:
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_RASTER)
-        found = list(part("stored").raster_checks(dataset, reads=reads)) if dataset is not None else []
+        found = (
+            list(part("stored").raster_checks(dataset, reads=reads, reduced=reduced))
+            if dataset is not None
+            else []
+        )
     yield from ({**one, "input": number} for one in found)
 
 

@@ -12,7 +12,6 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import apart, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
     joined_checks,
     kept_checks,
-    overview_checks,
     raster_checks,
     rotation_checks,
     sampled_checks,
@@ -70,7 +69,9 @@ def of_pixels(path, dataset, facts, rows, origin):
     if "holes" in origin.expected and not origin.updates:
         yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
     if origin.updates:
-        yield from overview_checks(dataset)
+        yield from part("overviews").overview_checks(dataset)
+    else:
+        yield from part("overviews").unexamined(dataset, origin.sources)
 
 
 def unwritten(dataset, origin):

@@ -117,6 +117,23 @@ class Pair:
                 found.setdefault(what_happened(old, new), []).append(place)
         yield from ({"code": code, "fields": places} for code, places in found.items())
 
+    def ids(self):
+        """Ids of features that are more than a count of them, and are neither ids nor a field in the layer."""
+        before, after = self.before, self.after
+        named = self.theirs.GetFieldIndex("gml_id") >= 0  # whose number is part of a name, which is a field
+        if (
+            not (before.whole and after.whole)
+            or before.features != after.features
+            or before.numbered
+            or named
+        ):
+            return
+        if "values" in self.keeps and before.ids.digest not in (
+            after.ids.digest,
+            *(one.digest for one in after.columns),
+        ):
+            yield {"code": "fids_lost", "count": before.features}
+
     def _coordinates(self):
         """Where they are changed without being transformed, and where they are not, though the CRS is another one."""
         if not self.before.spans or len(self.before.spans) != len(self.after.spans):

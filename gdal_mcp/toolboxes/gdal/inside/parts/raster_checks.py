@@ -18,8 +18,7 @@ MAX_SHAPES = 1000  # that cut a raster
 FEW = 3  # of them: what a slanted edge leaves
 MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
-MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
-STALE = 0.01  # of an overview's pixels
+MAX_PIXELS = 4 << 20  # of a band
 # lowest and highest value of types of whole numbers
 LIMITS = {
     "Byte": (0, 255),
@@ -190,82 +189,78 @@ def scale_of(band):
 def collar_checks(dataset, facts, sources, cut=None):
     """Pixels beyond all inputs, or beyond the shapes that cut it (layers, or `cut`: WKT or GeoJSON and its CRS), count as data where nothing hides them: the corners of a raster that was turned."""
     masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
-    crs = dataset.GetSpatialRef()
-    if masked or crs is None or facts["rotated"] or facts["extent"] is None:
+    if masked or any(source is None for _, source in sources):
         return
-    if any(source is None for _, source in sources):
+    rasters = [path for path, source in sources if "bands" in source["facts"]]
+    covering = [reaches(path, dataset) for path in rasters]
+    cutting = [covers(path, dataset) for path, _ in sources if path not in rasters]
+    cutting += [within(*cut, dataset)] if cut else []
+    if not rasters or None in (*covering, *cutting):
         return
-    rasters = [source for _, source in sources if source["facts"].get("pixel_size")]
-    inside = [reaches(source, crs) for source in rasters]
-    shapes = [covers(path, crs) for path, source in sources if source not in rasters]
-    shapes += [within(*cut, crs)] if cut else []
-    if not rasters or None in inside or None in shapes:
-        return
-    west, south, east, north = facts["extent"]
-    steps = [(i + 0.5) / SIDE for i in range(SIDE)]
+    across, down = ([int((i + 0.5) / SIDE * side) for i in range(SIDE)] for side in facts["size"])
+    places = dict.fromkeys(itertools.product(across, down))
     beyond = [
         (x, y)
-        for x in steps
-        for y in steps
-        for place in [(west + x * (east - west), north - y * (north - south))]
-        if not (any(one(*place) for one in inside) and all(one(*place) for one in shapes))
+        for x, y in places
+        if not (
+            any(one(x + 0.5, y + 0.5) for one in covering) and all(one(x + 0.5, y + 0.5) for one in cutting)
+        )
     ]
-    zeros = 0  # in all bands; not the pixels that an edge goes through
-    for x, y in beyond:
-        place = int(x * dataset.RasterXSize), int(y * dataset.RasterYSize)
-        zeros += not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1")
-    if FEW <= len(beyond) < SIDE * SIDE and zeros > 0.8 * len(beyond):
-        yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / SIDE**2, 1)}
+    # in all bands; not the pixels that an edge goes through
+    zeros = sum(
+        not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1") for place in beyond
+    )
+    if FEW <= len(beyond) < len(places) and zeros > 0.8 * len(beyond):
+        yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / len(places), 1)}
 
 
-def within(text, own, crs):
-    """Whether a shape that a call gives, in a CRS by its name or in that of the raster, covers a point."""
+def within(text, own, dataset):
+    """Whether a shape that a call gives, in a CRS by its name or in that of the raster, covers a pixel of the raster."""
     shape = (ogr.CreateGeometryFromJson if text.lstrip().startswith("{") else ogr.CreateGeometryFromWkt)(text)
-    there = reference(own) if own else crs
-    if shape is None or there is None:
+    there = reference(own) if own else dataset.GetSpatialRef()
+    return None if shape is None else contains([shape], there, dataset)
+
+
+def covers(path, dataset):
+    """Whether the only layer of a file covers a pixel of the raster; None where it has several, or none in a CRS."""
+    source = gdal.OpenEx(path, gdal.OF_VECTOR)
+    layer = source.GetLayer(0) if source is not None and source.GetLayerCount() == 1 else None
+    if layer is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
+        return None
+    shapes = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
+    return contains(shapes, layer.GetSpatialRef(), dataset)
+
+
+def contains(shapes, there, dataset):
+    """Whether one of the shapes, in the CRS `there`, contains the place of a pixel; None where its place is not known."""
+    crs, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
+    if crs is None or there is None or transform is None:
         return None
     change = osr.CreateCoordinateTransformation(traditional(crs), traditional(there))
 
     def inside(x, y):
         point = ogr.Geometry(ogr.wkbPoint)
-        point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
-        return shape.Contains(point)
-
-    return inside if change is not None else None
-
-
-def covers(path, crs):
-    """Whether the only layer of a dataset covers a point of that CRS; None where it has several, or none in a CRS."""
-    dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
-    layer = dataset.GetLayer(0) if dataset is not None and dataset.GetLayerCount() == 1 else None
-    if layer is None or layer.GetSpatialRef() is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
-        return None
-    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(layer.GetSpatialRef()))
-    shapes = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
-
-    def inside(x, y):
-        point = ogr.Geometry(ogr.wkbPoint)
-        point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
+        point.AddPoint_2D(*change.TransformPoint(*gdal.ApplyGeoTransform(transform, x, y))[:2])
         return any(shape.Contains(point) for shape in shapes)
 
     return inside if change is not None else None
 
 
-def reaches(source, crs):
-    """Whether an input has a pixel at a point of that CRS, give or take one; None where it cannot be told."""
-    ((box, own),) = source["boxes"]
-    if box is None or own is None:
+def reaches(path, dataset):
+    """Whether an input has a pixel at a pixel of the raster, give or take one; None where GDAL cannot tell."""
+    source = gdal.OpenEx(path, gdal.OF_RASTER)
+    if source is None:
         return None
-    same = bool(crs.IsSame(own))
-    change = None if same else osr.CreateCoordinateTransformation(traditional(crs), traditional(own))
-    width, height = source["facts"]["pixel_size"]
-    west, south, east, north = box
+    its = source.GetSpatialRef() or source.GetGCPSpatialRef()
+    if (its is None) != (dataset.GetSpatialRef() is None):
+        return None
+    change = gdal.Transformer(source, dataset, [])
 
     def inside(x, y):
-        there = (x, y) if same else change.TransformPoint(x, y)
-        return west - width <= there[0] <= east + width and south - height <= there[1] <= north + height
+        found, (column, line, _) = change.TransformPoint(True, x, y)
+        return found and -1 <= column <= source.RasterXSize + 1 and -1 <= line <= source.RasterYSize + 1
 
-    return inside if same or change is not None else None
+    return inside if change is not None else None
 
 
 def statistics_checks(dataset, rows):
@@ -283,39 +278,6 @@ def statistics_checks(dataset, rows):
         if any(one > slack or (one < -slack and not approximate) for one in apart):
             yield {"code": "statistics_stale", "band": number, "minimum": row["min"], "maximum": row["max"]}
             return
-
-
-def overview_checks(dataset):
-    """Overviews of pixels that have changed since: a correct value lies between its source pixels and their neighbours."""
-    band = dataset.GetRasterBand(1)
-    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)  # whose values mean nothing
-    if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
-        return
-    if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS:
-        return
-    import numpy
-
-    smaller = band.GetOverview(0).ReadAsArray()
-    pixels, nodata = band.ReadAsArray().astype("float64"), band.GetNoDataValue()
-    height, width = smaller.shape
-    step = max(-(-band.YSize // height), -(-band.XSize // width))
-    if step < 2:
-        return
-    padded = numpy.pad(pixels, ((0, height * step - band.YSize), (0, width * step - band.XSize)), mode="edge")
-    blocks = padded.reshape(height, step, width, step)
-    hidden = blocks == nodata
-    low = numpy.where(hidden, numpy.inf, blocks).min((1, 3))
-    high = numpy.where(hidden, -numpy.inf, blocks).max((1, 3))
-    for axis in (0, 1):
-        edges = [(1, 1) if axis == 0 else (0, 0), (1, 1) if axis == 1 else (0, 0)]
-        wide = numpy.pad(low, edges, mode="edge"), numpy.pad(high, edges, mode="edge")
-        views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
-        low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
-    with numpy.errstate(invalid="ignore"):
-        slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1  # cubic and its like go beyond
-        beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & (smaller != nodata)
-    if beyond.mean() > STALE:
-        yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
 
 
 def sampled_checks(dataset, *, zones):

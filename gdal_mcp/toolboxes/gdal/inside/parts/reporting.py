@@ -20,6 +20,8 @@ SHOWN = {}  # copies that a job reads, with the files of the workspace that they
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
 library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
+HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
+library.CPLSetErrorHandler.argtypes, library.CPLSetErrorHandler.restype = [HANDLER], HANDLER
 
 
 def part(name):
@@ -42,10 +44,8 @@ class Errors:
     Works below GDAL's Python binding, in which a message that is not UTF-8 makes whatever runs fail.
     """
 
-    _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
-
     def __init__(self, *, quiet=False):
-        self._handler = self._Handler(self._heard)
+        self._handler = HANDLER(self._heard)
         self._quiet = quiet
         self.heard = {}  # how often each came, by level, number and message
         self.failures = 0
@@ -54,9 +54,11 @@ class Errors:
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
+        self._before = library.CPLSetErrorHandler(self._handler)  # of GDAL's own threads
         return self
 
     def __exit__(self, *_):
+        library.CPLSetErrorHandler(self._before)
         library.CPLPopErrorHandler()
 
     def _heard(self, level, number, message):

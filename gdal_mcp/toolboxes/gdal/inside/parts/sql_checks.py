@@ -43,6 +43,8 @@ def column_checks(dataset, outline):
         yield {"code": "column_unknown", "count": len(unknown)}
     if any(all(are(kinds, name, INTEGERS) for name in names) for names in outline["divided"]):
         yield {"code": "integer_division"}
+    if any(all(are(kinds, name, INTEGERS) for name in names) for names in outline["sixtieths"]):
+        yield {"code": "sixtieths_cut"}
     if any(are(kinds, name, TIMES) for name in outline["added"]):
         yield {"code": "date_arithmetic"}
 

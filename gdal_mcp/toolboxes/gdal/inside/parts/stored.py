@@ -5,8 +5,9 @@ import itertools
 from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import outside
+from gdal_mcp.toolboxes.gdal.inside.parts.overviews import overview_checks, unexamined_when_reduced
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
-from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import overview_checks, statistics_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import statistics_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import GARBLED
 
 MAX_FEATURES = 20_000  # of a layer whose index is tried
@@ -14,12 +15,14 @@ MAX_TEXTS = 200  # features whose texts are looked at
 SINGLE_BYTES = ("latin-1", "cp1252")
 
 
-def raster_checks(dataset, *, reads):
-    """Of an input. `reads`: the call writes nothing, so that no output is examined."""
+def raster_checks(dataset, *, reads, reduced):
+    """Of an input. `reads`: the call writes nothing, so that no output is examined. `reduced`: not every pixel is read."""
     bands = [dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount)]
     if any(band.GetMetadataItem("STATISTICS_MINIMUM") is not None for band in bands):
         yield from statistics_checks(dataset, value_ranges(dataset))
     yield from overview_checks(dataset)
+    if reduced:
+        yield from unexamined_when_reduced(dataset)
     corner = dataset.GetGeoTransform(can_return_null=True) if reads else None
     if corner is not None and not (corner[2] or corner[4]):
         x, y = (

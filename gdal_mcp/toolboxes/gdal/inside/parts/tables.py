@@ -71,7 +71,10 @@ def columns(dataset):
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
-    return {**{kind: names[:MOST] for kind, names in kinds.items()}, **schema(dataset)}
+    names = [one.GetName() for one in layers_of(dataset)]
+    listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # all of them, or none
+    kept = {kind: found[:MOST] for kind, found in kinds.items()}
+    return {**kept, "layer_names": names if listed else [], **schema(dataset)}
 
 
 def schema(dataset):

@@ -65,18 +65,24 @@ def layer_checks(dataset, rows, origin):
         else:
             pair = Pair(layer, source, driver, clock, keeps)
             checks += pair.checks()
+            checks += pair.ids() if made_of is readable else ()
             after, empty = pair.after, pair.before.empty
         if after.empty and (made_of is not readable or source is None):
             layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
             empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
-        asked = source is not None and made_of is readable and source.GetGeomType() == ogr.wkbUnknown
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
-        if driver in DECLARED and undeclared and not asked:
+        # other commands declare what they may make: a hull is a point, a line or a polygon
+        if driver in DECLARED and undeclared and makes_columns(origin.options):
             kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
+
+
+def makes_columns(options):
+    """True if a statement makes what is written."""
+    return any(one == "sql" or one.startswith("--sql=") for one in options)
 
 
 def invalid_sources(origin):

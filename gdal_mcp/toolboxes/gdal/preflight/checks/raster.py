@@ -247,13 +247,17 @@ def position_in_pixels(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def band_missing(call: AlgorithmCall) -> Iterator[Finding]:
-    """Bands that a raster does not have. What a step before makes has no size on disk yet, and its bands are estimated, not known."""
+    """Bands that a raster does not have, also one that an earlier step makes, where its number of bands is known."""
     if not call.path.startswith(_TAKES_BANDS) or call.arguments.get("open-option"):
         return
     wanted = {"band": call.inputs, "zones-band": (call.others.get("zones"),)}
     wanted["weights-band"] = (call.others.get("weights"),)
     for name, rasters in wanted.items():
-        counts = [one.bands for one in rasters if one and one.kind == "raster" and one.disk_bytes]
+        counts = [
+            one.bands
+            for one in rasters
+            if one and one.kind == "raster" and one.bands and not one.bands_estimated
+        ]
         numbers = [value for text in call.texts(name) if (value := number_of(text)) is not None]
         beyond = [one for one in numbers if counts and not 1 <= one <= min(counts)]
         if beyond:

@@ -1,9 +1,10 @@
 """Likely mistakes in SQL, in a statement or in a condition: units, columns that are not what they look like, and searches that take too long. Pure."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
@@ -104,6 +105,20 @@ def compares_all(call: AlgorithmCall) -> Iterator[Finding]:
     if pairs >= _MANY_PAIRS and reading.compares_all_pairs(call.text("sql")):
         too_long = pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2
         yield make_finding("all_pairs", {"millions": pairs / 1e6}, refuses=too_long)
+
+
+def layers_as_table(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Iterator[Finding]:
+    """A file with several layers that a query takes for one table. Not judged where the names of the layers are not known."""
+    aliases = [alias for alias, _ in draft.command.extra.get("tables", ())]
+    layers = {
+        alias: one.columns.get("layer_names", ()) for alias, one in zip(aliases, inputs, strict=False) if one
+    }
+    named = {one.casefold() for names in layers.values() for one in names}
+    read = reading.tables_read(draft.command.extra["sql"]) if any(layers.values()) else ()
+    for number, (alias, names) in enumerate(layers.items()):
+        if names and alias.casefold() in read and alias.casefold() not in named:
+            words = {"alias": alias, "count": len(names)}
+            yield make_finding("layers_as_table", words, refuses=True, inputs=(number,))
 
 
 CHECKS: Final = (

@@ -42,6 +42,7 @@ _SUMS: Final = frozenset({"sum", "total", "avg"})
 _DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
 # functions that return integers for integers
 _EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
+_SIXTIETHS: Final = ("60", "3600")  # minutes and seconds in an hour or a degree
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
 # under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
 _OF_COLUMNS: Final = frozenset(
@@ -65,6 +66,7 @@ def outline_of(text: str) -> Data | None:
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
         "divided": [sorted(one) for one in _divided(tree)],
+        "sixtieths": [sorted(one) for one in _sixtieths(tree)],
         "added": sorted(_added(tree)),
         "excluded": [text_of(one.args["query"]) for one in _excluding(tree)],
         "unions": list(_unions(tree)),
@@ -296,6 +298,19 @@ def _divided(tree: "Expr") -> Iterator[set[str]]:
         before, after = _whole(one.this), _whole(one.expression)
         if not made_whole and before is not None and after is not None:
             yield before | after
+
+
+def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
+    """For each division by 60 or 3600 that is added to another column, as of degrees and minutes, the columns as in `_divided`."""
+    for one in tree.walk():
+        columns = _whole(one.this) if one.key == "div" and number(one.expression) in _SIXTIETHS else None
+        above = one.parent
+        while above is not None and above.key == "paren":
+            above = above.parent
+        if columns and above is not None and above.key in ("add", "sub"):
+            others = [side for side in map(plain, (above.this, above.expression)) if side is not one]
+            if any(node.key == "column" for side in others for node in side.walk()):
+                yield columns
 
 
 def _whole(node: "Expr") -> set[str] | None:

@@ -91,6 +91,14 @@ def codes_measured(statement: str) -> frozenset[str]:
     return frozenset(one.code for one in _measured(statement) if one.code)
 
 
+def tables_read(text: str) -> frozenset[str]:
+    """The tables that a statement reads and does not define itself, casefolded; empty if it cannot be parsed."""
+    tree = tree_of(text)
+    nodes = list(tree.walk()) if tree is not None else []
+    own = {one.alias.casefold() for one in nodes if one.key == "cte"}
+    return frozenset(one.name.casefold() for one in nodes if one.key == "table") - own
+
+
 def codes_named(statement: str) -> list[str]:
     """The target CRSs of ST_Transform and SetSRID, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
     numbers = (number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1)

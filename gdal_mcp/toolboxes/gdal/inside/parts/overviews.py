@@ -1,0 +1,78 @@
+"""Checks that the overviews of a raster are those of its pixels, and says where an answer rests on overviews that were not compared."""
+
+import math
+
+from osgeo import gdal
+
+MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
+STALE = 0.01  # of an overview's pixels
+NEAR = 1.2  # GDAL reads an overview that is coarser than what it needs by this factor
+
+
+def overview_checks(dataset):
+    """Overviews of pixels that have changed since: a correct value lies between its source pixels and their neighbours."""
+    band = dataset.GetRasterBand(1)
+    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)  # whose values mean nothing
+    if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
+        return
+    if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS:
+        return
+    import numpy
+
+    smaller = band.GetOverview(0).ReadAsArray()
+    pixels, nodata = band.ReadAsArray().astype("float64"), band.GetNoDataValue()
+    height, width = smaller.shape
+    step = max(-(-band.YSize // height), -(-band.XSize // width))
+    if step < 2:
+        return
+    padded = numpy.pad(pixels, ((0, height * step - band.YSize), (0, width * step - band.XSize)), mode="edge")
+    blocks = padded.reshape(height, step, width, step)
+    hidden = blocks == nodata
+    low = numpy.where(hidden, numpy.inf, blocks).min((1, 3))
+    high = numpy.where(hidden, -numpy.inf, blocks).max((1, 3))
+    for axis in (0, 1):
+        edges = [(1, 1) if axis == 0 else (0, 0), (1, 1) if axis == 1 else (0, 0)]
+        wide = numpy.pad(low, edges, mode="edge"), numpy.pad(high, edges, mode="edge")
+        views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
+        low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
+    with numpy.errstate(invalid="ignore"):
+        slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1  # cubic and its like go beyond
+        beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & (smaller != nodata)
+    if beyond.mean() > STALE:
+        yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
+
+
+def unexamined(dataset, sources):
+    """Inputs whose overviews GDAL read for an output with larger pixels, and which are too large for `overview_checks`."""
+    for number, (path, row) in enumerate(sources):
+        facts = row["facts"] if row else {}
+        if facts.get("overviews") and math.prod(facts["size"]) > MAX_PIXELS:
+            source = gdal.OpenEx(path, gdal.OF_RASTER)
+            if source is not None and reduction(source, dataset) * NEAR >= first_step(source):
+                yield {"code": "overviews_unexamined", "input": number}
+
+
+def unexamined_when_reduced(dataset):
+    """As `unexamined`, for a raster of which a small picture or an approximation is read."""
+    band = dataset.GetRasterBand(1) if dataset.RasterCount else None
+    if band is not None and band.GetOverviewCount() and band.XSize * band.YSize > MAX_PIXELS:
+        yield {"code": "overviews_unexamined"}
+
+
+def first_step(dataset):
+    """How many pixels on a side are one pixel of the finest overview."""
+    band = dataset.GetRasterBand(1)
+    return band.XSize / max(1, band.GetOverview(0).XSize)
+
+
+def reduction(source, dataset):
+    """How many pixels of the source are one pixel in the middle of the output, on the shorter side; 1 where GDAL cannot tell."""
+    change = gdal.Transformer(source, dataset, [])
+    x, y = dataset.RasterXSize / 2, dataset.RasterYSize / 2
+    if change is None:  # neither has a place
+        return min(source.RasterXSize / dataset.RasterXSize, source.RasterYSize / dataset.RasterYSize)
+    found = [change.TransformPoint(True, *place) for place in ((x, y), (x + 1, y), (x, y + 1))]
+    if not all(done for done, _ in found):
+        return 1
+    (_, middle), *others = found
+    return min(math.dist(middle[:2], one[:2]) for _, one in others)

@@ -1,0 +1,68 @@
+"""Rasters in arguments for vector data, and vector data in arguments for rasters. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
+from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.model import DATASET_KINDS, Algorithm, Catalogue, Kind
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from sandbox.workspace import WorkspacePath
+
+# GDAL may open such a file with a driver of the other kind: a table as a grid (XYZ), a KML as its overlay
+_EITHER: Final = frozenset({"CSV", "KML", "LIBKML"})
+_MAIN: Final = frozenset({"input", "dataset"})
+# a raster in them is a subdataset, which has a name of its own
+_VECTOR_FIRST: Final = frozenset({"GPKG"})
+
+
+def findings(
+    draft: Draft, described: Iterable[tuple[WorkspacePath, DatasetFacts | None]], catalogue: Catalogue
+) -> Iterator[Finding]:
+    """The first input of another kind than its argument takes. In a pipeline GDAL itself chooses the kind of each step."""
+    algorithm, facts = catalogue.algorithms.get(draft.algorithm), dict(described)
+    if algorithm is None or draft.chain or draft.arguments.get("input-format"):
+        return
+    arguments = {one.name: one for one in algorithm.arguments}
+    for name, located in draft.named or ():
+        found, argument = facts.get(located), arguments.get(name)
+        takes = (
+            DATASET_KINDS.get(argument.dataset_kinds[0])
+            if argument and len(argument.dataset_kinds) == 1
+            else None
+        )
+        if found is not None and takes is not None and _is_other(found, takes, catalogue):
+            words = {"name": label(located), "kind": found.kind, "takes": takes, "path": algorithm.path}
+            instead = _counterpart(algorithm, name, found.kind, catalogue)
+            yield _wrong_kind(words, instead, fits=_fits(draft, found.kind, catalogue))
+            return
+
+
+def _is_other(facts: DatasetFacts, takes: Kind, catalogue: Catalogue) -> bool:
+    """True if a dataset is certainly not of the kind that is taken."""
+    driver = catalogue.driver_names.get(facts.driver.lower())
+    if takes in ("multidim", facts.kind) or driver is None or driver.name in _EITHER:
+        return False
+    return not driver.reads(takes) or (facts.kind == "vector" and driver.name in _VECTOR_FIRST)
+
+
+def _counterpart(algorithm: Algorithm, name: str, kind: Kind, catalogue: Catalogue) -> str:
+    """The command of the same name for the other kind; "" without one, or if the dataset is not its main input."""
+    path = f"{kind} {algorithm.path.partition(' ')[2]}"
+    return path if name in _MAIN and path in catalogue.algorithms and path != algorithm.path else ""
+
+
+def _fits(draft: Draft, kind: Kind, catalogue: Catalogue) -> bool:
+    """True if the output, if there is one, has the name of a format of this kind."""
+    return draft.output is None or driver_for(catalogue, draft.output.target.name, kind) is not None
+
+
+def _wrong_kind(words: Mapping[str, str], instead: str, *, fits: bool) -> Finding:
+    if not instead:
+        return make_finding(f"{words['kind']}_instead", words, refuses=True)
+    change: Mapping[str, tuple[str, ...]] | None = {} if fits else None
+    return make_finding(
+        "wrong_kind", {**words, "instead": instead}, refuses=True, change=change, instead=instead
+    )
