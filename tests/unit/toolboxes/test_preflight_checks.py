@@ -278,7 +278,7 @@ NOT_DUE = [
     ("no_input_crs", ask("raster convert", BARE)),
     ("band_missing", ask("raster polygonize", WORLD, band=3)),
     ("band_missing", ask("raster select", WORLD, band=("3", "mask"))),
-    ("band_missing", ask("raster polygonize", replace(DEM, disk_bytes=0), band=7)),
+    ("band_missing", ask("raster polygonize", replace(DEM, bands_estimated=True), band=7)),
     ("band_missing", ask("raster polygonize", None, band=7)),
     ("band_missing", ask("raster polygonize", DEM, band=7, open_option="X=1")),
     ("band_missing", ask("vector rasterize", ZONES, band=2)),
