@@ -91,8 +91,8 @@ class Preflight(Protocol):
         """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
         return
 
-    def gaps(self, _located: WorkspacePath, /) -> tuple[str, ...]:
-        """What a prediction does not say of a file, as nouns."""
+    def gaps(self, _draft: Draft, _located: WorkspacePath, /) -> tuple[str, ...]:
+        """What a prediction does not say of an input that the checks need, as nouns."""
         return ()
 
     def unknown(self, draft: Draft, /) -> tuple[WorkspacePath, ...]:

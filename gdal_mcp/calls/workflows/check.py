@@ -308,7 +308,7 @@ class _CheckRun:
         blank = preflight.unknown(draft)
         for one in dict.fromkeys((*local(draft.inputs), *blank)):
             step = self._maker(str(one))
-            lacks = preflight.gaps(one) if step is not None and step.result is None else ()
+            lacks = preflight.gaps(draft, one) if step is not None and step.result is None else ()
             if one in blank:
                 yield f"all of {self._describe_input(one)}"
             elif lacks:

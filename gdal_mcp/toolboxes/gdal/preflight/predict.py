@@ -10,7 +10,7 @@ from typing import Final
 
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
-from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, Schema
 from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
 
@@ -38,6 +38,10 @@ _SAME_GRID: Final = frozenset(
         "scale select set-type sieve slope tpi tri unscale write"
     ).split()
 )
+# commands whose pixels have the values of their input
+_STORES: Final = frozenset(
+    f"raster {name}" for name in "clip convert mosaic reproject resize select set-type stack write".split()
+)
 # commands that keep the nodata value of their input, unless an argument says another
 _KEEP_NODATA: Final = frozenset(
     f"raster {name}" for name in "clip convert reproject resize select set-type sieve write".split()
@@ -51,10 +55,14 @@ def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     return _as_stored(made, last) if made is not None and made.kind == "vector" else made
 
 
-def gaps(facts: DatasetFacts) -> tuple[str, ...]:
-    """What predicted facts do not say that checks need, as nouns."""
+def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
+    """What the predicted facts of an input do not say that the checks of a call need, as nouns."""
     if facts.kind == "raster":
-        lacks = {"CRS": facts.has_crs is None, "data type": not facts.data_type}
+        lacks = {
+            "CRS": facts.has_crs is None,
+            "data type": not facts.data_type,
+            "pixel values": _narrows(call, facts),
+        }
     else:
         lacks = {
             "CRS": facts.has_crs is None,
@@ -62,6 +70,13 @@ def gaps(facts: DatasetFacts) -> tuple[str, ...]:
             "fields": facts.schema is None,
         }
     return tuple(name for name, is_unknown in lacks.items() if is_unknown)
+
+
+def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
+    """True if a call stores pixels in a type that may not hold them."""
+    made = raster_made(call) if call.path in _STORES else None
+    limits, own = TYPE_RANGE.get(made.data_type if made else ""), TYPE_RANGE.get(facts.data_type)
+    return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
 
 
 def _layer(call: AlgorithmCall) -> DatasetFacts | None:

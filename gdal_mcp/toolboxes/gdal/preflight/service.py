@@ -237,10 +237,10 @@ class Preflight:
         """Uses predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
 
-    def gaps(self, located: WorkspacePath) -> tuple[str, ...]:
-        """What a prediction does not say of a file, as nouns."""
+    def gaps(self, draft: Draft, located: WorkspacePath) -> tuple[str, ...]:
+        """What a prediction does not say of an input that the checks need, as nouns."""
         facts = self.known.get(located)
-        return gaps(facts) if facts is not None else ()
+        return gaps(facts, self._calls(draft)[-1]) if facts is not None else ()
 
     def unknown(self, draft: Draft) -> tuple[WorkspacePath, ...]:
         """The inputs without facts. Folders are not described."""
