@@ -57,7 +57,7 @@ _KEEPS: Final = frozenset(
     "multi segmentize forcelhr shiftlongitude swapcoordinates swapcoords".split()
 )
 # which make a geometry from numbers or text, with the place of the number of its CRS among the arguments
-_CRS_AT: Final[Mapping[str, int]] = {
+CRS_AT: Final[Mapping[str, int]] = {
     **dict.fromkeys(("point", "makepoint"), 2),
     **dict.fromkeys(("makepointz", "makepointm", "buildcirclembr"), 3),
     "buildmbr": 4,
@@ -215,7 +215,7 @@ class _Reader:
             return _NONE
         if name in MOVES:
             return self._moved(given, depth)
-        if name in _CRS_AT:
+        if name in CRS_AT:
             return _constructed(name, given)
         if name in _PASSES and any(self.value(one, depth) is not _NONE for one in given):
             return self.value(given[0], depth) if len(given) == 1 else _UNKNOWN
@@ -324,7 +324,7 @@ def _of_table(facts: DatasetFacts) -> Drawn:
 
 def _constructed(name: str, given: "Sequence[Expr]") -> Drawn:
     """A geometry that is made from numbers or text."""
-    geometry, at = _POINT if "point" in name else "", _CRS_AT[name]
+    geometry, at = _POINT if "point" in name else "", CRS_AT[name]
     code = number(given[at]) if len(given) == at + 1 else ""
     if code and code != "0":
         return Drawn(geometry, f"EPSG:{code}", has_crs=True)
