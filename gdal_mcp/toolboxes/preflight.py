@@ -75,8 +75,8 @@ class Preflight(Protocol):
         """Stores the untrusted descriptions from such a call."""
         return
 
-    def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], /) -> None:
-        """Stores what a container reported about a file that it wrote."""
+    def learn(self, _located: WorkspacePath, _facts: Mapping[str, Any], _predicted: Any = None, /) -> None:
+        """Stores what a container reported about a file that it wrote. `predicted` fills in what the report lacks."""
         return
 
     def size_of(self, _located: WorkspacePath, /) -> int:
@@ -94,6 +94,10 @@ class Preflight(Protocol):
     def assume(self, _located: WorkspacePath, _facts: Any, /) -> None:
         """Uses predicted facts for a file that does not exist yet and that an empty file represents."""
         return
+
+    def gaps(self, _draft: Draft, _located: WorkspacePath, /) -> tuple[str, ...]:
+        """What a prediction does not say of an input that the checks need, as nouns."""
+        return ()
 
     def unknown(self, draft: Draft, /) -> tuple[WorkspacePath, ...]:
         """The inputs that no container has described."""

@@ -121,6 +121,69 @@ def test_a_cancelled_workflow_stops_its_container_and_publishes_nothing(ground: 
     assert events(state, "call.finished", "workflow_run")[-1]["outcome"] == "CANCELLED"
 
 
+def footprint(**more: Any) -> dict[str, Any]:
+    """The outline of a copy of the terrain, which GDAL writes with the name of the file."""
+    steps = [
+        {"id": "copy", "tool": "convert", "arguments": {"input": "dem.asc", "output": "copy.tif"}},
+        {
+            "id": "outline",
+            "tool": "raster_footprint",
+            "arguments": {"input": "${steps.copy}", "output": "outline.gpkg", **more},
+        },
+    ]
+    outputs = {"outline": {"from": "${steps.outline}", "to": "outline.gpkg"}}
+    return {"workflow": 1, "name": "outline", "steps": steps, "outputs": outputs}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"tool": "raster_mosaic", "arguments": {"input": ["${steps.copy}"], "output": "all.vrt"}},
+        {"tool": "raster_index", "arguments": {"input": ["${steps.copy}"], "output": "all.gpkg"}},
+        {"tool": "raster_footprint", "arguments": {"input": "${steps.copy}", "output": "all.gpkg"}},
+        {
+            "tool": "raster_convert",
+            "arguments": {"input": "${steps.copy}", "output": "all.xml", "output_format": "VRT"},
+        },
+    ],
+    ids=lambda step: step["tool"],
+)
+def test_a_step_that_would_only_name_the_result_of_another_is_wrong_before_anything_runs(
+    ground: Path, step: dict[str, Any]
+):
+    document = footprint()
+    document["steps"][1] = {"id": "outline", **step}
+    with serving(ground, "--toolsets", "core,raster,vector") as client:
+        checked = client.call("workflow_check", workflow=document)
+        assert [one["state"] for one in checked["steps"]] == ["fine", "wrong"]
+
+
+def test_no_published_file_names_a_folder_of_the_server(ground: Path):
+    private = str(ground.parent / "state").encode()
+    with serving(ground, "--toolsets", "core,raster,vector") as client:
+        client.call("workflow_run", workflow=footprint(no_location_field=True), manifest="made.json")
+    assert not [name for name, content in files(ground).items() if private in content]
+    assert str(ground).encode() not in files(ground)["made.json"]
+
+
+def test_a_file_that_names_the_result_of_another_step_in_an_unknown_way_is_not_published(ground: Path):
+    document = footprint()
+    document["steps"][1] = {
+        "id": "outline",
+        "tool": "vector_sql",
+        "arguments": {
+            "input": "parcels.geojson",
+            "sql": "SELECT parcel, '${steps.copy}' AS source FROM parcels",
+            "output": "outline.gpkg",
+        },
+    }
+    before = files(ground)
+    with serving(ground, "--toolsets", "core,raster,vector") as client, pytest.raises(CallFailed) as caught:
+        client.call("workflow_run", workflow=document)
+    assert caught.value.error["check"]["code"] == "not_self_contained"
+    assert files(ground) == before
+
+
 def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path):
     with serving(ground) as client:
         result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")

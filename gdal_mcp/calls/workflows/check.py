@@ -10,7 +10,7 @@ of calls could not see it. A workflow with a wrong step does not run.
 import hashlib
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +28,8 @@ from gdal_mcp.calls.workflows.publishing import (
     require_publishable,
     require_together,
 )
-from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
+from gdal_mcp.calls.workflows.self_contained import require_self_contained
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, require_container, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
@@ -38,6 +39,7 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
+from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Identity, WorkspacePath, Workspaces
@@ -194,7 +196,7 @@ class _CheckRun:
         folder.mkdir(parents=True)
         given = place_outputs(self.workflow.arguments(name, self.outputs), folder)
         tool, arguments = tool_of(tool_name, given, surface)
-        _require_container(tool)
+        require_container(tool)
         sub = self._invocation(tool, arguments, folder)
         drafted = sub.request.operation.draft(sub, self.checker.drafting)
         if isinstance(drafted, ImmediateResult):
@@ -209,7 +211,8 @@ class _CheckRun:
         )
         if isinstance(verdict, Deny):
             raise denied(verdict.reason)
-        unknown = tuple(f"the facts of {self._describe_input(one)}" for one in preflight.unknown(draft))
+        require_self_contained(draft, self.checker.store.workspace)
+        unknown = tuple(self._list_unknown(draft, preflight))
         facts = preflight.predicted(draft)
         used = self._used(sub, draft)
         key, command = self._key(sub, draft, used), self._display_command(draft)
@@ -254,8 +257,8 @@ class _CheckRun:
             Workspaces((self.checker.store.workspace,)),
         )
         if result is not None:
-            for path, facts_of_output in zip(result.outputs, result.facts, strict=False):
-                preflight.learn(found.input(path), facts_of_output)
+            for number, (path, written) in enumerate(zip(result.outputs, result.facts, strict=False)):
+                preflight.learn(found.input(path), written, None if number else facts)
             paths = result.outputs
         else:
             paths = tuple(str(output.target) for output in draft.outputs)
@@ -326,6 +329,17 @@ class _CheckRun:
         step = self._maker(str(located))
         return f"what step {step.id!r} writes" if step else label(located)
 
+    def _list_unknown(self, draft: Draft, preflight: Preflight) -> Iterator[str]:
+        """What is not known of the inputs, so that checks could not look at it."""
+        blank = preflight.unknown(draft)
+        for one in dict.fromkeys((*local(draft.inputs), *blank)):
+            step = self._maker(str(one))
+            lacks = preflight.gaps(draft, one) if step is not None and step.result is None else ()
+            if one in blank:
+                yield f"all of {self._describe_input(one)}"
+            elif lacks:
+                yield f"{', '.join(lacks)} of {self._describe_input(one)}"
+
     def _publishes(self) -> tuple[Publishing, ...]:
         """Raises ToolError for an output that cannot be published."""
         context = self._paths()
@@ -395,16 +409,6 @@ def _make_stand_in(path: Path, kind: OutputKind) -> None:
         path.mkdir(exist_ok=True)
     else:
         path.touch()
-
-
-def _require_container(tool: Tool) -> None:
-    if tool.reaches_out or tool.name.startswith("workflow_"):
-        raise ToolError(
-            Code.INVALID_ARGUMENT,
-            Stage.VALIDATE,
-            f"{tool.name} cannot be a step of a workflow.",
-            "Call it by itself, and give what it finds as a parameter.",
-        )
 
 
 def _to_tool_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:

@@ -1,6 +1,7 @@
 """What a run made so far, and its record: a file beside the outputs, and the rows of the answer. Pure but for the digests of inputs."""
 
 import secrets
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,8 +31,12 @@ class Run:
 
 
 def manifest(run: Run, call: Invocation) -> dict[str, Any]:
-    """The record of a run for a file beside its outputs: what went in, what was done, what came out, by content."""
+    """The record of a run for a file beside its outputs: what went in, what was done, what came out, by content.
+
+    Paths are relative to their workspace, since the file may leave this machine.
+    """
     workflow = run.checked.workflow
+    roots = [f"{one.root}/" for one in call.entitlements.workspaces.items]
     return {
         "manifest": MANIFEST,
         "workflow": workflow.document.model_dump(mode="json", by_alias=True),
@@ -40,13 +45,13 @@ def manifest(run: Run, call: Invocation) -> dict[str, Any]:
         "call": call.call_id,
         "approval": call.authorization.text,
         "inputs": [
-            {"path": str(one), "sha256": Materials.digest(one) if one.identity else None}
+            {"path": _relative(str(one), roots), "sha256": Materials.digest(one) if one.identity else None}
             for one in call.plan.draft.inputs
         ],
-        "steps": [_manifest_step(step, run) for step in run.checked.steps],
+        "steps": [_manifest_step(step, run, roots) for step in run.checked.steps],
         "outputs": [
             {
-                "path": str(one.output.target),
+                "path": _relative(str(one.output.target), roots),
                 "step": one.source.step,
                 "sha256": run.results[one.source.step].digests[one.source.number],
             }
@@ -60,12 +65,18 @@ def manifest(run: Run, call: Invocation) -> dict[str, Any]:
     }
 
 
-def _manifest_step(step: CheckedStep, run: Run) -> dict[str, Any]:
+def _relative(text: str, roots: Sequence[str]) -> str:
+    for root in roots:
+        text = text.replace(root, "")
+    return text
+
+
+def _manifest_step(step: CheckedStep, run: Run, roots: Sequence[str]) -> dict[str, Any]:
     result = run.results[step.id]
     return {
         "id": step.id,
         "tool": step.tool,
-        "command": list(step.draft.command.argv) if step.draft else [],
+        "command": _relative(step.command, roots),
         "call": result.call,
         "key": step.key or None,
         "used_again": step.id in run.reused,

@@ -52,9 +52,7 @@ class WorkflowReport:
                     {
                         "code": "not_checked",
                         "step": step.id,
-                        "message": f"step {step.id!r} could not be checked: {text} {'are' if 'facts' in text else ''} not known.".replace(
-                            "  ", " "
-                        ),
+                        "message": f"step {step.id!r} was not checked completely. Not known: {text}.",
                         "suggestion": "It is checked again when it runs.",
                     }
                 )

@@ -11,7 +11,7 @@ Invariants:
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -26,6 +26,7 @@ from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
 from gdal_mcp.calls.workflows.report import WorkflowReport, failed_step, wrong_step
 from gdal_mcp.calls.workflows.schedule import StepFailed
+from gdal_mcp.calls.workflows.self_contained import find_name
 from gdal_mcp.calls.workflows.stepping import StepCalls
 from gdal_mcp.calls.workflows.store import StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -125,8 +126,15 @@ class WorkflowRun(WorkflowOperation):
         del seen  # the store is seen by this process alone
         run, limits = _get_run(call), call.plan.limits
         places = Workspaces((self.store.workspace,))
+        runs = {
+            Path(path).relative_to(self.store.folder).parts[0]
+            for one in run.results.values()
+            for path in one.outputs
+        }
         for one in run.checked.publishes:
-            for path, name in _name_files(one, run.results[one.source.step], call):
+            files = _name_files(one, run.results[one.source.step], call)
+            _require_self_contained(one, [path for path, _ in files], runs)
+            for path, name in files:
                 staging.copy_in(places.input(str(path)), name, limits, check_cancelled=go_on)
         if run.manifest is not None:
             path = self.store.folder / run.run_id / "manifest.json"
@@ -168,6 +176,18 @@ def _get_run(call: Invocation) -> Run:
     run = call.plan.draft.detail
     assert isinstance(run, Run)
     return run
+
+
+def _require_self_contained(one: Publishing, paths: Sequence[Path], runs: Iterable[str]) -> None:
+    """Raises ToolError if a file names the folder of a run: the folder is private, and is removed later."""
+    if (found := find_name(paths, runs)) is not None:
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.RUN,
+            f"{found.name} of step {one.source.step!r} names the result of another step, which exists only while the workflow runs.",
+            "Publish a format that holds the data itself, or leave out the argument that writes the name.",
+            check={"code": "not_self_contained", "step": one.source.step},
+        )
 
 
 def _name_files(one: Publishing, result: StepResult, call: Invocation) -> list[tuple[Path, str]]:

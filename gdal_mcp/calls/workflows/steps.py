@@ -93,6 +93,17 @@ def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[
     return runner, {"algorithm": paths[spelling(name)], "arguments": arguments}
 
 
+def require_container(tool: Tool) -> None:
+    """Raises ToolError for a tool that cannot be a step."""
+    if tool.reaches_out or tool.name.startswith("workflow_"):
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.VALIDATE,
+            f"{tool.name} cannot be a step of a workflow.",
+            "Call it by itself, and give what it finds as a parameter.",
+        )
+
+
 def place_outputs(arguments: Any, folder: Path) -> Any:
     """The arguments with each output that is a mere file name in a folder."""
     if isinstance(arguments, Mapping):

@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.plan import Command, Draft, Output
@@ -71,9 +72,17 @@ def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
     asked = {
         **arguments.model_dump(exclude={"input", "output", "labels", "mask", "overwrite"}),
         "tool": "make_chips",
-        "arguments": arguments.model_dump(exclude={"only", "output", "overwrite"}),
+        "arguments": _portable(arguments),
     }
     return _draft(parsed, given, output, asked, chips_answer)
+
+
+def _portable(arguments: MakeChipsArguments) -> dict[str, Any]:
+    """The arguments for `config.json`. Of inputs only the file names: folders of this machine and keys in addresses stay here."""
+    values = arguments.model_dump(exclude={"only", "output", "overwrite"})
+    paths = {name: values[name] for name in ("input", "mask", "labels") if values[name]}
+    names = {name: path.partition("?")[0] if is_address(path) else path for name, path in paths.items()}
+    return values | {name: PurePosixPath(path).name for name, path in names.items()}
 
 
 def parse_prompt(prompt: str) -> Parsed:

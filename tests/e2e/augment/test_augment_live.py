@@ -296,9 +296,11 @@ def test_plain_chips_are_what_gdal_cuts_and_no_two_splits_share_a_pixel(app: App
 def test_each_chip_is_made_again_to_the_byte_from_its_config_and_its_name_alone(app: App):
     steps = (TransformStep("D4", {}), TURN, NOISE, TransformStep("CoarseDropout", {}, probability=0.5))
     with parsed_as(*steps):
-        made = called(app, "make_chips", output="first", **CHIPS, prompt="x", copies=2, size=128)
+        inputs = {name: str(root(app) / path) for name, path in CHIPS.items()}
+        made = called(app, "make_chips", output="first", **inputs, prompt="x", copies=2, size=128)
         assert made.error is None, made.result
         first = root(app) / "first"
+        assert str(root(app)) not in (first / "config.json").read_text()
         rows = [line.split(",") for line in (first / "manifest.csv").read_text().splitlines()[1:]]
         config = json.loads((first / "config.json").read_text())
         names = [rows[number][0] for number in (0, len(rows) // 2, len(rows) - 1)]

@@ -6,7 +6,7 @@ from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding
 from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, vector
-from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, Schema, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import compares, measures, transformed_to
 
@@ -63,7 +63,19 @@ PART_180 = replace(PART_360, extent=(-20.0, 40.0, 10.0, 60.0))
 POINTS_OF_CONTROL = replace(DEM, control_points=True, extent=None)
 FEET = replace(ZONES_M, crs="EPSG:2229", unit_metres=0.3048)
 
+NAMED = replace(ZONES_M, schema=Schema("zones", ("name", "pop"), ("geom",)), crs="EPSG:32611")
+DOTS = replace(NAMED, geometry="Multi Point")
+
 DUE = [
+    ("field_missing", ask("vector select", NAMED, fields=("name", "nope"))),
+    ("field_missing", ask("vector filter", NAMED, where="nope > 3")),
+    ("field_missing", ask("vector rasterize", NAMED, attribute_name="nope")),
+    ("field_missing", ask("vector combine", NAMED, group_by="nope")),
+    ("field_missing", replace(ask("raster zonal-stats", DEM, include_field="nope"), others={"zones": NAMED})),
+    ("field_missing", replace(ask("vector sql", NAMED, sql="SELECT nope FROM zones", dialect="SQLITE"), tables={"zones": NAMED})),
+    ("not_polygons", replace(ask("raster zonal-stats", DEM), others={"zones": DOTS})),
+    ("not_polygons", replace(ask("raster clip", DEM), others={"like": DOTS})),
+    ("not_polygons", ask("vector clean-coverage", replace(NAMED, geometry="3D Line String"))),
     ("longitudes_differ", ask("vector clip", SHIFTED, bbox=(-15, 45, -5, 50), driver="GPKG")),
     ("longitudes_differ", replace(ask("raster mosaic", PART_360), inputs=(PART_360, PART_180))),
     ("longitudes_differ", ask("raster pixel-info", PART_360, position=(-10, 50), position_crs="dataset")),
@@ -196,6 +208,16 @@ DUE = [
 ]  # fmt: skip
 
 NOT_DUE = [
+    ("field_missing", ask("vector select", NAMED, fields=("NAME", "_ogr_geometry_", "geom"))),
+    ("field_missing", ask("vector select", NAMED, fields="nope", ignore_missing_fields="true")),
+    ("field_missing", ask("vector select", ZONES_M, fields="nope")),
+    ("field_missing", ask("vector filter", NAMED, where="pop > 3 AND FID < 9")),
+    ("field_missing", ask("vector filter", NAMED, where="nope > 3", open_option="OGR_SCHEMA=x")),
+    ("field_missing", replace(ask("raster zonal-stats", DEM, include_field="ALL"), others={"zones": NAMED})),
+    ("field_missing", replace(ask("vector sql", NAMED, sql="SELECT nope FROM zones"), tables={"zones": NAMED})),
+    ("not_polygons", replace(ask("raster zonal-stats", DEM), others={"zones": replace(DOTS, geometry="Unknown (any)")})),
+    ("not_polygons", replace(ask("raster clip", DEM), others={"like": DEM})),
+    ("not_polygons", ask("vector check-coverage", replace(NAMED, geometry="Curve Polygon"))),
     ("units_in_degrees", ask("vector filter", PLACES, where="area > 1000")),
     ("units_in_degrees", ask("vector sql", replace(ZONES_M, crs_extents={"?EPSG:3577": CrsExtent(degrees=False)}), sql="SELECT ST_Area(ST_Transform(geom, 3577)) FROM t")),
     ("units_in_degrees", ask("vector filter", ZONES_M, where="OGR_GEOM_AREA > 1000")),

@@ -153,6 +153,10 @@ def test_an_output_is_predicted_with_size_type_bands_and_place():
     made = estimated(ask("raster reproject", DEM, output_crs="EPSG:32611", resolution=(30, 60))).output
     assert (made.width, made.height, made.bands, made.data_type) == (200, 100, 1, "Int16")
     assert made.extent == DEM.extent
+    aligned = ask(
+        "raster reproject", DEM, output_crs="EPSG:32611", resolution=(700, 700), target_aligned_pixels="true"
+    )
+    assert estimated(aligned).output.extent == (439600.0, 3745000.0, 446600.0, 3751300.0)
     coarse = replace(DEM, width=50, height=50)
     for which, width in (("highest", 100), ("lowest", 50)):
         assert estimated(ask("raster mosaic", DEM, coarse, resolution=which)).output.width == width

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.layers import geometry_made, schema_made
 from sandbox.template import Limits
 
 MOST_ALIKE: Final = (
@@ -59,6 +60,9 @@ class AlgorithmCall:
     certain: float = 1.0
     limits: Limits = field(default_factory=Limits)
     flowing: DatasetFacts | None = None  # of the features that the step before gives, as far as known
+    # of a statement: each table that is known, by its name in lower case. A query calls each geometry `geom`
+    tables: Mapping[str, DatasetFacts] = field(default_factory=dict)
+    is_query: bool = False
 
     @property
     def path(self) -> str:
@@ -206,14 +210,15 @@ def make_finding(name: str, words: Mapping[str, Any] | None = None, **more: Any)
 
 
 def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
-    """Facts of the features that a step passes to the next one: their CRS and their columns."""
+    """Facts of the features that a step passes to the next one: their CRS, their columns and their geometries."""
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):
         return None
-    if call.algorithm in ("vector sql", "vector select"):  # which may leave the geometry out
-        facts = replace(facts, geometry="")
-    if call.algorithm == "vector make-point":
-        facts = replace(facts, geometry="Point")
+    facts = replace(
+        facts, geometry=geometry_made(call, facts.geometry), schema=schema_made(call, facts.schema)
+    )
+    if facts.geometry == "None":
+        facts = replace(facts, crs=None, has_crs=False, degrees=None)
     if not (wanted := call.text("output-crs") or call.text("crs")):
         return replace(facts, features=None, extent=None)
     degrees = facts.crs_extents[wanted].degrees if wanted in facts.crs_extents else None

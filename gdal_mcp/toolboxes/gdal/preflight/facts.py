@@ -42,6 +42,7 @@ _MAX: Final = 1e308  # a coordinate
 _COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields layer_names".split()
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
+_MAX_FIELDS: Final = 200  # of a schema
 _HALF: Final = 180.0  # degrees
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
@@ -57,6 +58,23 @@ class CrsExtent:
     extent: Box | None = None  # with the east beyond 180 if the data crosses the antimeridian
     crosses: bool = False  # whether it does
     known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The names in the only layer of a dataset, for comparison with a call and never shown."""
+
+    layer: str
+    fields: tuple[str, ...]  # all of them
+    geometries: tuple[str, ...] = ()  # columns with geometries; a name may be empty
+    is_predicted: bool = (
+        False  # then there is one geometry at most, and `geometries` are names that it may have
+    )
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the fields in lower case."""
+        return frozenset(one.lower() for one in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +107,10 @@ class DatasetFacts:
     # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
     # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers; `layer_names` has all layers, if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    geometry: str = ""
+    schema: Schema | None = None  # of the only layer
+    geometry: str = (
+        ""  # by GDAL's name of the type; a predicted one says Polygon also for multi polygons, and so on
+    )
     crs_extents: Mapping[str, CrsExtent] = field(
         default_factory=dict
     )  # by the text that calls gave for a CRS
@@ -145,7 +166,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     size, layers = facts.get("size"), [one for one in facts.get("layers") or () if one]
     if size and all(1 <= side <= _MAX_SIDE for side in size):
         return _raster(facts, common)
-    return _vector(facts, layers, {**common, "columns": _columns(row.get("columns"))}) if layers else None
+    return _vector(facts, layers, _mapping(row.get("columns")), common) if layers else None
 
 
 def _raster(facts: Mapping[str, Any], common: Mapping[str, Any]) -> DatasetFacts:
@@ -172,7 +193,10 @@ def _raster(facts: Mapping[str, Any], common: Mapping[str, Any]) -> DatasetFacts
 
 
 def _vector(
-    facts: Mapping[str, Any], layers: Sequence[Mapping[str, Any]], common: Mapping[str, Any]
+    facts: Mapping[str, Any],
+    layers: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Any],
+    common: Mapping[str, Any],
 ) -> DatasetFacts:
     counts = [count for layer in layers if (count := layer.get("features")) is not None]
     boxes = [_box(layer.get("extent")) for layer in layers]
@@ -182,16 +206,31 @@ def _vector(
         features=sum(counts) if len(counts) == len(layers) == facts.get("layer_count") else None,
         fields=max(layer.get("field_count") or 0 for layer in layers),
         geometry=layers[0].get("geometry") or "",
+        schema=_schema(columns) if len(layers) == facts.get("layer_count") == 1 else None,
+        columns=_columns(columns),
         extent=union_extent([box for box in boxes if box]) if alike and None not in boxes else None,
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
 
 
-def _columns(value: Any) -> Mapping[str, tuple[str, ...]]:
+def _schema(columns: Mapping[str, Any]) -> Schema | None:
+    """None unless each name is a short text: a column that is missing here would be missing for the checks."""
+    lists = [columns.get(key) for key in ("layer", "fields", "geometries")]
+    if not all(isinstance(names, list) and len(names) <= _MAX_FIELDS for names in lists):
+        return None
+    layer, fields, geometries = (tuple(names) for names in lists if names is not None)
+    if len(layer) != 1 or not all(
+        isinstance(one, str) and len(one) <= _MAX_NAME for one in (*layer, *fields, *geometries)
+    ):
+        return None
+    return Schema(layer[0], fields, geometries)
+
+
+def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     return {
         key: tuple(one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
-        for key, names in _mapping(value).items()
+        for key, names in columns.items()
         if key in _COLUMNS and isinstance(names, list)
     }
 

@@ -8,25 +8,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
-from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON
+from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
 
-# layers made of the pixels of a raster, in its CRS, and their type of geometry
-_OF_PIXELS: Final[Mapping[str, str]] = {
-    "raster polygonize": "Polygon",
-    "raster contour": "LineString",
-    "raster as-features": "Point",
-}
+# layers made of the pixels of a raster, in its CRS
+_OF_PIXELS: Final = frozenset({"raster polygonize", "raster contour", "raster as-features"})
+_PIXEL_GEOMETRY: Final[Mapping[str, str]] = {"": "None", "none": "None", "point": POINT, "polygon": POLYGON}
 # layers with the CRS of their input, whatever becomes of the features
 _KEEP_CRS: Final = frozenset(
     f"vector {name}"
     for name in (
         "buffer check-coverage check-geometry clean-coverage clip combine concave-hull convert convex-hull dissolve edit "
         "explode-collections filter make-valid partition rename-layer reproject segmentize select set-field-type set-geom-type simplify "
-        "simplify-coverage sort write"
+        "simplify-coverage sort swap-xy write"
     ).split()
 )
+# formats that store each name of a field as it is, and read no geometry from a field
+_KEEPS_NAMES: Final = frozenset({"GPKG", "GeoJSON", "FlatGeobuf", "Parquet", "SQLite", "MEM"})
+_GEOMETRY_NAMES: Final = ("geom", "geometry", "_ogr_geometry_")  # that they give a geometry without a name
+_KEEPS_CRS: Final = _KEEPS_NAMES | {"ESRI Shapefile", "MapInfo File", "GML", "Arrow"}
 # commands whose raster has the place of their input, so that what is known of that place holds for it too
 _SAME_GRID: Final = frozenset(
     f"raster {name}"
@@ -35,50 +38,150 @@ _SAME_GRID: Final = frozenset(
         "scale select set-type sieve slope tpi tri unscale write"
     ).split()
 )
+# commands whose pixels have the values of their input
+_STORES: Final = frozenset(
+    f"raster {name}" for name in "clip convert mosaic reproject resize select set-type stack write".split()
+)
+# commands that keep the nodata value of their input, unless an argument says another
+_KEEP_NODATA: Final = frozenset(
+    f"raster {name}" for name in "clip convert reproject resize select set-type sieve write".split()
+)
 
 
 def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     """The facts of the output of the last of these calls, the steps of one command; None if unknown."""
     last = calls[-1]
-    if last.algorithm == "raster zonal-stats":
-        return _zonal(last)
-    if geometry := _OF_PIXELS.get(last.algorithm):
-        return _layer_of_pixels(last, geometry)
-    if last.path in _KEEP_CRS:
-        made = forwarded_facts(last)
-        return replace(made, driver=last.driver, columns={}, looks={}, changes={}) if made else None
-    made = raster_made(last)
+    made = _layer(last) if last.path in _LAYERS else _raster(last)
+    return _as_stored(made, last) if made is not None and made.kind == "vector" else made
+
+
+def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
+    """What the predicted facts of an input do not say that the checks of a call need, as nouns."""
+    if facts.kind == "raster":
+        lacks = {
+            "CRS": facts.has_crs is None,
+            "data type": not facts.data_type,
+            "pixel values": _narrows(call, facts),
+        }
+    else:
+        lacks = {
+            "CRS": facts.has_crs is None,
+            "geometry type": not facts.geometry,
+            "fields": facts.schema is None,
+        }
+    return tuple(name for name, is_unknown in lacks.items() if is_unknown)
+
+
+def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
+    """True if a call stores pixels in a type that may not hold them."""
+    made = raster_made(call) if call.path in _STORES else None
+    limits, own = TYPE_RANGE.get(made.data_type if made else ""), TYPE_RANGE.get(facts.data_type)
+    return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
+
+
+def _layer(call: AlgorithmCall) -> DatasetFacts | None:
+    if call.path == "vector sql":
+        return _selected(call)
+    if call.path == "raster zonal-stats":
+        return _zonal(call)
+    if call.path in _OF_PIXELS:
+        return _layer_of_pixels(call)
+    made = forwarded_facts(call)
+    return replace(made, columns={}, looks={}, changes={}) if made else None
+
+
+def _raster(call: AlgorithmCall) -> DatasetFacts | None:
+    made = raster_made(call)
     if made is None:
         return None
-    known = last.input.has_crs if last.input is not None else None
-    made = replace(made, has_crs=True if made.crs else known)
-    if last.path in _SAME_GRID and last.input is not None:
-        made = replace(made, crs_extents=last.input.crs_extents, changes=last.input.changes)
+    known = call.input.has_crs if call.input is not None else None
+    made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call))
+    if call.path in _SAME_GRID and call.input is not None:
+        made = replace(made, crs_extents=call.input.crs_extents, changes=call.input.changes)
     return made
 
 
-def _layer_of_pixels(call: AlgorithmCall, geometry: str) -> DatasetFacts | None:
+def _nodata(call: AlgorithmCall) -> float | None:
+    given = [*call.texts("nodata"), *call.texts("output-nodata")]
+    if given:
+        return number_of(given[-1], finite=False)
+    return call.input.nodata if call.path in _KEEP_NODATA and call.input is not None else None
+
+
+def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
+    """The layer as it is read from the format that it is written to."""
+    named = call.text("output-layer") or (made.schema.layer if made.schema else "")
+    if call.is_query:
+        named = call.output.partition(".")[0]
+    keeps = call.driver in _KEEPS_NAMES or (call.driver == "CSV" and made.geometry == "None")
+    schema = None
+    if made.schema and keeps:
+        drawn = (*made.schema.geometries, *_GEOMETRY_NAMES)
+        schema = Schema(named, made.schema.fields, drawn, is_predicted=True)
+    if made.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
+        made = replace(made, crs=None, has_crs=None, degrees=None, extent=None)
+    if made.geometry != "None" and call.driver == "CSV":  # as text, or left out
+        made = replace(made, geometry="")
+    return replace(made, driver=call.driver, schema=schema, fields=len(schema.fields) if schema else 0)
+
+
+def _is_rfc7946(call: AlgorithmCall) -> bool:
+    return call.switched_on("RFC7946", "layer-creation-option")
+
+
+def _selected(call: AlgorithmCall) -> DatasetFacts | None:
+    """What a statement gives. GDAL's own dialect adds the geometry, so only that of SQLite is read here."""
+    if call.text("dialect").upper() != "SQLITE" or not call.tables:
+        return None
+    made = layer_made(call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else "")
+    crs = call.text("output-crs")
+    return replace(made, crs=crs, has_crs=True, degrees=None) if made and crs else made
+
+
+def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
     source = call.input
     if source is None:
         return None
+    geometry, fields = _pixel_layer(call)
     return DatasetFacts(
         call.driver,
         "vector",
         geometry=geometry,
-        crs=source.crs,
-        has_crs=source.has_crs,
+        schema=Schema(call.path.partition(" ")[2], fields) if fields else None,
+        crs=source.crs if geometry != "None" else None,
+        has_crs=source.has_crs if geometry != "None" else False,
         degrees=source.degrees,
-        extent=source.extent if call.algorithm == "raster polygonize" else None,
+        extent=source.extent if call.path == "raster polygonize" else None,
         crs_extents=source.crs_extents,
         changes=source.changes,
     )
 
 
+def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
+    """The type of the geometries, and the fields; none where they are not known."""
+    if call.path == "raster polygonize":
+        return POLYGON, (call.text("attribute-name") or "DN",)
+    if call.path == "raster contour":
+        names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
+        named = tuple(text for one in names if (text := call.text(one)))
+        return POLYGON if call.flag("polygonize") else LINE, ("ID", *named)
+    return _PIXEL_GEOMETRY.get(call.text("geometry-type").lower(), ""), ()
+
+
 def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     """A layer with a feature for each zone; the geometry is that of the zones, where it is asked for."""
-    zones = call.others.get("zones")
+    zones, raster = call.others.get("zones"), call.input
     if zones is None or zones.kind != "vector":
         return None
+    schema = None
+    if zones.schema is not None and raster is not None and raster.bands == 1:
+        included = call.texts("include-field")
+        own = zones.schema.fields if included == ["ALL"] else tuple(one for one in included if one != "NONE")
+        schema = Schema("stats", (*own, *call.texts("stat")))
     if not call.flag("include-geom"):
-        return DatasetFacts(call.driver, "vector", features=zones.features, has_crs=False)
-    return replace(zones, driver=call.driver, columns={}, looks={}, disk_bytes=0)
+        none = DatasetFacts(call.driver, "vector", features=zones.features, has_crs=False, geometry="None")
+        return replace(none, schema=schema)
+    return replace(zones, driver=call.driver, columns={}, looks={}, disk_bytes=0, schema=schema)
+
+
+_LAYERS: Final = _KEEP_CRS | _OF_PIXELS | {"raster zonal-stats", "vector sql"}

@@ -16,6 +16,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct, forwarded_facts, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
+    fields,
     kinds,
     raster,
     sql,
@@ -27,7 +28,8 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import SELF_CONTAINED, DatasetFacts, FactsCache, facts_of
-from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
+from gdal_mcp.toolboxes.gdal.preflight.layers import tables_of
+from gdal_mcp.toolboxes.gdal.preflight.predict import gaps, predicted
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from sandbox.template import Limits
@@ -42,7 +44,7 @@ _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 # arguments that name a CRS, which PROJ has to know
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
-_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *sql.CHECKS)
+_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *fields.CHECKS, *sql.CHECKS)
 _ABOUT_180: Final = frozenset(
     {"raster reproject", "raster footprint"}
 )  # which go wrong about the antimeridian
@@ -206,9 +208,14 @@ class Preflight:
             algorithm="dataset identify",
         )
 
-    def learn(self, located: WorkspacePath, facts: Mapping[str, Any]) -> None:
-        """Stores the description of a file that a container wrote."""
+    def learn(
+        self, located: WorkspacePath, facts: Mapping[str, Any], predicted: DatasetFacts | None = None
+    ) -> None:
+        """Stores the description of a file that a container wrote, which lacks the names of fields: those are `predicted`."""
         self.described((located,), [{"facts": facts}])
+        known = self.known.get(located)
+        if predicted is not None and known is not None:
+            self.known.put(located, replace(known, schema=predicted.schema))
 
     def kind_of(self, located: WorkspacePath) -> str:
         """A summary of a file for an approval question; "" if no container described it."""
@@ -229,6 +236,11 @@ class Preflight:
     def assume(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Uses predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
+
+    def gaps(self, draft: Draft, located: WorkspacePath) -> tuple[str, ...]:
+        """What a prediction does not say of an input that the checks need, as nouns."""
+        facts = self.known.get(located)
+        return gaps(facts, self._calls(draft)[-1]) if facts is not None else ()
 
     def unknown(self, draft: Draft) -> tuple[WorkspacePath, ...]:
         """The inputs without facts. Folders are not described."""
@@ -304,6 +316,9 @@ class Preflight:
             updates = any(one.update for one in draft.outputs)
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
             calls = [replace(one, written=driver) for one in calls]
+        if calls[-1].path == "vector sql":
+            tables = tables_of(draft, [self.known.get(located) for located in draft.inputs])
+            calls[-1] = replace(calls[-1], tables=tables, is_query=draft.command.program == "query")
         return calls
 
 

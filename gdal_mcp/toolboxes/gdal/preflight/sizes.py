@@ -44,7 +44,8 @@ def size_made(call: AlgorithmCall, *, joins: bool) -> Size | None:
     if len(call.texts("size")) == 2:
         return _sized(call, box)
     if resolution := call.numbers("resolution", 2):
-        return _at_resolution(box, resolution, certain)
+        aligned = _aligned(box, resolution) if call.flag("target-aligned-pixels") else box
+        return _at_resolution(aligned, resolution, certain)
     if facts is None or not facts.pixels:
         return None
     if regrids and (not call.keeps_crs or call.arguments.get("bbox")):
@@ -101,6 +102,19 @@ def _sized(call: AlgorithmCall, extent: Box | None) -> Size | None:
     if shape <= 0 or not (width or height):
         return None
     return _size(width or height * shape, height or width / shape, extent, _CHOSEN)
+
+
+def _aligned(extent: Box | None, resolution: Sequence[float]) -> Box | None:
+    """The extent enlarged to multiples of the resolution."""
+    if extent is None or min(resolution) <= 0:
+        return extent
+    (west, south, east, north), (x, y) = extent, resolution
+    return (
+        math.floor(west / x) * x,
+        math.floor(south / y) * y,
+        math.ceil(east / x) * x,
+        math.ceil(north / y) * y,
+    )
 
 
 def _at_resolution(extent: Box | None, resolution: Sequence[float], certain: float) -> Size | None:

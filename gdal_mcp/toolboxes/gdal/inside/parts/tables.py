@@ -73,7 +73,20 @@ def columns(dataset):
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
     names = [one.GetName() for one in layers_of(dataset)]
     listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # all of them, or none
-    return {kind: found[:MOST] for kind, found in kinds.items()} | {"layer_names": names if listed else []}
+    kept = {kind: found[:MOST] for kind, found in kinds.items()}
+    return {**kept, "layer_names": names if listed else [], **schema(dataset)}
+
+
+def schema(dataset):
+    """The names of the only layer, of all its fields and of its geometries; nothing where there are too many."""
+    definition = dataset.GetLayer(0).GetLayerDefn()
+    if dataset.GetLayerCount() != 1 or definition.GetFieldCount() > MOST_FIELDS:
+        return {}
+    return {
+        "layer": [definition.GetName()],
+        "fields": [one.GetName() for one in fields(definition)],
+        "geometries": [one.GetName() for one in shapes(definition)],
+    }
 
 
 def by_semicolons(dataset):

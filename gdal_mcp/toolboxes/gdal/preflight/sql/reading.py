@@ -10,6 +10,7 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     base_columns,
     origins,
 )
+from gdal_mcp.toolboxes.gdal.preflight.sql.result import CRS_AT
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     bare,
     calls,
@@ -100,9 +101,13 @@ def tables_read(text: str) -> frozenset[str]:
 
 
 def codes_named(statement: str) -> list[str]:
-    """The target CRSs of ST_Transform and SetSRID, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
-    numbers = (number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1)
-    return sorted({f"EPSG:{one}" for one in numbers if one and int(one) <= _MAX_CODE})
+    """The CRSs of ST_Transform, SetSRID and new geometries, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
+    numbers = [number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1]
+    for one in _calls(statement):
+        at = CRS_AT.get(bare(function(one)))
+        if at is not None and len(one.expressions) == at + 1:
+            numbers.append(number(one.expressions[at]))
+    return sorted({f"EPSG:{one}" for one in numbers if one and 0 < int(one) <= _MAX_CODE})
 
 
 def compares_text_of_date(statement: str) -> bool:

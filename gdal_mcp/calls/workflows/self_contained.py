@@ -1,0 +1,64 @@
+"""Outputs of steps that name the files they were made of. The results of steps are private and are removed later, so such an output breaks.
+
+Two looks: `require_self_contained` before the first step runs, by what is known of commands and formats, and `find_name` in the files
+that are about to be published, for everything else.
+"""
+
+import mmap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import local
+from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING
+from sandbox.workspace import Workspace
+
+_FORMATS: Final = frozenset({"VRT", "GTI", "GDALG"})
+_SUFFIXES: Final = (*POINTING, ".gdalg.json")
+# with the argument that leaves the name of the input out, "" where there is none
+_COMMANDS: Final = {"raster index": "", "vector index": "", "raster footprint": "no-location-field"}
+
+
+def require_self_contained(draft: Draft, store: Workspace) -> None:
+    """Raises ToolError for an output that only names results in the store, where later steps and readers would not find them."""
+    if any(one.workspace == store for one in local(draft.inputs)) and (how := _naming(draft)):
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.VALIDATE,
+            f"what it writes ({how}) would name the result of another step, which exists only while the workflow runs.",
+            "Write a format that holds the data itself; for `raster footprint` set no_location_field.",
+        )
+
+
+def _naming(draft: Draft) -> str:
+    """The format or command by which the output of a call names its inputs; "" if it does not."""
+    steps = draft.chain or ((draft.algorithm, draft.arguments),)
+    for path, arguments in steps:
+        omit = _COMMANDS.get(path)
+        if omit is not None and not (omit and arguments.get(omit) == ("true",)):
+            return path
+        formats = (one.upper() for one in arguments.get("output-format", ()))
+        if named := next((one for one in formats if one in _FORMATS), ""):
+            return named
+    names = (output.target.name.lower() for output in draft.outputs)
+    return next((end for name in names for end in _SUFFIXES if name.endswith(end)), "")
+
+
+def find_name(paths: Iterable[Path], names: Iterable[str]) -> Path | None:
+    """The first file, also in a folder, whose bytes contain one of these names; no link is followed. Raises OSError."""
+    wanted = [name.encode() for name in names]
+    return next((file for path in paths for file in _files(path) if _contains(file, wanted)), None)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    found = path.rglob("*") if path.is_dir() else (path,)
+    return (one for one in found if one.is_file() and not one.is_symlink())
+
+
+def _contains(file: Path, names: Iterable[bytes]) -> bool:
+    if not file.stat().st_size:
+        return False
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return any(content.find(name) >= 0 for name in names)

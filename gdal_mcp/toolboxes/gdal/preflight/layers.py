@@ -1,0 +1,93 @@
+"""The fields and the type of geometry that vector commands make, and the tables of a statement. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Schema
+
+if TYPE_CHECKING:
+    from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
+
+POINT: Final = "Point"
+LINE: Final = "Line String"
+POLYGON: Final = "Polygon"
+# commands that make geometries of another type: the type, "" where it depends on the values
+_GEOMETRY: Final[Mapping[str, str]] = {
+    "vector buffer": POLYGON,
+    "vector check-coverage": LINE,
+    "vector check-geometry": POINT,
+    "vector make-point": POINT,
+    **dict.fromkeys(
+        ("vector concave-hull", "vector convex-hull", "vector set-geom-type", "vector sql", "vector concat"),
+        "",
+    ),
+}
+# commands with the fields of their input
+_KEEP_FIELDS: Final = frozenset(
+    f"vector {name}"
+    for name in (
+        "buffer clean-coverage clip concave-hull convert convex-hull dissolve edit explode-collections filter make-point make-valid read "
+        "rename-layer reproject segmentize set-field-type set-geom-type simplify simplify-coverage sort swap-xy write"
+    ).split()
+)
+_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    POINT: ("point",),
+    LINE: ("line string", "linestring", "circular string", "compound curve", "multi curve", "linear ring"),
+    POLYGON: ("polygon", "multi surface", "triangle", "tin"),
+}
+
+
+def family(geometry: str) -> str:
+    """Point, Line String or Polygon, of a single or a multi geometry in any dimension; "" for other types."""
+    low = geometry.lower()
+    return next((name for name, words in _FAMILIES.items() if any(word in low for word in words)), "")
+
+
+def geometry_made(call: "AlgorithmCall", before: str) -> str:
+    """The type of geometry that a command makes of a layer with another; `None` for no geometry, "" where that is unknown."""
+    if call.path == "vector select":
+        return _geometry_selected(call, before)
+    if call.text("geometry-type"):
+        return ""
+    return _GEOMETRY.get(call.path, before)
+
+
+def schema_made(call: "AlgorithmCall", before: Schema | None) -> Schema | None:
+    """The fields that a command makes of those of its input; None where they are unknown."""
+    if before is None or call.flag("ignore-missing-fields"):
+        return None
+    if call.path == "vector combine" and call.text("add-extra-fields") in ("", "no"):
+        return replace(before, fields=tuple(call.texts("group-by")))
+    if call.path == "vector select":
+        wanted = {one.lower() for one in call.texts("fields")}
+        kept = (one for one in before.fields if (one.lower() in wanted) != call.flag("exclude"))
+        return replace(before, fields=tuple(kept))
+    return before if call.path in _KEEP_FIELDS else None
+
+
+def _geometry_selected(call: "AlgorithmCall", before: str) -> str:
+    schema = call.vector.schema if call.vector else None
+    names = {"_ogr_geometry_", *(one.lower() for one in (schema.geometries if schema else ()))}
+    if bool({one.lower() for one in call.texts("fields")} & names) != call.flag("exclude"):
+        return before
+    return "None" if schema is not None else ""  # a field may be a geometry
+
+
+def tables_of(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Mapping[str, DatasetFacts]:
+    """The tables of a statement, by their names in lower case. A name that stands for several layers is left out."""
+    if len(draft.chain) > 1:  # then it works on what a step before makes
+        return {}
+    known = [(one, one.schema) for one in inputs if one and one.schema]
+    own = [schema.layer.lower() for _, schema in known]
+    is_whole = len(known) == len(inputs)  # else another file may have a layer of the same name
+    tables = {
+        name: facts for name, (facts, _) in zip(own, known, strict=True) if is_whole and own.count(name) == 1
+    }
+    if draft.command.program == "query":
+        aliases = (alias.lower() for alias, _ in draft.command.extra["tables"])
+        tables |= {
+            alias: facts for alias, facts in zip(aliases, inputs, strict=True) if facts and facts.schema
+        }
+    return tables

@@ -1,0 +1,342 @@
+"""Predicts the layer that a SELECT of the SQLITE dialect makes: its columns, its geometry and its CRS. Pure.
+
+A value is a geometry, is none, or is not known to be either. Whatever depends on something unknown is unknown: a table of which no
+container reported the columns, a function that is not listed here, a column without a name of its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
+    MOVES,
+    Budget,
+    defining,
+    sources_of,
+)
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
+    QUERIES,
+    columns,
+    definition,
+    first_select,
+    function,
+    is_aggregate,
+    is_star,
+    level,
+    number,
+    plain,
+    selected,
+    sources,
+    table_name,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+GEOMETRY: Final = "geom"  # the name of each geometry column in a query
+_MAX_DEPTH: Final = 8  # of subqueries
+_POINT, _LINE, _POLYGON = "Point", "Line String", "Polygon"
+# of a geometry, functions that return one in its CRS, with the type; "" where it depends on the values
+_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys("centroid pointonsurface startpoint endpoint pointn closestpoint".split(), _POINT),
+    **dict.fromkeys("exteriorring makeline shortestline".split(), _LINE),
+    **dict.fromkeys("buffer envelope expand".split(), _POLYGON),
+    **dict.fromkeys(
+        (
+            "union unaryunion gunion collect intersection difference symdifference convexhull concavehull boundary geometryn "
+            "collectionextract extent linemerge polygonize offsetcurve minimumrotatedrectangle interiorringn locatealong"
+        ).split(),
+        "",
+    ),
+}
+# which keep the type, too, but for parts that become a multi geometry
+_KEEPS: Final = frozenset(
+    "makevalid simplify simplifypreservetopology snaptogrid reverse translate scale rotate castto2d force2d casttoxy casttomulti "
+    "multi segmentize forcelhr shiftlongitude swapcoordinates swapcoords".split()
+)
+# which make a geometry from numbers or text, with the place of the number of its CRS among the arguments
+CRS_AT: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("point", "makepoint"), 2),
+    **dict.fromkeys(("makepointz", "makepointm", "buildcirclembr"), 3),
+    "buildmbr": 4,
+    **{
+        f"{kind}from{form}": 1
+        for kind in ("geom", "point", "line", "poly", "mpoint", "mline", "mpoly")
+        for form in ("text", "wkb")
+    },
+}
+# which return a geometry of whatever they are given
+_PASSES: Final = frozenset("coalesce ifnull nullif min max iif".split())
+# which return a number or a text of a geometry
+_VALUES: Final = frozenset(
+    (
+        "area length glength perimeter distance maxdistance ptdistwithin x y z m minx miny maxx maxy srid geometrytype numpoints npoints "
+        "numgeometries isvalid isempty issimple isclosed isring isvalidreason dimension coorddim astext asgeojson aswkt asgml assvg "
+        "azimuth intersects contains within covers coveredby overlaps touches crosses disjoint equals relate count typeof group_concat "
+        "mbrintersects envintersects hausdorffdistance"
+    ).split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A geometry. `table` has the geometry unchanged; `source` is the dataset whose CRS it has, None for another CRS."""
+
+    geometry: str = ""
+    crs: str | None = None
+    has_crs: bool | None = None
+    source: DatasetFacts | None = None
+    table: DatasetFacts | None = None
+
+
+Value: TypeAlias = Drawn | bool  # False: no geometry; True: it may be one
+_UNKNOWN: Final = True
+_NONE: Final = False
+
+
+def layer_made(
+    statement: str, tables: Mapping[str, DatasetFacts], *, geometries: str = ""
+) -> DatasetFacts | None:
+    """The layer of a statement, without a driver. `geometries` is the name of every geometry column, "" for those of the tables.
+
+    None for a statement that cannot be parsed.
+    """
+    tree = tree_of(statement)
+    if tree is None:
+        return None
+    reader = _Reader(tables, geometries.lower(), Budget())
+    parts = list(_branches(tree))
+    found = [reader.layer(one) for one in parts]
+    first = found[0]
+    for other in found[1:]:
+        first = replace(first, features=None, extent=None)
+        if other.geometry != first.geometry:
+            first = replace(first, geometry="")
+        if (other.crs, other.has_crs) != (first.crs, first.has_crs):
+            first = replace(first, crs=None, has_crs=None, degrees=None)
+    return replace(first, features=None, extent=None) if _is_cut(tree) else first
+
+
+def missing_columns(
+    statement: str, tables: Mapping[str, DatasetFacts], *, geometries: str = ""
+) -> Iterator[str]:
+    """The columns that a statement names and that no table has which they can belong to, as it spells them."""
+    tree = tree_of(statement)
+    if tree is None:
+        return
+    reader = _Reader(tables, geometries.lower(), Budget())
+    for column in columns(tree.walk()):
+        if not is_star(column) and not column.this.args.get("quoted") and reader.is_missing(column):
+            yield column.name
+
+
+def _branches(query: "Expr") -> "Iterator[Expr]":
+    """The SELECTs of a UNION, or the only one."""
+    if query.key == "select":
+        yield query
+    elif query.key in QUERIES:
+        yield from _branches(query.this)
+        yield from _branches(query.expression)
+    elif query.key in ("subquery", "paren"):
+        yield from _branches(query.this)
+
+
+def _is_cut(query: "Expr") -> bool:
+    return any(query.args.get(name) is not None for name in ("limit", "offset"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    tables: Mapping[str, DatasetFacts]
+    geometry_name: str
+    budget: Budget
+
+    def layer(self, select: "Expr") -> DatasetFacts:
+        terms = [one for term in select.expressions for one in self._terms(term, select)]
+        values = [value for _, value in terms]
+        names = [name for name, value in terms if value is _NONE]
+        made = DatasetFacts("", "vector")
+        if _UNKNOWN not in values and all(names):
+            made = replace(made, schema=Schema("", tuple(names)), fields=len(names))
+        return replace(self._drawn(made, values, select), features=self._count(select))
+
+    def _terms(self, term: "Expr", select: "Expr") -> Iterator[tuple[str, Value]]:
+        """The columns of a term of a SELECT: the name, "" where it is unknown, and whether it is a geometry."""
+        if not is_star(term):
+            named = term.alias or (term.name if plain(term).key == "column" else "")
+            yield named, self.value(term)
+            return
+        wanted = term.text("table").lower() if term.key == "column" else ""
+        for source in sources(select):
+            if wanted in ("", str(source.alias_or_name).lower()):
+                yield from self._of_source(source)
+
+    def _of_source(self, source: "Expr", depth: int = _MAX_DEPTH) -> Iterator[tuple[str, Value]]:
+        if (query := definition(source)) is not None:
+            inner, above = first_select(query), query.parent
+            alias = above.args.get("alias") if above is not None else None
+            if alias is not None and alias.args.get("columns"):
+                yield "", _UNKNOWN
+                return
+            for term in selected(query) if depth and self.budget.spend() else ():
+                yield from self._terms(term, inner)
+            return
+        facts = self.tables.get(table_name(source))
+        if facts is None or facts.schema is None:
+            yield "", _UNKNOWN
+            return
+        yield from ((name, _NONE) for name in facts.schema.fields)
+        if facts.geometry != "None":
+            yield GEOMETRY, _of_table(facts)
+
+    def value(self, node: "Expr", depth: int = _MAX_DEPTH) -> Value:
+        node = plain(node)
+        if depth == 0 or not self.budget.spend():
+            return _UNKNOWN
+        if node.key == "column":
+            return self._column(node, depth)
+        if node.key in QUERIES or node.key == "subquery":
+            terms = selected(node.this if node.key == "subquery" else node)
+            return self.value(terms[0], depth - 1) if terms else _UNKNOWN
+        if name := function(node):
+            return self._function(name.removeprefix("st_"), node, depth)
+        parts = [self.value(one, depth) for one in node.iter_expressions()]
+        if node.key == "window":
+            return self.value(node.this, depth)
+        if node.key in ("case", "if"):
+            return _NONE if all(one is _NONE for one in parts) else _UNKNOWN
+        return _NONE  # arithmetic, comparisons, literals
+
+    def _function(self, name: str, node: "Expr", depth: int) -> Value:
+        given = node.expressions
+        if name in _VALUES:
+            return _NONE
+        if name in MOVES:
+            return self._moved(given, depth)
+        if name in CRS_AT:
+            return _constructed(name, given)
+        if name in _PASSES and any(self.value(one, depth) is not _NONE for one in given):
+            return self.value(given[0], depth) if len(given) == 1 else _UNKNOWN
+        if name not in _TYPES and name not in _KEEPS:
+            return _NONE if all(self.value(one, depth) is _NONE for one in given) else _UNKNOWN
+        first = self.value(given[0], depth) if given else _UNKNOWN
+        if not isinstance(first, Drawn):
+            return Drawn(_TYPES.get(name, ""))
+        kept = first.geometry if name in _KEEPS else _TYPES[name]
+        return replace(first, geometry=kept, table=None)
+
+    def _moved(self, given: "Sequence[Expr]", depth: int) -> Value:
+        code = number(given[1]) if len(given) == 2 else ""
+        before = self.value(given[0], depth) if given else _UNKNOWN
+        geometry = before.geometry if isinstance(before, Drawn) else ""
+        return Drawn(geometry, f"EPSG:{code}", has_crs=True) if code else Drawn(geometry)
+
+    def _column(self, column: "Expr", depth: int) -> Value:
+        found: list[Value] = []
+        for source in sources_of(column, self.budget):
+            if (query := definition(source)) is not None:
+                inner = list(defining(column.name, query, self.budget, depth))
+                found += [self.value(one, depth - 1) for one in inner]
+            elif (
+                own := self._in_table(column.name.lower(), self.tables.get(table_name(source)))
+            ) is not None:
+                found.append(own)
+        return found[0] if len(found) == 1 else _UNKNOWN
+
+    def _in_table(self, name: str, facts: DatasetFacts | None) -> Value | None:
+        """What a column of a table is; None if the table has none of this name."""
+        if facts is None or facts.schema is None:
+            return _UNKNOWN
+        if name in facts.schema.columns or name in _HIDDEN:
+            return _NONE
+        return _of_table(facts) if name in self._geometry_names(facts, facts.schema) else None
+
+    def _geometry_names(self, facts: DatasetFacts, schema: Schema) -> frozenset[str]:
+        """The lower-case names that geometry columns of a table may have."""
+        if facts.geometry == "None":
+            return frozenset()
+        if self.geometry_name and (schema.is_predicted or len(schema.geometries) == 1):
+            return frozenset({self.geometry_name})
+        return frozenset(one.lower() or "geometry" for one in schema.geometries)
+
+    def is_missing(self, column: "Expr") -> bool:
+        if column.text("db") or _is_alias(column):
+            return False
+        wanted, select, seen = column.text("table").lower(), column.parent_select, False
+        while select is not None:
+            for source in sources(select) if select.key == "select" else ():
+                if wanted not in ("", str(source.alias_or_name).lower()):
+                    continue
+                seen = True
+                if (
+                    definition(source) is not None
+                    or self._in_table(column.name.lower(), self.tables.get(table_name(source))) is not None
+                ):
+                    return False
+            if select.key != "select":  # a term of ORDER BY of a UNION
+                return False
+            select = select.parent_select
+        return seen
+
+    def _drawn(self, made: DatasetFacts, values: Sequence[Value], select: "Expr") -> DatasetFacts:
+        """The layer with its geometry, if it has one and that is known."""
+        shapes = [one for one in values if isinstance(one, Drawn)]
+        if _UNKNOWN in values or len(shapes) > 1:
+            return made
+        if not shapes:
+            return replace(made, geometry="None", has_crs=False)
+        one = shapes[0]
+        made = replace(made, geometry=one.geometry, crs=one.crs, has_crs=one.has_crs)
+        if one.source is not None:
+            own = one.source
+            places = own.crs_extents if one.table else _without_extents(own)
+            made = replace(made, degrees=own.degrees, unit_metres=own.unit_metres, crs_extents=places)
+            whole = one.table is not None and self._keeps_rows(select)
+            return replace(made, extent=own.extent) if whole else made
+        known = [place for facts in self.tables.values() for place in facts.named(one.crs or "")]
+        return replace(made, degrees=next((place.degrees for place in known), None))
+
+    def _count(self, select: "Expr") -> int | None:
+        found = sources(select)
+        facts = self.tables.get(table_name(found[0])) if len(found) == 1 else None
+        return facts.features if facts is not None and self._keeps_rows(select) else None
+
+    def _keeps_rows(self, select: "Expr") -> bool:
+        """True if each row of the only table is one row of the result."""
+        cut = any(
+            select.args.get(name) for name in ("where", "group", "having", "distinct", "limit", "offset")
+        )
+        sums = any(is_aggregate(one) for term in select.expressions for one in level(term))
+        return len(sources(select)) == 1 and not cut and not sums
+
+
+# columns that a table has without listing them
+_HIDDEN: Final = frozenset(
+    "rowid oid _rowid_ fid ogc_fid ogr_style ogr_native_data ogr_native_media_type ogr_geometry ogr_geom_wkt ogr_geom_area".split()
+)
+
+
+def _of_table(facts: DatasetFacts) -> Drawn:
+    return Drawn(facts.geometry, facts.crs, facts.has_crs, facts, facts)
+
+
+def _constructed(name: str, given: "Sequence[Expr]") -> Drawn:
+    """A geometry that is made from numbers or text."""
+    geometry, at = _POINT if "point" in name else "", CRS_AT[name]
+    code = number(given[at]) if len(given) == at + 1 else ""
+    if code and code != "0":
+        return Drawn(geometry, f"EPSG:{code}", has_crs=True)
+    return Drawn(geometry, has_crs=False if len(given) <= at else None)
+
+
+def _without_extents(facts: DatasetFacts) -> Mapping[str, CrsExtent]:
+    return {name: replace(place, extent=None) for name, place in facts.crs_extents.items()}
+
+
+def _is_alias(column: "Expr") -> bool:
+    """True for a name that a term of the same SELECT defines."""
+    select = column.parent_select
+    terms = selected(select) if select is not None else ()
+    return not column.text("table") and any(one.alias.lower() == column.name.lower() for one in terms)

@@ -1,0 +1,111 @@
+"""The GitHub workflow of the examples, run step by step on a repository of its own, with this checkout in place of the package index."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.integration.actions import Job
+from tests.integration.workflow_kit import EXAMPLES, PASSED_ON
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+
+ROOT = Path(__file__).parents[2]
+WORKFLOW = ROOT / "examples" / "github" / "workflows.yml"
+# whose parameters all have defaults, and that need no other toolbox
+CHECKED = ("addresses_by_district", "flood_depth", "terrain_for_web")
+
+
+def checkout(job: Job, _given: Mapping[str, Any]) -> None:
+    """A repository as the example expects it: workflows, and their data."""
+    (job.workspace / "workflows").mkdir()
+    for name in CHECKED:
+        shutil.copy(EXAMPLES / f"{name}.yaml", job.workspace / "workflows")
+    subprocess.run([sys.executable, EXAMPLES / "make_data.py", job.workspace / "sample"], check=True)
+
+
+def setup_python(job: Job, given: Mapping[str, Any]) -> None:
+    """A Python first on the PATH, whose packages are those of this environment, so that pip finds the dependencies installed."""
+    assert given["python-version"]
+    folder = job.home / "python"
+    venv.create(folder, with_pip=True)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    job.env["PATH"] = f"{folder / 'bin'}{os.pathsep}{job.env['PATH']}"
+
+
+def upload_artifact(job: Job, given: Mapping[str, Any]) -> None:
+    target = job.home / "artifacts" / given["name"]
+    if not (job.workspace / given["path"]).exists():  # a warning of the action
+        return
+    shutil.copytree(job.workspace / given["path"], target)
+    job.artifacts[given["name"]] = target
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """With a package index of one wheel, of this checkout, in place of another installation of it."""
+    words = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "index"),
+    ]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    for name in ("repository", "home"):
+        (tmp_path / name).mkdir()
+    tmp_path.chmod(0o755)
+    index = {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path / "index"),
+        "PIP_NO_DEPS": "1",
+        "PIP_FORCE_REINSTALL": "1",
+    }
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    uses = {
+        "actions/checkout": checkout,
+        "actions/setup-python": setup_python,
+        "actions/upload-artifact": upload_artifact,
+    }
+    return Job(tmp_path / "repository", tmp_path / "home", {**passed, **index}, uses)
+
+
+def cases(report: Path, kind: str = "") -> list[str]:
+    found = ET.parse(report).iter("testcase")
+    return [str(one.get("name")) for one in found if not kind or one.find(kind) is not None]
+
+
+def test_it_checks_every_workflow_runs_one_and_uploads_the_reports(job: Job):
+    assert job.run(WORKFLOW, "check"), job.log
+    reports = job.artifacts["reports"]
+    assert {one.stem for one in reports.iterdir()} == {*CHECKED, "run"}
+    assert cases(reports / "addresses_by_district.xml") == ["points", "sums"]
+    assert [cases(one, "failure") for one in reports.iterdir()] == [[]] * 4
+    assert {"relief.tif", "contours.geojson", "tiles"} <= {
+        one.name for one in (job.workspace / "sample").iterdir()
+    }
+
+
+def test_a_wrong_workflow_fails_the_job_runs_nothing_and_is_in_the_reports(job: Job):
+    def checkout_wrong(job: Job, given: Mapping[str, Any]) -> None:
+        checkout(job, given)
+        file = job.workspace / "workflows" / "flood_depth.yaml"
+        file.write_text(file.read_text().replace("include_field: [parcel", "include_field: [plot"))
+
+    job.uses = {**job.uses, "actions/checkout": checkout_wrong}
+    assert not job.run(WORKFLOW, "check")
+    assert [code for _, code, _ in job.log] == [0, 0, 1]
+    assert cases(job.artifacts["reports"] / "flood_depth.xml", "failure") == ["by_parcel"]
+    assert not (job.workspace / "sample" / "relief.tif").exists()

@@ -1,0 +1,168 @@
+"""What is predicted of the layer of a call is what GDAL then makes: fields, type of geometry and CRS, or it is not known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.layers import family
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, crs_to_describe
+from gdal_mcp.tools.common import DraftContext
+from sandbox.workspace import Workspace, Workspaces
+from tests.boxes import known_tools, preflight, surface
+from tests.integration.worker_kit import Box
+from tests.integration.workflow_kit import made_ground, serving
+from tests.oracle.container import Oracle
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+
+
+def query(sql: str, *inputs: str, end: str = "gpkg") -> tuple[str, dict[str, Any], str]:
+    return "query_to_file", {"inputs": list(inputs or ("parcels.geojson",)), "sql": sql}, end
+
+
+def on(tool: str, source: str, end: str = "gpkg", **more: Any) -> tuple[str, dict[str, Any], str]:
+    return tool, {"input": source, **more}, end
+
+
+CALLS: Mapping[str, tuple[str, dict[str, Any], str]] = {
+    "star": query("SELECT * FROM parcels"),
+    "some": query("SELECT parcel AS plot, geom FROM parcels WHERE district = 'west'"),
+    "moved": query("SELECT parcel, ST_Transform(geom, 4326) AS geom FROM parcels"),
+    "near": query("SELECT clinic, ST_Buffer(geom, 50) AS area FROM clinics", "clinics.geojson"),
+    "unnamed": query("SELECT parcel, upper(district), geom FROM (SELECT * FROM parcels)"),
+    "centre": query("SELECT p.parcel, ST_Centroid(p.geom) AS geom FROM parcels p"),
+    "points": query(
+        "SELECT name, MakePoint(CAST(lon AS REAL), CAST(lat AS REAL), 4326) AS geom FROM addresses WHERE lon <> ''",
+        "addresses.csv",
+    ),
+    "sums": query("SELECT district, count(*) AS plots, sum(ST_Area(geom)) AS area FROM parcels GROUP BY 1"),
+    "united": query("SELECT district, ST_Union(geom) AS geom FROM parcels GROUP BY district"),
+    "joined": query(
+        "SELECT p.*, d.district AS inside FROM parcels p JOIN districts d ON ST_Within(p.geom, d.geom)",
+        "parcels.geojson",
+        "districts.geojson",
+    ),
+    "either": query("SELECT parcel AS id, geom FROM parcels UNION ALL SELECT 'x', geom FROM parcels"),
+    "chosen": query("SELECT parcel, CASE WHEN district = 'west' THEN geom END AS geom FROM parcels"),
+    "table": query("SELECT parcel, district FROM parcels", end="csv"),
+    "json": query("SELECT parcel, ST_Transform(geom, 4326) AS geom FROM parcels", end="geojson"),
+    "ring": query("SELECT parcel, ST_ExteriorRing(geom) AS geom FROM parcels"),
+    "cte": query("WITH w AS (SELECT * FROM parcels) SELECT w.parcel, w.geom FROM w"),
+    "buffer": on("vector_buffer", "clinics.geojson", distance=10),
+    "hull": on("vector_convex_hull", "parcels.geojson"),
+    "select": on("vector_select", "parcels.geojson", fields=["parcel"]),
+    "drawn": on("vector_select", "parcels.geojson", fields=["parcel", "_ogr_geometry_"]),
+    "without": on("vector_select", "parcels.geojson", fields=["parcel"], exclude=True),
+    "combine": on("vector_combine", "parcels.geojson", group_by=["district"]),
+    "filter": on("vector_filter", "parcels.geojson", where="district = 'west'"),
+    "valid": on("vector_make_valid", "cadastre.geojson"),
+    "degrees": on("vector_reproject", "parcels.geojson", "geojson", dst_crs="EPSG:4326"),
+    "lines": on("raster_contour", "dem.asc", interval=10, elevation_name="m"),
+    "bands": on("raster_contour", "dem.asc", interval=10, polygonize=True, min_name="low", max_name="high"),
+    "classes": on("raster_polygonize", "land_cover.asc", attribute_name="class"),
+    "stats": on(
+        "raster_zonal_stats", "dem.asc", zones="parcels.geojson", stat=["mean"], include_field=["parcel"]
+    ),
+    "shapes": on(
+        "raster_zonal_stats", "dem.asc", zones="parcels.geojson", stat=["max"], include_field=["ALL"], include_geom=True
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ground(oracle: Oracle) -> Path:
+    return made_ground(oracle.folder("predictions"))
+
+
+def document() -> dict[str, Any]:
+    steps = [
+        {"id": name, "tool": tool, "arguments": {**arguments, "output": f"{name}.{end}"}}
+        for name, (tool, arguments, end) in CALLS.items()
+    ]
+    outputs = {name: {"from": f"${{steps.{name}}}", "to": f"single/{name}.{end}"} for name, (*_, end) in CALLS.items()}  # fmt: skip
+    return {"workflow": 1, "name": "all", "steps": steps, "outputs": outputs}
+
+
+def described(oracle: Oracle, paths: list[Path], crs: tuple[str, ...] = ()) -> list[DatasetFacts]:
+    (done,) = Box(oracle).run({"program": "describe", "inputs": list(map(str, paths)), "crs": crs})
+    rows = [facts_of(row, path.stat().st_size) for path, row in zip(paths, done.parsed, strict=True)]
+    assert None not in rows
+    return [one for one in rows if one is not None]
+
+
+def drafts(ground: Path) -> dict[str, Draft]:
+    settings = Settings(workspaces=[ground], state_dir=ground.parent / "drafts")
+    paths = Paths(
+        Workspaces((Workspace.at(ground, writable=True),)), "outputs", "0123456789abcdef", as_new=True
+    )
+    desk = DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
+    found = {}
+    for name, (tool, arguments, end) in CALLS.items():
+        made = known_tools()[tool].draft({**arguments, "output": f"{name}.{end}"}, desk)
+        assert isinstance(made, Draft)
+        found[name] = made
+    return found
+
+
+def learned(oracle: Oracle, asked: Mapping[str, Draft]) -> Preflight:
+    """Which knows all inputs of these calls."""
+    known = preflight(Settings())
+    crs = tuple(dict.fromkeys(text for one in asked.values() for text in crs_to_describe(one)))
+    inputs = list(dict.fromkeys(one for draft in asked.values() for one in draft.inputs))
+    for located, facts in zip(inputs, described(oracle, [one.path for one in inputs], crs), strict=True):
+        known.known.put(located, facts)
+    return known
+
+
+def test_the_predicted_fields_geometry_and_crs_are_those_of_the_layer_that_is_made(
+    ground: Path, oracle: Oracle
+):
+    asked = drafts(ground)
+    known = learned(oracle, asked)
+    with serving(ground, "--toolsets", "core,raster,vector", "--approval", "never") as client:
+        client.call("workflow_run", workflow=document())
+    paths = [ground / "single" / f"{name}.{end}" for name, (*_, end) in CALLS.items()]
+    wrong: dict[str, Any] = {}
+    unknown: dict[str, list[str]] = {}
+    # GDAL does not say how many features a CSV has unless it reads all of it
+    for name, made in zip(CALLS, described(oracle, paths), strict=True):
+        said = known.predicted(asked[name])
+        assert said is not None, name
+        facts = {
+            "fields": (said.schema and said.schema.fields, made.schema and made.schema.fields),
+            "geometry": (
+                said.geometry and (family(said.geometry) or said.geometry),
+                family(made.geometry) or made.geometry,
+            ),
+            "crs": (said.crs, made.crs),
+            "has_crs": (said.has_crs, made.has_crs),
+            "degrees": (said.degrees if said.has_crs else None, made.degrees),
+            "features": (said.features, made.features),
+            "extent": (said.extent and [round(one, 3) for one in said.extent], made.extent and [round(one, 3) for one in made.extent]),
+        }  # fmt: skip
+        wrong |= {
+            f"{name} {key}": pair
+            for key, pair in facts.items()
+            if pair[0] not in (None, "")
+            and pair[0] != pair[1]
+            and not (key == "features" and pair[1] is None)
+        }
+        unknown[name] = [key for key in ("fields", "geometry", "has_crs") if facts[key][0] in (None, "")]
+    assert wrong == {}
+    assert {name for name, lacks in unknown.items() if lacks} == {"united", "chosen", "hull", "unnamed"}
+
+
+def test_a_prediction_of_what_no_container_described_is_not_known(ground: Path):
+    blank = replace(preflight(Settings()))
+    asked = drafts(ground)
+    for name in ("star", "some", "table", "buffer", "classes"):
+        said = blank.predicted(asked[name])
+        assert said is None or (said.schema is None and said.has_crs is None), name
