@@ -23,25 +23,21 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gdal_mcp.approvals.model import ApprovalQuestion, Decision, NullApprover
 from gdal_mcp.calls.operation import Operation
-from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.errors import Code
-from gdal_mcp.policy.policy import Channel
 from gdal_mcp.records.artifacts import Absent, ArtifactStore, Fingerprint, Gone, Opened
 from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.operations.unasked import UNLISTED, call_unasked
 from gdal_mcp.settings.state import put_private
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.portable import O_PATH_FLAG
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
 MOST: Final = 4000  # files kept, a thumbnail and a legend for each output, some 100 MB; the oldest make room
-UNLISTED: Final = Operation(in_history=False)
 WAITING: Final = 64  # requests; a page of the gallery has 24
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -106,7 +102,7 @@ class Pictures:
                 return None  # it is not certain that the published file would be drawn
             try:
                 made = await self._made(artifact, viewer, key, operation)
-                same = await anyio.to_thread.run_sync(_is_still_there, opened)
+                same = await anyio.to_thread.run_sync(opened.is_in_place)
             finally:
                 opened.close()
             if made is None or not same:
@@ -133,13 +129,8 @@ class Pictures:
         self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation
     ) -> tuple[bytes, bytes] | None:
         """The PNG, and what the tool says that it shows, as JSON."""
-        reply = None
-        with anyio.CancelScope() as scope:
-            arguments = {"path": artifact.path, "max_size": PIXELS}
-            request = Request(
-                "preview", arguments, viewer.principal, "console", Unasked(scope), operation=operation
-            )
-            reply = await self.app.pipeline.call(request)
+        arguments = {"path": artifact.path, "max_size": PIXELS}
+        reply = await call_unasked(self.app, viewer.principal, "preview", arguments, operation=operation)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if reply is not None and picture is not None:
             return picture, json.dumps(reply.result.get("shown", {})).encode()
@@ -171,33 +162,6 @@ def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
     """Whether an output is one that can be drawn, in one of these workspaces."""
     has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
     return has and _DIGEST.fullmatch(artifact.sha256) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked(NullApprover):
-    """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
-
-    scope: anyio.CancelScope
-
-    def asks(self, ways: frozenset[Channel]) -> bool:  # noqa: ARG002 - the protocol's signature
-        return True
-
-    async def ask(self, question: ApprovalQuestion) -> Decision | None:  # noqa: ARG002 - the protocol's signature
-        self.scope.cancel()
-        await anyio.sleep_forever()
-        raise AssertionError
-
-
-def _is_still_there(opened: Opened) -> bool:
-    """True if the opened file is unchanged and still at its path."""
-    try:
-        now = os.open(opened.artifact.path, O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return Fingerprint.of(now) == opened.fingerprint
-    finally:
-        os.close(now)
 
 
 def _kept(path: Path) -> bytes | None:

@@ -31,6 +31,7 @@ from gdal_mcp.server.http.links import CredentialStatus, Signer
 from gdal_mcp.server.http.oauth import SignedTokens
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
 from gdal_mcp.server.http.serving import Listening, bind, require_certificate, serve_routes
+from gdal_mcp.server.http.tiles import Tiles
 from gdal_mcp.server.http.uploads import UploadRoutes
 from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.server.mcp.http import Protocol
@@ -161,6 +162,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
         metrics_route(app, watch, auth),
         *console_routes(app, port, auth.principal),
         *files.routes(),
+        *(Tiles(app=app, files=files).routes() if settings.tiles else ()),
         *uploads.routes(),
         *([_metadata_route(settings, port)] if settings.issuers else ()),
     ]
