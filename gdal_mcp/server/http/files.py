@@ -38,8 +38,9 @@ from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.records.registry import Artifact, RegistryUnavailable
 from gdal_mcp.server.http import links, replies
 from gdal_mcp.server.http.auth import Authenticator
-from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject
+from gdal_mcp.server.http.links import CredentialStatus, Subject
 from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
+from gdal_mcp.server.http.signing import Signer
 
 FILES_PATH: Final = "/files"
 MIN_LINK_SECONDS: Final = 1.0

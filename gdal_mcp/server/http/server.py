@@ -27,10 +27,11 @@ from gdal_mcp.server.http.files import FILES_PATH, Files
 from gdal_mcp.server.http.guard import HostFilter
 from gdal_mcp.server.http.health import HEALTH_PATH, READY_PATH, Watch, health_routes, look, metrics_route
 from gdal_mcp.server.http.issuers import Issuer, Keys
-from gdal_mcp.server.http.links import CredentialStatus, Signer
+from gdal_mcp.server.http.links import CredentialStatus
 from gdal_mcp.server.http.oauth import SignedTokens
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
 from gdal_mcp.server.http.serving import Listening, bind, require_certificate, serve_routes
+from gdal_mcp.server.http.signing import Signer
 from gdal_mcp.server.http.tiles import Tiles
 from gdal_mcp.server.http.uploads import UploadRoutes
 from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
