@@ -1,8 +1,8 @@
-"""What is in the workspaces of a viewer, with thumbnails, and making a folder there.
+"""The files in the workspaces of a viewer, with thumbnails, and making a folder there.
 
 Invariants:
-* a viewer sees what a call of this principal's would, by the tool `list_workspace`, without asking anybody;
-* a folder is made only by somebody who could approve a call that writes, where the policy does not deny one, and is in the audit log first.
+* a viewer sees what a call of `list_workspace` by the same principal shows, without approval;
+* a folder is made only by a viewer who could approve a call that writes, where the policy does not deny one, and is in the audit log first.
 """
 
 import os

@@ -21,7 +21,7 @@ from gdal_mcp.server.operations.unasked import call_unasked
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.workspace import Workspaces
 
-WAITING: Final = 8  # clicks that wait for those before them
+WAITING: Final = 8  # clicks that may wait
 LIMITS: Final = (180.0, 90.0)  # degrees of longitude and latitude
 
 

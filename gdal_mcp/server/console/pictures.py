@@ -3,7 +3,7 @@
 Invariants:
 * a thumbnail is made only for a viewer whom the policy lets read the dataset without approval;
 * thumbnails are made one at a time, so that a gallery never takes the permits of calls;
-* the file is checked to be the published one before and after it is drawn, so that no other content is kept as its thumbnail.
+* the file is checked to be the published one before and after it is drawn, so that no other content is stored as its thumbnail.
   Other files that it reads, such as the sources of a VRT, are as they are then;
 * a thumbnail belongs to one output of one call, and is shown to those who have its workspace: two files with equal bytes can
   show different things, as a VRT with relative paths does.
@@ -37,7 +37,7 @@ from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
-MOST: Final = 4000  # files kept, a thumbnail and a legend for each output, some 100 MB; the oldest make room
+MOST: Final = 4000  # files, a thumbnail and a legend for each output, some 100 MB; the oldest are removed
 WAITING: Final = 64  # requests; a page of the gallery has 24
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -93,9 +93,9 @@ class Pictures:
             raise Refused(429, "Too many pictures are being made.")
         path = self.app.settings.state_dir / FOLDER / f"{key}.png"
         async with self._one:
-            kept = await anyio.to_thread.run_sync(_kept, path)
-            if kept is not None:
-                return kept
+            stored = await anyio.to_thread.run_sync(_read_stored, path)
+            if stored is not None:
+                return stored
             try:
                 opened = await anyio.to_thread.run_sync(reopen)
             except (Absent, Gone):
@@ -108,8 +108,8 @@ class Pictures:
             if made is None or not same:
                 return None
             picture, legend = made
-            await anyio.to_thread.run_sync(_keep, path.with_suffix(".json"), legend)
-            await anyio.to_thread.run_sync(_keep, path, picture)
+            await anyio.to_thread.run_sync(_store, path.with_suffix(".json"), legend)
+            await anyio.to_thread.run_sync(_store, path, picture)
             return picture
 
     def legend(self, artifact: Artifact, workspaces: Workspaces) -> dict[str, Any]:
@@ -159,12 +159,12 @@ def _key(artifact: Artifact) -> str:
 
 
 def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
-    """Whether an output is one that can be drawn, in one of these workspaces."""
+    """True if an output can be drawn and lies in one of these workspaces."""
     has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
     return has and _DIGEST.fullmatch(artifact.sha256) is not None
 
 
-def _kept(path: Path) -> bytes | None:
+def _read_stored(path: Path) -> bytes | None:
     try:
         data = path.read_bytes()
         os.utime(path)
@@ -173,8 +173,8 @@ def _kept(path: Path) -> bytes | None:
     return data
 
 
-def _keep(path: Path, data: bytes) -> None:
-    with suppress(OSError):  # on a full disk thumbnails are not kept, and all else goes on
+def _store(path: Path, data: bytes) -> None:
+    with suppress(OSError):  # on a full disk thumbnails are not stored, and everything else goes on
         put_private(path, data)
         found = sorted(path.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
         for old in found[MOST:]:

@@ -91,7 +91,7 @@ class Sessions:
         self._open = {name: one for name, one in self._open.items() if now < one.ends}
         mine = [one.id for one in self._open.values() if one.principal == principal]
         for oldest in mine[: max(0, len(mine) + 1 - MAX_PER_PRINCIPAL)]:
-            self.close(oldest)  # whoever opens many ends their own ones, nobody else's
+            self.close(oldest)  # many sessions of one principal end none of others
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
         session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)

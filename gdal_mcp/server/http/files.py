@@ -44,7 +44,7 @@ from gdal_mcp.server.http.signing import Signer
 
 FILES_PATH: Final = "/files"
 MIN_LINK_SECONDS: Final = 1.0
-MAX_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
+MAX_LINK_SECONDS: Final = 3600.0  # for longer access a token is needed
 _OPENERS: Final = 4  # threads that find files and check that they are unchanged
 _INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
 ALWAYS: Final = {
@@ -169,11 +169,18 @@ class Files:
             "sha256": artifact.sha256,
             "expires": expires,
         }
-        await self.thread(self.audit, event)  # from here on whoever has the link may read
+        await self.thread(
+            self.audit, event
+        )  # recorded before the link is sent, which gives access to everybody who has it
         query = urlencode({links.EXPIRES: expires, links.SIGNATURE: signature})
         url = f"{self.base}{path_of(artifact.call_id, artifact.name)}?{query}"
-        told = {"url": url, "expires": time_text(expires), "bytes": artifact.size, "sha256": artifact.sha256}
-        return JSONResponse(told, 201, {**ALWAYS, "Location": url, "Cache-Control": "no-store"})
+        document = {
+            "url": url,
+            "expires": time_text(expires),
+            "bytes": artifact.size,
+            "sha256": artifact.sha256,
+        }
+        return JSONResponse(document, 201, {**ALWAYS, "Location": url, "Cache-Control": "no-store"})
 
     def found(self, who: Principal, request: Request) -> Artifact:
         call_id = request.path_params["call"]
@@ -208,7 +215,7 @@ def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
         try:
             reply = await answer(Request(scope))
         except Absent:
-            reply = replies.refused(404, "not_found", "there is no such file")
+            reply = replies.refused(404, "not_found", "that file does not exist")
         except Gone as gone:
             reply = replies.refused(410, "gone", f"the published file no longer exists: {gone}")
         except ToolError as error:

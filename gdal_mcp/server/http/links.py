@@ -31,7 +31,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CredentialStatus:
-    """Whether a principal may still read here, found out without their token."""
+    """Whether a principal still has read access, checked without its token."""
 
     tokens: TokenStore | None  # None where nobody needs a token
     clock: Callable[[], float] = time.time
@@ -42,7 +42,7 @@ class CredentialStatus:
         The expiry of an issuer's token is not known here: links of such principals end only by their own expiry.
         """
         if self.tokens is None or not principal.startswith(_STATIC):
-            return "signed elsewhere"
+            return "token of an issuer"
         name = principal.removeprefix(_STATIC)
         for token in self.tokens.all():
             ended = token.expires is not None and token.expires <= self.clock()
