@@ -1,45 +1,110 @@
-"""What a map tile drawn by a call would take: `python -m bench.tiles`. A tile is a `preview` of 256 pixels by a container that waits."""
+"""What map tiles over HTTP take: `python -m bench.tiles`. A tile that is not kept is drawn, with its block, by a container that waits."""
 
 import argparse
+import json
+import math
 import os
-import statistics
+import subprocess
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
-from bench.clients import BareClient
-from bench.place import Place, place
+import httpx2
+
+from bench.place import NotMeasurable, Place, place
+from bench.report import Series, milliseconds
+from gdal_mcp.server.http.tile_grid import SIDE
 from gdal_mcp.testing.samples import write_samples
 
-ROUNDS, AT_ONCE = 15, 12  # a map of 1000 x 750 pixels shows twelve tiles
+ROUNDS = 12
+MAP = (4, 3)  # tiles of a map of 1000 x 750 pixels
+PIXELS = 4096  # of a side of the raster
 POOL = ("--pool-min", "2", "--pool-max", "4")
-TILE = {"name": "preview", "arguments": {"path": "dem.tif", "max_size": 256}}
 
 
-def tiles(where: Place) -> str:
+def tiles(where: Place) -> list[str]:
     write_samples(where.workspace)
-    with BareClient(where, *POOL) as client:
-        client.ask("tools/call", TILE)
-        warm = [_one(where, client) for _ in range(ROUNDS)]
+    path = _published(where)
+    with _serving(where) as base, httpx2.Client(base_url=base, timeout=60) as client:
+        document = client.get(path).json()
+        zoom = document["maxzoom"] + 1  # at which the raster has some thirty tiles on a side
+        column, row = _corner(document["bounds"], zoom)
+
+        def get(x: int, y: int) -> float:
+            begun = time.perf_counter()
+            reply = client.get(f"{path}/{zoom}/{x}/{y}.png")
+            if reply.status_code != 200:
+                raise NotMeasurable(f"tile {zoom}/{x}/{y}: {reply.status_code} {reply.text[:200]}")
+            return time.perf_counter() - begun
+
+        first = get(column, row)
+        drawn: list[float] = []
+        for number in range(1, ROUNDS + 1):
+            where.rest(2)
+            drawn.append(get(column + SIDE * number, row))
+        kept = [get(column + SIDE * number, row) for number in range(1, ROUNDS + 1)]
         where.rest(2)
-        ends = _at_once(client)
-    p50, fastest = statistics.median(warm) * 1000, min(warm) * 1000
-    return f"one tile, warm: p50 {p50:.0f} ms, fastest {fastest:.0f} ms; {AT_ONCE} at once: the last after {ends[-1]:.1f} s"
+        below = row + SIDE  # blocks that are not drawn yet
+        whole_map = [(column + x, below + y) for y in range(MAP[1]) for x in range(MAP[0])]
+        with ThreadPoolExecutor(len(whole_map)) as threads:
+            begun = time.perf_counter()
+            list(threads.map(lambda one: get(*one), whole_map))
+            at_once = time.perf_counter() - begun
+    return [
+        f"first tile of a file: {milliseconds(first)} ms",
+        _line("a tile that is drawn, with its block", drawn),
+        _line("a tile that is kept", kept),
+        f"{len(whole_map)} tiles at once, none of them kept: the last after {at_once:.2f} s",
+    ]
 
 
-def _one(where: Place, client: BareClient) -> float:
-    where.rest(2)
-    begun = time.perf_counter()
-    client.ask("tools/call", TILE)
-    return time.perf_counter() - begun
+def _line(name: str, seconds: list[float]) -> str:
+    series = Series(tuple(seconds))
+    return f"{name}: p50 {milliseconds(series.p50)} ms, p95 {milliseconds(series.p95)} ms"
 
 
-def _at_once(client: BareClient) -> list[float]:
-    begun, ends = time.perf_counter(), list[float]()
-    under_way = {client.begin("tools/call", TILE) for _ in range(AT_ONCE)}
-    while under_way:
-        under_way.discard(client.next_answer()[0])
-        ends.append(time.perf_counter() - begun)
-    return ends
+def _published(where: Place) -> str:
+    """The path of the tiles of a new raster: an enlarged sample, as a COG with overviews."""
+    arguments = {
+        "algorithm": "raster resize",
+        "arguments": {
+            "input": "dem.tif",
+            "output": "map.tif",
+            "size": [PIXELS, PIXELS],
+            "resampling": "bilinear",
+            "output-format": "COG",
+        },
+    }
+    words = where.program("call", "gdal_write", json.dumps(arguments), "--yes")
+    done = subprocess.run(words, env=where.python_environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotMeasurable(done.stdout + done.stderr)
+    return f"/tiles/{json.loads(done.stdout)['receipt']['call_id']}/map.tif"
+
+
+def _corner(bounds: list[float], zoom: int) -> tuple[int, int]:
+    """The first tile of a block inside these bounds, near their north-west corner."""
+    west, _, _, north = bounds
+    count = 1 << zoom
+    column = int((west + 180) / 360 * count) + 2
+    latitude = math.radians(north)
+    row = int((1 - math.asinh(math.tan(latitude)) / math.pi) / 2 * count) + 2
+    return column - column % SIDE, row - row % SIDE
+
+
+@contextmanager
+def _serving(where: Place) -> Iterator[str]:
+    """The address of a new server with tiles, for the local user."""
+    command = where.program("serve", "--transport", "http", "--port", "0", "--no-auth", "--tiles", *POOL)
+    process = subprocess.Popen(command, env=where.python_environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().removesuffix("/mcp")
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def main() -> None:
@@ -48,7 +113,8 @@ def main() -> None:
         "--folder", type=Path, default=Path("/var/tmp"), help="for temporary data (%(default)s)"
     )
     with place(parser.parse_args().folder) as where:
-        print(f"load average before: {os.getloadavg()[0]:.1f}; {tiles(where)}")
+        print(f"load average before: {os.getloadavg()[0]:.1f}")
+        print("\n".join(tiles(where)))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from gdal_mcp.policy.identity import ADMIN, Principal
 from gdal_mcp.records.registry import Artifact, Registry
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import digest
+from sandbox.portable import O_PATH_FLAG
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one
@@ -63,6 +64,17 @@ class Opened:
     file: int
     fingerprint: Fingerprint
     close: Callable[[], None]
+
+    def is_in_place(self) -> bool:
+        """True if the file is unchanged and still at its path."""
+        try:
+            now = os.open(self.artifact.path, O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return Fingerprint.of(now) == self.fingerprint
+        finally:
+            os.close(now)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Addresses of remote data, as a caller writes them, read strictly. Pure: nothing here asks the network.
+"""Addresses of remote data, as a caller writes them, read strictly. Pure: nothing here uses the network.
 
 https://host/x.tif            a file; `#with=ovr,tfw` names files beside it that belong to it
 https://host/x.zarr           a tree of files
@@ -110,7 +110,7 @@ def parse(text: str) -> Address:
     """Parses a text. Raises NotAnAddress."""
     web = text.lower().startswith(("http", "stac"))
     if len(text) > _LONGEST or not text.isprintable() or "\\" in text or (web and " " in text):
-        raise NotAnAddress("it is too long, or holds blanks, backslashes or control characters")
+        raise NotAnAddress("it is too long, or contains blanks, backslashes or control characters")
     try:
         found = urlsplit(text)
         port = found.port
@@ -120,7 +120,7 @@ def parse(text: str) -> Address:
     if found.scheme not in SCHEMES or not found.hostname:
         raise NotAnAddress(f"it begins with none of {', '.join(f'{one}://' for one in SCHEMES)} and a host")
     if "@" in found.netloc:
-        raise NotAnAddress("no user and no password belongs into it; credentials are the operator's settings")
+        raise NotAnAddress("it must not contain a user or a password; credentials are set by the operator")
     if is_item != bool(found.fragment and not found.fragment.startswith("with=")):
         raise NotAnAddress("`#asset` names an asset of a STAC item, as in stac+https://host/item.json#visual")
     path = _path(found.path, bucket=scheme not in PORTS)
@@ -155,12 +155,12 @@ def folder_of(text: str) -> str:
 def _path(path: str, *, bucket: bool) -> str:
     """The path as requested. Parent references and encoded slashes are refused, so that a prefix match is reliable."""
     plain = path if bucket else unquote(path)
-    # some servers take what stands behind a semicolon for no part of the name
+    # some servers do not count what follows a semicolon as part of the name
     climbs = any(segment.partition(";")[0] in (".", "..") for segment in plain.split("/"))
     if climbs or "//" in plain or not plain.isprintable():
-        raise NotAnAddress("its path holds `.`, `..`, an empty folder or control characters")
+        raise NotAnAddress("its path contains `.`, `..`, an empty folder or control characters")
     if not bucket and re.search("%(2f|5c|00|25)", path, re.IGNORECASE):
-        raise NotAnAddress("its path holds a coded slash, backslash, percent sign or zero")
+        raise NotAnAddress("its path contains an encoded slash, backslash, percent sign or zero")
     if path in ("", "/") and not (bucket and path):
         raise NotAnAddress("it names no file")
     return path if bucket else quote(path, safe="/%:@!$&'()*+,;=~")
@@ -174,7 +174,7 @@ def _query(query: str, *, bucket: bool) -> tuple[tuple[str, str], ...]:
         raise NotAnAddress("the address of a bucket has no query")
     rows = tuple((key, value) for key, _, value in (part.partition("=") for part in query.split("&")))
     if any(key.lower() == "x-amz-request-payer" for key, _ in rows):
-        raise NotAnAddress("it asks to pay for the request, which is the operator's to say: `requester_pays`")
+        raise NotAnAddress("it asks for requester pays, which only the operator can set: `requester_pays`")
     return rows
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from gdal_mcp.settings.remote import RemoteSettings
 
-_LOOK_SECONDS: Final = 0.25  # after which a request that waits looks whether its call has ended
+_LOOK_SECONDS: Final = 0.25  # after which a waiting request checks whether its call has ended
 
 
 class ReadFailed(Exception):
@@ -127,7 +127,7 @@ class Meter:
     """What one source uses of the budget of its call, and where its redirects may lead."""
 
     call: CallBudget
-    # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None for wherever it may read
+    # hosts and folders, as the beginnings of addresses, that the approver of the call saw; None: wherever it may read
     within: tuple[str, ...] | None = None
     read: int = 0
     requests: int = 0

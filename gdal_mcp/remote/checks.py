@@ -5,8 +5,8 @@
    one of them: there is no second look-up whose answer could differ. TLS still proves the host's name.
 3. The request is ours from its first byte: GET, Range, If-Match or If-None-Match, identity, and the credentials of the setting
    that allowed the address. Nothing of the environment is in it: no proxy, no .netrc, no cookie.
-4. A redirect is followed by hand, three times at most; where it leads is checked as in 1 and 2, lies in what whoever approved
-   the call was told of, and another host gets no credentials.
+4. A redirect is followed by hand, three times at most; where it leads is checked as in 1 and 2, lies in a folder that the
+   approver of the call saw, and another host gets no credentials.
 5. The answer is 206 with the very range, of the same length and version as before, and not one byte more or less.
 6. Bytes and requests are counted for the call and for its principal's day before they are asked for; repeated ones count.
    Connecting, silence and the whole answer have their longest times, and none lasts longer than its call.
@@ -89,7 +89,7 @@ class Checks:
     def listed(self, address: Address, principal: str, *, followed: bool = False) -> RemoteSource:
         """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) that names the setting to add.
 
-        Where a redirect leads, the query is the other server's word, which tells it nothing new.
+        The query of a redirect was chosen by the other server, so sending it reveals nothing new.
         """
         where = (address.scheme, address.host, address.port, address.path)
         source = next((one for one in self.settings.sources if one.holds(*where)), None)
@@ -152,14 +152,14 @@ class Checks:
             own = {**ask.headers, "User-Agent": "gdal-sandbox-mcp", "Accept-Encoding": "identity"}
             for _ in range(_MAX_REDIRECTS + 1):
                 target = signed(source, now, at, own) if signs else replace(at, headers=own)
-                answer = self._patiently(target, meter, ask, now)
+                answer = self._with_retries(target, meter, ask, now)
                 if isinstance(answer, Got):
                     return answer
                 now = _followed(answer, at)
                 found = self.listed(now, meter.call.principal, followed=True)
-                _require_told(now, at, meter)
+                _require_approved(now, at, meter)
                 at = place(found, now)
-                # another host gets no credentials, and none are used again once another host has said where to go
+                # another host gets no credentials, and none are used again once another host has redirected the request
                 signs = signs and found is source and at.origin == home
                 if ask.body is not None:
                     raise ReadFailed(f"{address.host} redirects a request for a list, which is not followed")
@@ -167,7 +167,7 @@ class Checks:
             raise ReadFailed(f"{error.message} {error.suggestion}".rstrip(".")) from error
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
 
-    def _patiently(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
+    def _with_retries(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
         """The answer, or the redirect target; retried if the server was busy or the connection was lost."""
         for attempt in range(_RETRIES + 1):
             try:
@@ -274,7 +274,7 @@ def _followed(location: str, at: Target) -> Address:
     return replace(found.hidden, sidecars=())
 
 
-def _require_told(address: Address, at: Target, meter: Meter) -> None:
+def _require_approved(address: Address, at: Target, meter: Meter) -> None:
     """Raises ReadFailed if a person approved the call without this location."""
     within = meter.within
     if within is not None and not f"{address.origin}{address.path}".startswith(within):

@@ -23,10 +23,8 @@ from gdal_mcp.remote.budgets import ReadFailed
 from gdal_mcp.remote.record import Version
 
 MAX_COPIES: Final = 20_000  # each takes more than a kilobyte of memory, also one of an empty file
-_MAX_VALIDATORS: Final = (
-    300  # characters of ETag and Last-Modified of a file that is kept; their server chooses them
-)
-BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
+_MAX_VALIDATORS: Final = 300  # characters of ETag and Last-Modified of a cached file; its server chooses them
+BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range reveals little to its server
 # the principal, and the address with what is secret in it: that may choose what is read
 Key = tuple[str, Address]
 
@@ -57,7 +55,7 @@ class BlockCache:
     folder: Path
     bound: int  # bytes on disk, of all copies: a block takes a whole place, as what was there before may have been longer
     _file: BinaryIO | None = None  # made when it is first needed
-    _places: int = 0  # that were ever given out
+    _places: int = 0  # slots that were ever used
     _free: list[int] = field(default_factory=list)
     _closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)

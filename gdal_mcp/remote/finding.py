@@ -1,7 +1,7 @@
 """Finding remote data: the items of a STAC API, and the keys below a folder of a bucket. All of it is untrusted text.
 
-pystac-client makes the requests of a search and reads its pages; each goes through the checks like any read. Its own way to the
-network is never taken.
+pystac-client makes the requests of a search and reads its pages; each goes through the checks like any read. Its own
+network code is never used.
 """
 
 import json
@@ -63,7 +63,7 @@ class _Pages:
 
     gateway: RemoteGateway
     meter: Meter
-    origin: str  # of the API: no page sends a question, and credentials, to another
+    origin: str  # of the API: no page sends a request, and credentials, to another origin
     count: int = 0
 
     def request(
@@ -77,7 +77,7 @@ class _Pages:
         self.count += 1
         if self.count > _MAX_PAGES:
             raise ReadFailed(f"the search has more than {_MAX_PAGES} pages")
-        address = parse(href).hidden  # its server's word, which goes back to it unseen
+        address = parse(href).hidden  # chosen by its server, and sent back without being shown
         if address.origin != self.origin:
             raise ReadFailed(f"a page of {self.origin} leads to {address.origin}")
         body = None
@@ -119,14 +119,14 @@ def _item(
         if address is not None and any(word in kind for word in _DATA):
             found.append((_text(name), address))
     names = list(dict.fromkeys([*(name for name, _ in found), *assets]))
-    told = {
+    shown = {
         "id": _text(row.get("id")),
         "collection": _text(row.get("collection")),
         "datetime": _text((row.get("properties") or {}).get("datetime")),
         "bbox": [float(number) for number in (row.get("bbox") or ())[:6]],
         "assets": {name: assets[name] for name in names[:_KEPT]},
     }
-    return told, [address for _, address in found[:_KEPT]]
+    return shown, [address for _, address in found[:_KEPT]]
 
 
 def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:

@@ -111,6 +111,6 @@ class RemoteGateway:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"{asked.host}: the item does not have that asset, or the asset has no address"
             raise ReadFailed(what) from error
-        # whatever its query says is the item's word, not the caller's
+        # its query was chosen by the item, not by the caller
         self.checks.listed(found.hidden, call.principal)
         return Source(found.hidden, asked, deps, Meter(call))

@@ -11,7 +11,7 @@ import httpcore2
 
 from gdal_mcp.remote.budgets import CallBudget
 
-_SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
+_SLICE: Final = 0.25  # seconds after which a silent read checks whether its call has ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sandbox.workspace import Workspace, WorkspacePath
 
 READ_BY: Final = "the server, not the container"
 _HOST: Final = Workspace(Path("/vsihost"), writable=False)
-_FRESH: Final = 600  # seconds for which a description of remote data is believed; nobody tells of a change
+_FRESH: Final = 600  # seconds for which a description of remote data is used: servers announce no changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Source:
             self._keys = self._found()
             for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
                 deps.work.submit(self._file(name).look)
-        # such as that of a call that ended meanwhile: nobody else closes what is half made
+        # for example of a call that has ended: nothing else closes a partly made source
         except BaseException:
             self.close()
             raise
@@ -157,7 +157,7 @@ class RemoteReading:
     sources: Mapping[str, "Future[Source]"]  # by the number in their names, as in /vsihost/1/x.tif
     call: CallBudget
     work: tuple[ThreadPoolExecutor, ...]
-    closing: Callable[[], None]  # called when nothing of it runs any more
+    closing: Callable[[], None]  # called once none of its threads runs
     failure: ToolError | None = None  # of the first read that failed; the call has failed with it
     _closed: bool = False
 
@@ -170,9 +170,9 @@ class RemoteReading:
                 return Answer(Status.ENOENT) if body is None else Answer(Status.OK, body)
         except ToolError as error:
             self._fail(error)
-        except Exception:  # noqa: BLE001 - the outermost handler of a thread of the session: a fault of ours fails the read
+        except Exception:  # noqa: BLE001 - the outermost handler of a thread of the session: an internal error fails the read
             _log.exception("read_failed")
-            self._fail(_unread("the server met a fault of its own; its log says more"))
+            self._fail(_unread("an internal error of the server; its log has details"))
         return Answer(Status.EIO)
 
     def require_read(self, outcome: Outcome) -> None:
@@ -228,7 +228,7 @@ class RemoteReading:
                 return source.look(name)
             case Op.READ:
                 if sum(length for _, length in question.ranges) > MAX_READ_BYTES:
-                    raise ReadFailed("a question for more bytes than one may ask for")
+                    raise ReadFailed("a request for more bytes than the limit")
                 return source.read(name, question.ranges)
             case Op.LIST:
                 names = source.list_dir(name)

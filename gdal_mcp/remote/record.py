@@ -15,7 +15,7 @@ class Version:
 
     length: int  # bytes
     etag: str = ""
-    modified: str = ""  # Last-Modified, as it was said
+    modified: str = ""  # Last-Modified, as the server sent it
 
     def same(self, other: "Version") -> bool:
         """True if both can be the same version: by ETag if there is one, else by time."""
@@ -52,7 +52,7 @@ class SourceRead:
     files: int = 1  # of a tree: those of which something was read
     etag: str = ""
     last_modified: str = ""
-    # how a change of the file would have been noticed; a weak one tells of changes that its server finds worth telling
+    # how a change of the file would have been noticed; a weak one shows only changes that its server considers relevant
     validator: Validator = "none"
     ranges: tuple[tuple[int, int], ...] = ()
     sha256: str = ""

@@ -21,7 +21,7 @@ from gdal_mcp.settings.remote import PORTS, RemoteSource, read_secret
 
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_only"
 _AZURE_VERSION: Final = "2021-12-02"  # of its interface
-_HOLDS: Final = 900  # seconds that a token of ours is good for
+_TOKEN_SECONDS: Final = 900  # seconds for which a token that we sign is valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def signed(source: RemoteSource, address: Address, target: Target, headers: Mapp
         raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
     except ValueError as error:
         what = f"the credentials of {address.origin} cannot be used."
-        advice = "Who runs the server finds them in the file or the variable that its settings name; they may have been removed since the start."
+        advice = "They are in the file or variable that the settings of the server name, and may have been removed since the start."
         raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
 
 
@@ -116,7 +116,7 @@ def _google_token(path: Path) -> str:
     signer, email = _google_signer(path, path.stat().st_mtime_ns)
     jwt: Any = import_module("google.auth.jwt")
     now = int(time.time())
-    claims = {"iss": email, "sub": email, "scope": _GOOGLE_SCOPE, "iat": now, "exp": now + _HOLDS}
+    claims = {"iss": email, "sub": email, "scope": _GOOGLE_SCOPE, "iat": now, "exp": now + _TOKEN_SECONDS}
     return str(jwt.encode(signer, claims).decode())
 
 
@@ -132,7 +132,7 @@ def _azure_signature(address: Address, key: str) -> str:
     from azure.storage import blob  # noqa: PLC0415 - an extra
 
     container, _, name = address.path.lstrip("/").partition("/")
-    lasts: Any = {"account_key": key, "expiry": datetime.now(UTC) + timedelta(seconds=_HOLDS)}
+    lasts: Any = {"account_key": key, "expiry": datetime.now(UTC) + timedelta(seconds=_TOKEN_SECONDS)}
     if name:
         may = blob.BlobSasPermissions(read=True)
         return str(blob.generate_blob_sas(address.host, container, name, permission=may, **lasts))

@@ -88,6 +88,9 @@ class WebSettings(BaseSettings):
         le=3600,
         description="Seconds that a link to a file is valid, unless the caller asks for another time.",
     )
+    tiles: bool = Field(
+        default=False, description="Whether map tiles of published rasters are served at /tiles."
+    )
     upload_size: Size = Field(
         1 << 30, ge=0, le=1 << 40, description="Greatest size of an uploaded file. 0 refuses uploads."
     )

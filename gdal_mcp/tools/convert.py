@@ -25,7 +25,9 @@ class ConvertArguments(DatasetArguments):
         default=True,
         description="Replace an existing output, kept for undo; default true here and in reproject",
     )
-    creation_options: Options | None = Field(None, description='As {"COMPRESS": "LZW"}')
+    creation_options: Options | None = Field(
+        None, description='As {"COMPRESS": "LZW"}; COG has PROFILE: web (EPSG:3857) or analysis'
+    )
     extra_args: ExtraArguments | None = None
 
 
@@ -44,9 +46,9 @@ def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
 CONVERT = Tool(
     name="convert",
     title="Convert a dataset",
-    description="Converts a raster or vector dataset to another format, with creation options. "
+    description="Converts a dataset to another format. "
     'Example: {"input": "dem.tif", "output": "dem_cog.tif", "output_format": "COG", '
-    '"creation_options": {"COMPRESS": "DEFLATE"}}.',
+    '"creation_options": {"PROFILE": "web"}}.',
     **taking(ConvertArguments, _draft),
     required_keys=("output", "resource_uri"),
     like="raster convert",

@@ -23,8 +23,9 @@ from gdal_mcp.server.console.sessions import (
     Viewer,
     new_login_token,
 )
-from gdal_mcp.server.http.files import _precondition
-from gdal_mcp.server.http.links import Signer, Subject
+from gdal_mcp.server.http.files import precondition
+from gdal_mcp.server.http.links import Subject
+from gdal_mcp.server.http.signing import Signer
 from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
@@ -50,7 +51,7 @@ def mutated(good: str) -> st.SearchStrategy[str]:
 @given(st.dictionaries(st.sampled_from(("if-match", "if-none-match")), TAGS | st.text(max_size=30)))
 def test_any_condition_is_answered(headers: dict[str, str]):
     given = Headers(raw=[(key.encode(), text.encode("latin-1", "replace")) for key, text in headers.items()])
-    found = outcome(_precondition, given, ETAG, refused=())
+    found = outcome(precondition, given, ETAG, refused=())
     assert found in (None, 304, 412)
     if found is None and "if-match" in headers:
         assert headers["if-match"].strip() == "*" or ETAG in headers["if-match"] or "*" in headers["if-match"]

@@ -47,7 +47,7 @@ class LoginThrottle:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Always yields a slot, if need be by cancelling the oldest login, which gets Refused."""
+        """Always yields a slot, if necessary by cancelling the oldest login, which gets Refused."""
         while len(self._reading) >= MAX_PENDING_LOGINS:
             self._reading.pop(0).cancel()
         with anyio.CancelScope() as mine:

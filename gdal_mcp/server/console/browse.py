@@ -1,24 +1,21 @@
-"""What is in the workspaces of a viewer, with thumbnails, and making a folder there.
+"""The files in the workspaces of a viewer, with thumbnails, and making a folder there.
 
 Invariants:
-* a viewer sees what a call of this principal's would, by the tool `list_workspace`, without asking anybody;
-* a folder is made only by somebody who could approve a call that writes, where the policy does not deny one, and is in the audit log first.
+* a viewer sees what a call of `list_workspace` by the same principal shows, without approval;
+* a folder is made only by a viewer who could approve a call that writes, where the policy does not deny one, and is in the audit log first.
 """
 
 import os
 from dataclasses import dataclass
 from typing import Any, Final
 
-import anyio
-
-from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.policy.identity import WRITE
 from gdal_mcp.policy.policy import Deny, case, decide
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
-from gdal_mcp.server.console.pictures import UNLISTED, Unasked
 from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.operations.unasked import call_unasked
 from sandbox.errors import SandboxError
 from sandbox.workspace import WorkspacePath, Workspaces, open_folder
 
@@ -32,12 +29,8 @@ class Browse:
 
     async def rows(self, viewer: Viewer, path: str | None, cursor: str | None) -> dict[str, Any]:
         """A page of the entries of a folder. Raises Refused."""
-        reply = None
-        with anyio.CancelScope() as scope:
-            given = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
-            who = viewer.principal
-            request = Request("list_workspace", given, who, "console", Unasked(scope), operation=UNLISTED)
-            reply = await self.app.pipeline.call(request)
+        given = {"path": path or ".", "limit": ROWS, **({"cursor": cursor} if cursor else {})}
+        reply = await call_unasked(self.app, viewer.principal, "list_workspace", given)
         if reply is None:
             raise Refused(403, "The policy asks a person before files are listed.")
         if reply.error is not None:

@@ -3,7 +3,7 @@
 Invariants:
 * what is sent is a listed output, found by its number; no path ever comes from a client;
 * a link cannot be guessed, works once, within a minute, and only for what its viewer may still see then;
-* a browser that displays the file anyway runs nothing of it.
+* a browser that displays the file runs no script in it.
 """
 
 import os
@@ -22,7 +22,7 @@ from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces, open_file
 
 SECONDS: Final = 60.0  # from the click to the browser's request
-# of a file that is downloaded: should a browser show it after all, it runs nothing and reaches nothing
+# of a downloaded file: if a browser displays it, no script runs and nothing is loaded
 FILE_POLICY: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
 _MOST: Final = 256  # links of one principal at once
 

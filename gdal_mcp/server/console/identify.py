@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import anyio
 
-from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.records.artifacts import Absent, ArtifactStore, Gone
 from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
-from gdal_mcp.server.console.pictures import UNLISTED, Unasked
 from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.operations.unasked import call_unasked
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.workspace import Workspaces
 
-WAITING: Final = 8  # clicks that wait for those before them
+WAITING: Final = 8  # clicks that may wait
 LIMITS: Final = (180.0, 90.0)  # degrees of longitude and latitude
 
 
@@ -57,18 +57,9 @@ class Identify:
         return {"position": degrees, "bands": _bands(reply)}
 
     async def _read(self, artifact: Artifact, viewer: Viewer, position: list[float]) -> Reply | None:
-        with anyio.CancelScope() as scope:
-            given = {"input": artifact.path, "position": position, "position_crs": "EPSG:4326"}
-            request = Request(
-                "gdal_read",
-                {"algorithm": "raster pixel-info", "arguments": given},
-                viewer.principal,
-                "console",
-                Unasked(scope),
-                operation=UNLISTED,
-            )
-            return await self.app.pipeline.call(request)
-        return None
+        given = {"input": artifact.path, "position": position, "position_crs": "EPSG:4326"}
+        arguments = {"algorithm": "raster pixel-info", "arguments": given}
+        return await call_unasked(self.app, viewer.principal, "gdal_read", arguments)
 
 
 def _degrees(position: object) -> list[float]:

@@ -88,8 +88,8 @@ class Live:
             except RegistryUnavailable as error:
                 yield _event("trouble", json.dumps({"reason": str(error)}))
                 return
-            told = {"questions": snapshot.questions(viewer), "running": snapshot.calls(viewer)}
-            for name, value in told.items():
+            parts = {"questions": snapshot.questions(viewer), "running": snapshot.calls(viewer)}
+            for name, value in parts.items():
                 text = json.dumps(value)
                 if sent.get(name) != text:
                     sent[name] = text
@@ -117,8 +117,8 @@ class Stream:
                 events = self.live.events(self.viewer, self.good)
                 await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
         except LimitExceeded:
-            told = {"error": "Too many console windows are open. Close one."}
-            await JSONResponse(told, 429)(scope, receive, send)
+            body = {"error": "Too many console windows are open. Close one."}
+            await JSONResponse(body, 429)(scope, receive, send)
 
 
 def _event(name: str, text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The console of a server over stdio: on loopback, on a port of its own, for the user who runs it."""
+"""The console of a server over stdio: on loopback, on a separate port, for the user who runs it."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -52,7 +52,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     def started() -> None:
         try:
             runtime_file.put(state, found)
-        except OSError as error:  # nobody can come in, and calls go on
+        except OSError as error:  # nobody can sign in; calls go on
             _log.warning("console_not_advertised", reason=str(error))
         opened(url)
 

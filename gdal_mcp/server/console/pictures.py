@@ -3,7 +3,7 @@
 Invariants:
 * a thumbnail is made only for a viewer whom the policy lets read the dataset without approval;
 * thumbnails are made one at a time, so that a gallery never takes the permits of calls;
-* the file is checked to be the published one before and after it is drawn, so that no other content is kept as its thumbnail.
+* the file is checked to be the published one before and after it is drawn, so that no other content is stored as its thumbnail.
   Other files that it reads, such as the sources of a VRT, are as they are then;
 * a thumbnail belongs to one output of one call, and is shown to those who have its workspace: two files with equal bytes can
   show different things, as a VRT with relative paths does.
@@ -23,25 +23,21 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gdal_mcp.approvals.model import ApprovalQuestion, Decision, NullApprover
 from gdal_mcp.calls.operation import Operation
-from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.errors import Code
-from gdal_mcp.policy.policy import Channel
 from gdal_mcp.records.artifacts import Absent, ArtifactStore, Fingerprint, Gone, Opened
 from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.operations.unasked import UNLISTED, call_unasked
 from gdal_mcp.settings.state import put_private
 from sandbox.errors import PathMissing, PathRefused
-from sandbox.portable import O_PATH_FLAG
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
-MOST: Final = 4000  # files kept, a thumbnail and a legend for each output, some 100 MB; the oldest make room
-UNLISTED: Final = Operation(in_history=False)
+MOST: Final = 4000  # files, a thumbnail and a legend for each output, some 100 MB; the oldest are removed
 WAITING: Final = 64  # requests; a page of the gallery has 24
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -97,23 +93,23 @@ class Pictures:
             raise Refused(429, "Too many pictures are being made.")
         path = self.app.settings.state_dir / FOLDER / f"{key}.png"
         async with self._one:
-            kept = await anyio.to_thread.run_sync(_kept, path)
-            if kept is not None:
-                return kept
+            stored = await anyio.to_thread.run_sync(_read_stored, path)
+            if stored is not None:
+                return stored
             try:
                 opened = await anyio.to_thread.run_sync(reopen)
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
                 made = await self._made(artifact, viewer, key, operation)
-                same = await anyio.to_thread.run_sync(_is_still_there, opened)
+                same = await anyio.to_thread.run_sync(opened.is_in_place)
             finally:
                 opened.close()
             if made is None or not same:
                 return None
             picture, legend = made
-            await anyio.to_thread.run_sync(_keep, path.with_suffix(".json"), legend)
-            await anyio.to_thread.run_sync(_keep, path, picture)
+            await anyio.to_thread.run_sync(_store, path.with_suffix(".json"), legend)
+            await anyio.to_thread.run_sync(_store, path, picture)
             return picture
 
     def legend(self, artifact: Artifact, workspaces: Workspaces) -> dict[str, Any]:
@@ -133,13 +129,8 @@ class Pictures:
         self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation
     ) -> tuple[bytes, bytes] | None:
         """The PNG, and what the tool says that it shows, as JSON."""
-        reply = None
-        with anyio.CancelScope() as scope:
-            arguments = {"path": artifact.path, "max_size": PIXELS}
-            request = Request(
-                "preview", arguments, viewer.principal, "console", Unasked(scope), operation=operation
-            )
-            reply = await self.app.pipeline.call(request)
+        arguments = {"path": artifact.path, "max_size": PIXELS}
+        reply = await call_unasked(self.app, viewer.principal, "preview", arguments, operation=operation)
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if reply is not None and picture is not None:
             return picture, json.dumps(reply.result.get("shown", {})).encode()
@@ -168,39 +159,12 @@ def _key(artifact: Artifact) -> str:
 
 
 def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
-    """Whether an output is one that can be drawn, in one of these workspaces."""
+    """True if an output can be drawn and lies in one of these workspaces."""
     has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
     return has and _DIGEST.fullmatch(artifact.sha256) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Unasked(NullApprover):
-    """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
-
-    scope: anyio.CancelScope
-
-    def asks(self, ways: frozenset[Channel]) -> bool:  # noqa: ARG002 - the protocol's signature
-        return True
-
-    async def ask(self, question: ApprovalQuestion) -> Decision | None:  # noqa: ARG002 - the protocol's signature
-        self.scope.cancel()
-        await anyio.sleep_forever()
-        raise AssertionError
-
-
-def _is_still_there(opened: Opened) -> bool:
-    """True if the opened file is unchanged and still at its path."""
-    try:
-        now = os.open(opened.artifact.path, O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return Fingerprint.of(now) == opened.fingerprint
-    finally:
-        os.close(now)
-
-
-def _kept(path: Path) -> bytes | None:
+def _read_stored(path: Path) -> bytes | None:
     try:
         data = path.read_bytes()
         os.utime(path)
@@ -209,8 +173,8 @@ def _kept(path: Path) -> bytes | None:
     return data
 
 
-def _keep(path: Path, data: bytes) -> None:
-    with suppress(OSError):  # on a full disk thumbnails are not kept, and all else goes on
+def _store(path: Path, data: bytes) -> None:
+    with suppress(OSError):  # on a full disk thumbnails are not stored, and everything else goes on
         put_private(path, data)
         found = sorted(path.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
         for old in found[MOST:]:

@@ -183,7 +183,7 @@ class Console:
     async def _me(self, viewer: Viewer) -> Any:
         try:
             workspaces = self._workspaces(viewer).items
-        except ToolError:  # who only decides may have none
+        except ToolError:  # a principal who only approves may have none
             workspaces = ()
         return {
             "principal": viewer.name,
@@ -223,9 +223,9 @@ class Console:
         return Stream(self.live, viewer, good)
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
-        told, changed = await run_sync(self.service.undo, viewer, call_id)
+        undone, changed = await run_sync(self.service.undo, viewer, call_id)
         self.service.app.pipeline.changes.announce(changed)
-        return told
+        return undone
 
     def _drawn(self, find: Callable[..., Artifact]) -> Callable[..., Awaitable[Response]]:
         """A handler that answers with the picture of what `find` finds."""
@@ -293,9 +293,9 @@ class GuardedRoute:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        # without `app`, what is not there is answered here and not by an application around this one
+        # without `app`, an unknown path is answered here and not by an application around this one
         inside = {name: one for name, one in scope.items() if name != "app"}
-        # no address of ours is that long, and the router fails at a number of more than 4300 digits
+        # none of our addresses is that long, and the router fails at a number of more than 4300 digits
         app = self.app if len(scope["path"]) < 1000 else Response("There is no such page.\n", 404)
         await app(inside, receive, guarded)
 
@@ -362,7 +362,7 @@ def console_routes(
 
     found = advertisement(app, home)
     runtime_file.put(settings.state_dir, found)
-    # pages elsewhere that may call the protocol are no part of the console
+    # pages of other origins that may call the protocol are not part of the console
     origins = address.origins(settings.model_copy(update={"http_origins": ()}), port)
     return build_console(app, found, origins, None if settings.no_auth else verify).routes()
 
@@ -373,7 +373,7 @@ def advertisement(app: App, url: str) -> Advertisement:
 
 
 def build_console(app: App, found: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
-    # Cookies are told apart by host and name, not by port: two servers of one host need two names.
+    # Browsers distinguish cookies by host and name, not by port: two servers of one host need two names.
     auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = found.address.startswith("https:")
     store = ArtifactStore(app.registry)

@@ -47,8 +47,8 @@ def running(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, .
             drop(state, path.stem)
             continue
         with suppress(OSError, ValueError, TypeError, KeyError):
-            told = json.loads(path.read_text(encoding="utf-8"))
-            found.append(Advertisement(**{**told, "workspaces": tuple(told["workspaces"])}))
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            found.append(Advertisement(**{**fields, "workspaces": tuple(fields["workspaces"])}))
     return tuple(sorted(found, key=lambda one: one.since, reverse=True))
 
 

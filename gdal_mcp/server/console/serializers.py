@@ -33,8 +33,10 @@ def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
 
 def can_be_granted(row: Approval) -> bool:
     """True if such calls can be approved in advance; some are decided by a person every time."""
-    told = row.details
-    asked_always = told.get("code") or any((told.get(key) or {}).get("shown") for key in ("moves", "removes"))
+    details = row.details
+    asked_always = details.get("code") or any(
+        (details.get(key) or {}).get("shown") for key in ("moves", "removes")
+    )
     return bool(row.workspaces) and row.effect != Effect.DESTROY and not asked_always
 
 

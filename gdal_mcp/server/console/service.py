@@ -50,8 +50,8 @@ class ConsoleService:
                 row.id, Decision(approved, viewer.name, viewer.how, "console")
             )
             row = decided or row
-            said = row.state in GIVEN if approved else row.state == "denied"
-            yours = said and row.decided_how == viewer.how and (row.decided_at or 0.0) >= begun
+            as_asked = row.state in GIVEN if approved else row.state == "denied"
+            yours = as_asked and row.decided_how == viewer.how and (row.decided_at or 0.0) >= begun
         return {**serializers.decision(row), "yours": yours}
 
     def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
@@ -152,9 +152,9 @@ class ConsoleService:
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
-        told = undo(self.app, call.id, viewer.name)
-        uris = (Path(one).as_uri() for one in dict.fromkeys((*told["restored"], *told["taken_away"])))
-        return told, Changed(call.principal, call.id, tuple(uris))
+        undone = undo(self.app, call.id, viewer.name)
+        uris = (Path(one).as_uri() for one in dict.fromkeys((*undone["restored"], *undone["taken_away"])))
+        return undone, Changed(call.principal, call.id, tuple(uris))
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         try:
@@ -172,7 +172,7 @@ class ConsoleService:
             for one in page.items
             if not Path(one.path).is_relative_to(self.app.settings.state.workflows)
             if (one.call_id, one.path) in datasets
-            or not any(call == one.call_id and _beside(one.path, path) for call, path in datasets)
+            or not any(call == one.call_id and _is_sidecar(one.path, path) for call, path in datasets)
         ]
         return {"outputs": rows, "next": page.next_cursor}
 
@@ -198,7 +198,7 @@ class ConsoleService:
         return serializers.grant(after or found, now, viewer)
 
 
-def _beside(path: str, dataset: str) -> bool:
-    """Whether a file is a sidecar of a dataset: `dem.tif.aux.xml` and `roads.dbf`, of `dem.tif` and `roads.shp`."""
+def _is_sidecar(path: str, dataset: str) -> bool:
+    """True if a file is a sidecar of a dataset: `dem.tif.aux.xml` and `roads.dbf`, of `dem.tif` and `roads.shp`."""
     stem = dataset.rpartition(".")[0] or dataset
     return path != dataset and (path.startswith(f"{dataset}.") or path.rpartition(".")[0] == stem)

@@ -11,9 +11,7 @@ Invariants:
   remembers it.
 """
 
-import hashlib
 import hmac
-import re
 import secrets
 import time
 from collections.abc import Callable
@@ -21,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gdal_mcp.policy.identity import ADMIN, APPROVE, Principal
+from gdal_mcp.server.http.signing import Signer
 
 SECONDS: Final = 12 * 3600.0  # for one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room
 MAX_PER_PRINCIPAL: Final = 8  # for one principal
 LINK_SECONDS: Final = 60  # from the command that made it to the browser that shows it
-_TICKET: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class Sessions:
         self._open = {name: one for name, one in self._open.items() if now < one.ends}
         mine = [one.id for one in self._open.values() if one.principal == principal]
         for oldest in mine[: max(0, len(mine) + 1 - MAX_PER_PRINCIPAL)]:
-            self.close(oldest)  # whoever opens many ends their own ones, nobody else's
+            self.close(oldest)  # many sessions of one principal end none of others
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
         session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
@@ -117,8 +115,9 @@ class Sessions:
 
 def new_login_token(secret: str, now: float) -> str:
     """A new token; `now` in seconds since the epoch."""
-    body = f"{int(now) + LINK_SECONDS:010d}.{secrets.token_urlsafe(16)}"
-    return f"{body}.{_proof(secret, body)}"
+    nonce = secrets.token_urlsafe(16)
+    ends, signature = Signer(lambda: now, secret.encode()).sign([nonce], LINK_SECONDS)
+    return f"{ends}.{nonce}.{signature}"
 
 
 @dataclass(slots=True, eq=False)
@@ -127,23 +126,17 @@ class LoginTokens:
 
     secret: str = field(repr=False)
     clock: Callable[[], float] = time.time
-    _taken: dict[str, int] = field(default_factory=dict)  # until when each would have been good
+    _used: dict[str, int] = field(default_factory=dict)  # until when each would have been valid
 
     def take(self, text: str) -> bool:
         """True if a token is valid. It cannot be used again."""
-        parts = _TICKET.fullmatch(text)
-        if parts is None:
+        ends, _, rest = text.partition(".")
+        nonce, _, signature = rest.partition(".")
+        if not Signer(self.clock, self.secret.encode()).verify([nonce], ends, signature):
             return False
-        ends, nonce, proof = int(parts[1]), parts[2], parts[3]
         now = self.clock()
-        if not hmac.compare_digest(proof, _proof(self.secret, f"{parts[1]}.{nonce}")):
+        if int(ends) > now + LINK_SECONDS + 1 or nonce in self._used:
             return False
-        if not now < ends <= now + LINK_SECONDS + 1 or nonce in self._taken:
-            return False
-        self._taken = {one: until for one, until in self._taken.items() if until > now}
-        self._taken[nonce] = ends
+        self._used = {one: until for one, until in self._used.items() if until > now}
+        self._used[nonce] = int(ends)
         return True
-
-
-def _proof(secret: str, body: str) -> str:
-    return hmac.new(secret.encode(), body.encode(), hashlib.sha256).hexdigest()

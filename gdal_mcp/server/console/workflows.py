@@ -1,4 +1,4 @@
-"""A workflow on the console: what was predicted of each step, what came, where it stands, and running it again from a step.
+"""A workflow on the console: the prediction, result and state of each step, and running it again from a step.
 
 Invariants:
 * a picture of a step is only for a viewer who has every file of a workspace that the steps read, and every place that is written;
@@ -183,7 +183,7 @@ def picture_operation(store: StepStore, path: str) -> WorkflowStep:
 
 
 def forget(store: StepStore, calls: set[str]) -> None:
-    """Has the results of these calls made again the next time. Their files are removed when nothing else uses them."""
+    """Removes the stored results of these calls, so that they are made again. Files are removed once nothing else uses them."""
     for path in store.folder.glob("*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             if json.loads(path.read_text(encoding="utf-8"))["call"] in calls:
@@ -199,7 +199,7 @@ def _dependent(step: str, after: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def _stands(row: Mapping[str, Any], call: Call | None, made: Call | None) -> str:
-    """Where a step stands: waiting, running, done, reused, failed or not run."""
+    """The state of a step: waiting, running, done, reused, failed or not run."""
     ended = call is not None and call.finished is not None
     if made is not None:
         return {"OK": "done", "": "not run" if ended else "running"}.get(made.outcome, "failed")

@@ -10,7 +10,7 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def require_safe(settings: Settings, *, tokens: bool) -> None:
-    """Raises SettingsError for a server that strangers could use or eavesdrop on. `tokens`: whether any exists."""
+    """Raises SettingsError for a server that strangers could use or eavesdrop on. `tokens` says whether any token exists."""
     problems = []
     if not (settings.loopback or settings.tls_cert or settings.behind_proxy):
         problems.append(

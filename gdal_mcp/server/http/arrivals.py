@@ -1,11 +1,11 @@
-"""A listening socket that bounds the connections on which nothing is asked: in all, and of each peer.
+"""A listening socket that bounds the connections without a request: in all, and of each peer.
 
 Invariants:
 * a silent connection of one peer never takes the place of another peer's: the peer with the most of them loses its oldest;
 * a connection is not closed while a request on it is being answered;
 * a connection counts from the moment it is accepted, so before its TLS handshake.
 
-It knows sockets alone, and nothing of the server that reads them.
+It handles only sockets, and does not depend on the server that reads them.
 """
 
 import ipaddress
@@ -35,7 +35,7 @@ class Silent:
     _since: dict[Client, float] = field(
         default_factory=dict
     )  # of the silent ones, by time.monotonic(); the oldest first
-    _fresh: set[Client] = field(default_factory=set)  # of those, the ones that never asked anything
+    _fresh: set[Client] = field(default_factory=set)  # of those, the ones that never sent a request
     _peers: Counter[str] = field(default_factory=Counter)  # silent ones by peer
 
     def opened(self, client: Client, connection: socket.socket) -> None:
@@ -65,7 +65,7 @@ class Silent:
                 self._add(client)
 
     def end_unasked(self, seconds: float) -> None:
-        """Closes connections that have asked nothing since they were accepted so many seconds ago."""
+        """Closes connections that have sent no request in so many seconds since they were accepted."""
         until = time.monotonic() - seconds
         for client in [one for one in self._fresh if self._since.get(one, until + 1) <= until]:
             self._end(client)

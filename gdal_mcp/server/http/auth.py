@@ -30,7 +30,7 @@ class Unavailable(Exception):
 
 class Verifier(Protocol):
     async def verify(self, text: str) -> Principal | None:
-        """Whose token it is; None if it is invalid. Raises Unavailable, TokensUnavailable."""
+        """The owner of a token; None if it is invalid. Raises Unavailable, TokensUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Authenticator:
         if who is None:
             _log.info("not_authenticated", peer=peer, host=headers.get("host", "")[:200])
             text, error = "a token is needed", {}
-            if "authorization" in headers:  # what is wrong with it is not told
+            if "authorization" in headers:  # the answer does not say what is wrong with it
                 text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
             return replies.refused(401, "invalid_token", text, self._challenge(**error, scope=READ))
         if not all(who.holds(one) for one in scopes):
@@ -99,7 +99,7 @@ class Authenticator:
                 with self.limit.per_principal(principal):
                     await app(scope, receive, send)
             except LimitExceeded:
-                await replies.busy(429, "too many requests of yours are open")(scope, receive, send)
+                await replies.busy(429, "you have too many open requests")(scope, receive, send)
 
         return counted
 
@@ -113,8 +113,8 @@ class Authenticator:
         """No part contains a quote: scopes are ours, and addresses are checked."""
         if self.metadata:
             parts["resource_metadata"] = self.metadata
-        said = ", ".join(f'{name}="{value}"' for name, value in parts.items())
-        return {"WWW-Authenticate": f"Bearer {said}"}
+        fields = ", ".join(f'{name}="{value}"' for name, value in parts.items())
+        return {"WWW-Authenticate": f"Bearer {fields}"}
 
 
 def peer_address(scope: Mapping[str, Any]) -> str:

@@ -38,15 +38,16 @@ from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.records.registry import Artifact, RegistryUnavailable
 from gdal_mcp.server.http import links, replies
 from gdal_mcp.server.http.auth import Authenticator
-from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject
+from gdal_mcp.server.http.links import CredentialStatus, Subject
 from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
+from gdal_mcp.server.http.signing import Signer
 
 FILES_PATH: Final = "/files"
 MIN_LINK_SECONDS: Final = 1.0
-MAX_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
+MAX_LINK_SECONDS: Final = 3600.0  # for longer access a token is needed
 _OPENERS: Final = 4  # threads that find files and check that they are unchanged
 _INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
-_ALWAYS: Final = {
+ALWAYS: Final = {
     "Cache-Control": "private, no-cache",  # caches must ask again each time, as the right to it can end
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -73,27 +74,27 @@ class Files:
     def routes(self) -> list[BaseRoute]:
         file = f"{FILES_PATH}/{{call}}/{{name}}"
         return [
-            Route(f"{FILES_PATH}/{{call}}", self._guarded(self._list), methods=["GET"]),
-            Route(f"{FILES_PATH}/{{call}}/", self._guarded(self._index), methods=["GET"]),
+            Route(f"{FILES_PATH}/{{call}}", self.guarded(self._list), methods=["GET"]),
+            Route(f"{FILES_PATH}/{{call}}/", self.guarded(self._index), methods=["GET"]),
             Route(file, self._get, methods=["GET", "HEAD"]),
-            Route(file, self._guarded(self._link), methods=["POST"]),
+            Route(file, self.guarded(self._link), methods=["POST"]),
         ]
 
     async def _get(self, request: Request) -> ASGIApp:
         """A request with a signature is authorized by that alone, even if it has a token."""
         signed = links.SIGNATURE in request.query_params
-        return _answering(self._linked) if signed else self._guarded(self._read)
+        return _answering(self._linked) if signed else self.guarded(self._read)
 
-    def _guarded(self, answer: Callable[[Principal, Request], Awaitable[ASGIApp]]) -> ASGIApp:
+    def guarded(self, answer: Callable[[Principal, Request], Awaitable[ASGIApp]]) -> ASGIApp:
         return self.auth.guarded(lambda who: _answering(partial(answer, who)), READ)
 
     async def _read(self, who: Principal, request: Request) -> ASGIApp:
-        artifact = await self._thread(self._found, who, request)
+        artifact = await self.thread(self.found, who, request)
         return await self._sent(artifact, who.id, request)
 
     async def _linked(self, request: Request) -> ASGIApp:
         """An invalid link gets one answer, whatever is wrong with it and whether or not the file exists."""
-        found = await self._thread(self._signed_for, request)
+        found = await self.thread(self._signed_for, request)
         if found is None:
             return replies.refused(403, "invalid_link", "the link is not valid, or has expired")
         artifact, principal = found
@@ -102,30 +103,30 @@ class Files:
     async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
         """The reply to a request for a file or a range of it, in the workspaces of `principal`."""
         etag = f'"{artifact.sha256}"'
-        opened: Opened = await self._thread(self._opened, artifact, principal)
-        if (status := _precondition(request.headers, etag)) is not None:
+        opened: Opened = await self.thread(self.opened, artifact, principal)
+        if (status := precondition(request.headers, etag)) is not None:
             opened.close()
-            return Response(None, status, {**_ALWAYS, "ETag": etag})
+            return Response(None, status, {**ALWAYS, "ETag": etag})
 
         def check() -> None:
             if Fingerprint.of(opened.file) != opened.fingerprint:
                 raise ChangedWhileSent(f"{artifact.path} was changed while it was sent")
 
         modified = formatdate(int(artifact.created), usegmt=True)
-        headers = {**_ALWAYS, **about(artifact), "ETag": etag, "Last-Modified": modified}
+        headers = {**ALWAYS, **about(artifact), "ETag": etag, "Last-Modified": modified}
         return OpenFile(opened.file, headers, opened.close, check)
 
     async def _list(self, who: Principal, request: Request) -> ASGIApp:
-        rows = await self._thread(lambda: [self._row(one) for one in self._made(who, request)])
-        return JSONResponse({"files": rows}, headers=_ALWAYS)
+        rows = await self.thread(lambda: [self._row(one) for one in self._made(who, request)])
+        return JSONResponse({"files": rows}, headers=ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
         """An index, without which GDAL would request dozens of possible sidecar files of a dataset."""
-        made = await self._thread(self._made, who, request)
+        made = await self.thread(self._made, who, request)
         names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
         rows = [f'<a href="{name}">{name}</a><br>' for name in names]
-        return HTMLResponse("\n".join([title, *rows, ""]), headers=_ALWAYS)
+        return HTMLResponse("\n".join([title, *rows, ""]), headers=ALWAYS)
 
     def _made(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
         """What a call published and the registry still lists. Raises Absent."""
@@ -144,8 +145,8 @@ class Files:
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
         """Only the owner of a file may make a link, so that administrators cannot give away files of others."""
-        artifact = await self._thread(self._found, who, request)
-        owner = await self._thread(self.store.owner, artifact.call_id)
+        artifact = await self.thread(self.found, who, request)
+        owner = await self.thread(self.store.owner, artifact.call_id)
         try:
             seconds = float(request.query_params.get("seconds", self.link_seconds))
         except ValueError:
@@ -153,10 +154,10 @@ class Files:
         if not MIN_LINK_SECONDS <= seconds <= MAX_LINK_SECONDS:
             most = f"seconds is a number from {MIN_LINK_SECONDS:g} to {MAX_LINK_SECONDS:g}"
             return replies.refused(400, "invalid_request", most)
-        credential_version = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
+        credential_version = await self.thread(self.status.of, owner) if links.may_link(who, owner) else None
         if credential_version is None:
             return replies.refused(403, "not_yours", "only the owner of the call may make links to its files")
-        opened: Opened = await self._thread(self._opened, artifact, owner)
+        opened: Opened = await self.thread(self.opened, artifact, owner)
         opened.close()
         expires, signature = self.signer.sign(_subject(artifact, owner, credential_version), seconds)
         event = {
@@ -168,13 +169,20 @@ class Files:
             "sha256": artifact.sha256,
             "expires": expires,
         }
-        await self._thread(self.audit, event)  # from here on whoever has the link may read
+        await self.thread(
+            self.audit, event
+        )  # recorded before the link is sent, which gives access to everybody who has it
         query = urlencode({links.EXPIRES: expires, links.SIGNATURE: signature})
         url = f"{self.base}{path_of(artifact.call_id, artifact.name)}?{query}"
-        told = {"url": url, "expires": time_text(expires), "bytes": artifact.size, "sha256": artifact.sha256}
-        return JSONResponse(told, 201, {**_ALWAYS, "Location": url, "Cache-Control": "no-store"})
+        document = {
+            "url": url,
+            "expires": time_text(expires),
+            "bytes": artifact.size,
+            "sha256": artifact.sha256,
+        }
+        return JSONResponse(document, 201, {**ALWAYS, "Location": url, "Cache-Control": "no-store"})
 
-    def _found(self, who: Principal, request: Request) -> Artifact:
+    def found(self, who: Principal, request: Request) -> Artifact:
         call_id = request.path_params["call"]
         self.store.owner(call_id, who)
         return self.store.find(call_id, request.path_params["name"])
@@ -193,10 +201,10 @@ class Files:
         valid = self.signer.verify(_subject(artifact, owner, credential_version), *signed)
         return (artifact, owner) if valid else None
 
-    def _opened(self, artifact: Artifact, principal: str) -> Opened:
+    def opened(self, artifact: Artifact, principal: str) -> Opened:
         return self.store.open(artifact, self.reaches.of(principal).workspaces)
 
-    async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
+    async def thread(self, work: Callable[..., _T], *given: Any) -> _T:
         return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)
 
 
@@ -207,7 +215,7 @@ def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
         try:
             reply = await answer(Request(scope))
         except Absent:
-            reply = replies.refused(404, "not_found", "there is no such file")
+            reply = replies.refused(404, "not_found", "that file does not exist")
         except Gone as gone:
             reply = replies.refused(410, "gone", f"the published file no longer exists: {gone}")
         except ToolError as error:
@@ -241,7 +249,7 @@ def about(artifact: Artifact) -> dict[str, str]:
     }
 
 
-def _precondition(headers: Headers, etag: str) -> int | None:
+def precondition(headers: Headers, etag: str) -> int | None:
     """The status that If-Match and If-None-Match require instead of the file; None if the file is to be sent."""
     wanted, known = (
         {tag.strip() for line in headers.getlist(name) for tag in line.split(",")}

@@ -1,8 +1,8 @@
 """`/healthz`, `/readyz` and `/metrics`: for monitoring.
 
 Invariants:
-* without a token, only whether each item is well is shown, never why, where or what it is;
-* however often it is asked, the host is examined once in FRESH_SECONDS at most, by one thread.
+* without a token, only whether each item works is shown, never why, where or what it is;
+* however many requests arrive, the host is examined at most once in FRESH_SECONDS, by one thread.
 """
 
 import os
@@ -91,7 +91,7 @@ def look(app: App) -> HostHealth:
 
 
 def _audit(app: App) -> bool:
-    """True if a record could be written; none is."""
+    """True if a record could be written. Writes none."""
     try:
         app.audit.checkpoint()
         free = os.statvfs(app.audit.path)

@@ -2,7 +2,7 @@
 
 Invariants:
 * addresses are fetched over https, or from this machine; redirects are not followed, and replies are bounded in time and size;
-* an issuer is asked at most once per PAUSE_SECONDS, whatever keys strangers' tokens name;
+* an issuer gets at most one request per PAUSE_SECONDS, whatever keys the tokens of strangers name;
 * a key that the issuer withdrew is accepted for an hour at most, and only while the issuer does not answer.
 """
 
@@ -25,9 +25,9 @@ from gdal_mcp.settings.web import LOOPBACK
 
 _log = structlog.get_logger()
 
-FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without asking again
+FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without a new request
 KEPT_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
-PAUSE_SECONDS: Final = 10.0  # between two questions to one issuer
+PAUSE_SECONDS: Final = 10.0  # between two requests to one issuer
 _FETCH_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 << 10  # a key has about one thousand
 _THREADS: Final = 2  # that wait for issuers, so that other work has threads
@@ -67,7 +67,7 @@ class Issuer:
 
 
 class Keys(jwt.PyJWKClient):
-    """The keys of one issuer. PyJWT's client keeps and chooses them; how they are fetched is our own."""
+    """The keys of one issuer. PyJWT's client caches and chooses them; our own code fetches them."""
 
     def __init__(self, issuer: Issuer) -> None:
         uri = issuer.jwks or issuer.name

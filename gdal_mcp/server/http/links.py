@@ -3,19 +3,13 @@
 Invariants:
 * a link is for one file of one call with one content, and only for reading;
 * it ends at its expiry, when its creator loses the permission to make it, or with the server process, which alone has
-  the key;
-* the signature is compared in constant time, before anything else of the link is checked.
+  the key.
 """
 
-import hashlib
-import hmac
-import json
-import re
-import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.policy.tokens import TokenStore
@@ -23,11 +17,9 @@ from gdal_mcp.policy.tokens import TokenStore
 EXPIRES: Final = "expires"
 SIGNATURE: Final = "signature"
 _STATIC: Final = "token:"
-_TIME: Final = re.compile(r"[1-9]\d{0,11}", re.ASCII)  # seconds since 1970
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """What a link is for: a file by call and name, its SHA-256, its owner, and the owner's credential status then."""
 
     call_id: str
@@ -39,7 +31,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class CredentialStatus:
-    """Whether a principal may still read here, found out without their token."""
+    """Whether a principal still has read access, checked without its token."""
 
     tokens: TokenStore | None  # None where nobody needs a token
     clock: Callable[[], float] = time.time
@@ -50,37 +42,13 @@ class CredentialStatus:
         The expiry of an issuer's token is not known here: links of such principals end only by their own expiry.
         """
         if self.tokens is None or not principal.startswith(_STATIC):
-            return "signed elsewhere"
+            return "token of an issuer"
         name = principal.removeprefix(_STATIC)
         for token in self.tokens.all():
             ended = token.expires is not None and token.expires <= self.clock()
             if token.name == name and READ in token.scopes and not ended:
                 return repr(token.created)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    clock: Callable[[], float] = time.time
-    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-
-    def sign(self, subject: Subject, seconds: float) -> tuple[int, str]:
-        """The expiry of the link, in seconds since 1970, and its signature."""
-        expires = int(self.clock() + seconds)
-        return expires, self._signature(subject, expires)
-
-    def verify(self, subject: Subject, expires: str, signature: str) -> bool:
-        """True if this process signed exactly this subject and the link has not expired."""
-        end = int(expires) if _TIME.fullmatch(expires) else 0
-        signed = hmac.compare_digest(
-            self._signature(subject, end).encode(), signature.encode("utf-8", "replace")
-        )
-        return signed and self.clock() < end
-
-    def _signature(self, subject: Subject, expires: int) -> str:
-        """Signs JSON, in which no two subjects have the same text."""
-        text = json.dumps([*astuple(subject), expires])
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def given(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:

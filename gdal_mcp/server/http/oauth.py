@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 
 LEEWAY_SECONDS: Final = 30  # by which clocks may differ
 _MAX_SUBJECT: Final = 255  # characters, as OpenID Connect has it
-# whatever a stranger's token makes the library stumble over
+# what the library raises for malformed tokens
 _MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 
 
@@ -32,7 +32,7 @@ class SignedTokens:
     resource: str
 
     async def verify(self, text: str) -> Principal | None:
-        """Whose token it is; None if it is invalid. Raises Unavailable if its issuer's keys are not available."""
+        """The owner of a token; None if it is invalid. Raises Unavailable if its issuer's keys are not available."""
         try:
             unproven = jwt.decode_complete(text, options={"verify_signature": False})
             header, issuer = unproven["header"], unproven["payload"].get("iss")

@@ -91,12 +91,12 @@ class ProtocolEndpoint:
         return self.protocol
 
     async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reserves the session before it exists, since other requests may open one meanwhile."""
+        """Reserves the session before it exists, since other requests may open one at the same time."""
         with ExitStack() as held:
             try:
                 held.enter_context(self.protocol.opening(who))
             except LimitExceeded:
-                await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
+                await replies.busy(429, "you have too many open sessions")(scope, receive, send)
                 return
 
             async def answered(message: Message) -> None:
@@ -106,7 +106,7 @@ class ProtocolEndpoint:
             await self.protocol(scope, receive, answered)
 
     async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream without an end of its own ends with its token; a call runs to its end."""
+        """A stream ends with its token; a call runs to its end."""
         async with anyio.create_task_group() as group:
 
             async def watch() -> None:

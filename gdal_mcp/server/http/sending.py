@@ -26,7 +26,7 @@ class ChangedWhileSent(Exception):
 class OpenFile(FileResponse):
     """Sends a file that our own code opened, by its descriptor, whatever is at its path now.
 
-    If the file changes meanwhile, or the client takes nothing for a minute, the reply is cut off before its declared length,
+    If the file changes during the transfer, or the client reads nothing for a minute, the reply is cut off before its declared length,
     which clients see as a failure. `headers` must have Content-Type, and ETag and Last-Modified for resumable downloads.
     """
 
@@ -39,7 +39,7 @@ class OpenFile(FileResponse):
         close: Callable[[], object],
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check` raises ChangedWhileSent; `close` is called at the end, however it comes."""
+        """`check` raises ChangedWhileSent; `close` is always called at the end."""
         self._close = close
         self._check = check
         super().__init__(f"/dev/fd/{file}", headers=headers, stat_result=os.fstat(file))
@@ -58,6 +58,6 @@ class OpenFile(FileResponse):
             await super().__call__(scope, receive, checked)
         # the incomplete reply closes the connection
         except (ChangedWhileSent, TimeoutError, OSError) as error:
-            _log.warning("file_cut_off", reason=str(error) or "not taken")
+            _log.warning("file_cut_off", reason=str(error) or "the client did not read it")
         finally:
             self._close()

@@ -27,10 +27,12 @@ from gdal_mcp.server.http.files import FILES_PATH, Files
 from gdal_mcp.server.http.guard import HostFilter
 from gdal_mcp.server.http.health import HEALTH_PATH, READY_PATH, Watch, health_routes, look, metrics_route
 from gdal_mcp.server.http.issuers import Issuer, Keys
-from gdal_mcp.server.http.links import CredentialStatus, Signer
+from gdal_mcp.server.http.links import CredentialStatus
 from gdal_mcp.server.http.oauth import SignedTokens
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
 from gdal_mcp.server.http.serving import Listening, bind, require_certificate, serve_routes
+from gdal_mcp.server.http.signing import Signer
+from gdal_mcp.server.http.tiles import Tiles
 from gdal_mcp.server.http.uploads import UploadRoutes
 from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.server.mcp.http import Protocol
@@ -160,6 +162,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
         metrics_route(app, watch, auth),
         *console_routes(app, port, auth.principal),
         *files.routes(),
+        *(Tiles(app=app, files=files).routes() if settings.tiles else ()),
         *uploads.routes(),
         *([_metadata_route(settings, port)] if settings.issuers else ()),
     ]

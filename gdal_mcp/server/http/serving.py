@@ -1,4 +1,4 @@
-"""Runs an ASGI application on a port, inside a task group of the caller's.
+"""Runs an ASGI application on a port, in the caller's task group.
 
 Invariants:
 * a client that misses a deadline, for sending the head of a request or for taking its reply, is disconnected;

@@ -82,18 +82,18 @@ class UploadRoutes:
     _writers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_WRITERS))
 
     def routes(self) -> list[BaseRoute]:
-        told = self.auth.guarded(lambda who: partial(self._tell, who), READ)
-        taken = self.auth.guarded(lambda who: partial(self._put, who), READ, WRITE)
+        listed = self.auth.guarded(lambda who: partial(self._list, who), READ)
+        received = self.auth.guarded(lambda who: partial(self._put, who), READ, WRITE)
         return [
-            Route(UPLOADS_PATH, told, methods=["GET"]),
-            Route(f"{UPLOADS_PATH}/{{target:path}}", taken, methods=["PUT"]),
+            Route(UPLOADS_PATH, listed, methods=["GET"]),
+            Route(f"{UPLOADS_PATH}/{{target:path}}", received, methods=["PUT"]),
         ]
 
-    async def _tell(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _list(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             own = self.uploads.workspaces(who)
         except ToolError as error:
-            await _told(error, error.as_dict(""))(scope, receive, send)
+            await _error_reply(error, error.as_dict(""))(scope, receive, send)
             return
         rows = [{"number": number, "path": str(one.root)} for number, one in enumerate(own) if one.writable]
         await JSONResponse({"workspaces": rows, "most_bytes": self.most}, headers=_FRESH)(
@@ -105,7 +105,7 @@ class UploadRoutes:
             with self.limit.per_principal(who.id):
                 reply = await self._arrived(who, scope, receive)
         except LimitExceeded:
-            reply = replies.busy(429, "too many uploads of yours are in progress")
+            reply = replies.busy(429, "you have too many uploads in progress")
         except TooSlow:
             reply = replies.refused(408, "too_slow", "the file did not arrive in time")
         except ClientDisconnect:
@@ -113,7 +113,7 @@ class UploadRoutes:
         except (ToolError, SandboxError) as error:
             refused = error if isinstance(error, ToolError) else explain(error, Stage.RUN)
             record = partial(self.uploads.refused, who, scope["path"], refused, peer_address(scope))
-            reply = _told(refused, await anyio.to_thread.run_sync(record))
+            reply = _error_reply(refused, await anyio.to_thread.run_sync(record))
         await reply(scope, receive, send)
 
     async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
@@ -122,7 +122,7 @@ class UploadRoutes:
         look = partial(self.uploads.destination, who, sent.place, sent.size)
         to: Destination = await anyio.to_thread.run_sync(look)
         if to.output.replaces and not sent.overwrite:
-            return replies.refused(412, "exists", "there is a file of that name")
+            return replies.refused(412, "exists", "a file of that name exists")
         name, user = to.output.target.name, self.uploads.app.hosting.user()
         async with self._held(reception(to.area, name, user, to.most)) as received:
             await self._take(receive, received)
@@ -134,7 +134,7 @@ class UploadRoutes:
                 who, to, received, overwrite=sent.overwrite, peer=peer_address(scope)
             )
         if reply.error is not None:
-            return _told(reply.error, dict(reply.result))
+            return _error_reply(reply.error, dict(reply.result))
         done = reply.done
         assert done is not None
         assert done.published is not None
@@ -224,7 +224,7 @@ def _digest(headers: Headers) -> str | None:
     return None
 
 
-def _told(error: ToolError, body: dict[str, Any]) -> Response:
+def _error_reply(error: ToolError, body: dict[str, Any]) -> Response:
     status = _STATUS.get(error.code, 422)  # else the file arrived, and the container could not read it
     if error.confirmation is not None or error.stage is Stage.PUBLISH:
         status = 409

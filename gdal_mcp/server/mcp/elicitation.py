@@ -20,7 +20,7 @@ _LEAD = "Decide this in the server's console, where you sign in. "
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """Asks the user of the client that sent this request; one without elicitation is asked nothing.
+    """Asks the user of the client that sent this request; a client without elicitation gets no question.
 
     Handshake era: a question while the call waits. 2026-07-28: the reply is the question, and the call comes again.
     """
@@ -38,9 +38,9 @@ class Elicitation:
         given = (self.params.input_responses or {}).get(KEY)
         if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not self.params.request_state:
             return None
-        state = json.loads(self.params.request_state)  # sealed by us, so intact and ours
+        state = json.loads(self.params.request_state)  # sealed by this process, so unchanged
         approval = str(state["approval"])
-        # opening the page is no answer: the answer is given there; nor is something else than an answer
+        # opening the page is not an answer, which is given there; nor is a malformed answer
         if not isinstance(given, t.ElicitResult) or (state.get("page") and given.action == "accept"):
             return approval, None
         return approval, self._decision(given)
@@ -67,12 +67,12 @@ class Elicitation:
             if form:
                 answer = await session.elicit_form(question.row.summary, _FORM, related_request_id=request_id)
                 return self._decision(answer)
-            # only leads the user to the page; the caller watches the row meanwhile
+            # only leads the user to the page, while the caller watches the row
             await session.elicit_url(
                 _LEAD + question.row.summary, url, question.row.id, related_request_id=request_id
             )
         except (MCPError, ValidationError):
-            pass  # the client offers elicitation, but what it answered is an error or no answer: nobody was asked
+            pass  # the client offers elicitation, but answered with an error or not at all: no person was asked
         return None
 
     @property

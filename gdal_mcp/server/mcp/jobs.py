@@ -51,7 +51,7 @@ class TaskJob:
     principal: str
     params: t.CallToolRequestParams
     work: Work
-    told: Tell  # reports progress to the open request
+    send_progress: Tell  # reports progress to the open request
     writes: bool = False  # its tool can write, so answers to its questions need the scope for that
     task: Task | None = None
     asked: t.InputRequiredResult | None = None  # what is open
@@ -68,7 +68,7 @@ class TaskJob:
     def tell(self, fraction: float, message: str) -> None:
         """Reports progress. Any thread may call it."""
         self.report = (f"{message} ({fraction:.0%})", time.time())
-        self.told(fraction, message)
+        self.send_progress(fraction, message)
 
     def cancel(self, why: str) -> None:
         self.why = self.why or why
@@ -137,13 +137,13 @@ class Jobs:
                 await job.ended.wait()
             raise
         if job.result is None:
-            raise MCPError(t.INTERNAL_ERROR, "The server is ending.")
+            raise MCPError(t.INTERNAL_ERROR, "The server is shutting down.")
         if isinstance(job.result, MCPError):
             raise job.result
         return job.result
 
     async def _hand_over(self, job: TaskJob) -> Task | None:
-        """Makes the task of a running job. None if it cannot be made, or the job has ended meanwhile."""
+        """Makes the task of a running job. None if it cannot be made, or the job has already ended."""
         with anyio.CancelScope(shield=True):  # a row that was made is replied, dropped or ended
             try:
                 task = await anyio.to_thread.run_sync(
@@ -192,7 +192,7 @@ class Jobs:
             with anyio.move_on_after(self._rules.answer_seconds) as waiting:
                 await job.answered.wait()
             if waiting.cancelled_caught:
-                job.why = "nobody answered in time"
+                job.why = "no answer in time"
                 return None
             params = job.repeated()
 

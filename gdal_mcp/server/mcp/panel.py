@@ -2,7 +2,7 @@
 
 It is made of the console's own modules, so that both draw the same map and keep the same rule: a text becomes a text, never markup.
 The page allows its own three scripts and one style sheet, by their digests, and pictures that are in it; it can reach nothing.
-Clients without the extension get the PNG that is in the result anyway, and are not told of the panel.
+Clients without the extension get the PNG that is in the result anyway, and no reference to the panel.
 """
 
 import base64

@@ -34,7 +34,7 @@ def sanitize(tell: Tell, *, locked: bool) -> Tell:
 
 
 async def with_progress(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:
-    """Does the work, and meanwhile sends its progress to a client that asked for it."""
+    """Runs the work, and sends its progress to a client that requested it."""
     if ctx.meta is None or "progress_token" not in ctx.meta:
         return await work(lambda _fraction, _message: None)
     relay = Relay(ctx.session.report_progress)

@@ -33,7 +33,7 @@ PAGE = 100
 _OURS = "io.gdal-mcp/"  # the prefix of our names in `_meta`
 _MAX_OFFSET = 1 << 62  # off_t, with room for a length
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
-_RECORDS = ("", "provenance")  # the documents of a call besides its result
+_RECORDS = ("", "provenance")  # the documents of a call in addition to its result
 
 _JSON = "application/json"
 # text, and what is written in JSON or XML
@@ -97,16 +97,16 @@ TEMPLATES = (
 @dataclass(frozen=True, slots=True)
 class Resources:
     store: ArtifactStore
-    workspaces: Workspaces | None  # None: of somebody who has none, for whom no output exists
+    workspaces: Workspaces | None  # None for a principal without workspaces, for whom no output exists
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
-    lockdown: bool = False  # then no text of a file is one for the client: all content is bytes
+    lockdown: bool = False  # in lockdown: content is sent as bytes, never as text
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
             found = self.store.registry.artifacts(cursor, PAGE, principal=of)
         except ValueError as error:
-            raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
+            raise MCPError(t.INVALID_PARAMS, "the cursor is not from this server") from error
         return t.ListResourcesResult(
             resources=[self._resource(one) for one in found.items if self._is_within(one)],
             next_cursor=found.next_cursor,
@@ -148,8 +148,8 @@ class Resources:
         part = _Part(
             uri, artifact.uri, artifact.media_type, offset, data, before.size, text=not self.lockdown
         )
-        told = {**content, "path": artifact.path}
-        return part.result(self.chunk, told, {**content, "call": artifact.call_id})
+        about = {**content, "path": artifact.path}
+        return part.result(self.chunk, about, {**content, "call": artifact.call_id})
 
     def _resource(self, artifact: Artifact) -> t.Resource:
         content = _content(artifact, same=self.store.quick_check(artifact))
@@ -224,8 +224,8 @@ class _Part:
     size: int
     text: bool  # whether text may be sent as text, which a model can read, and not as base64
 
-    def result(self, chunk: int, told: Mapping[str, Any], meta: Mapping[str, Any]) -> t.ReadResourceResult:
-        """The content; if it is only a part, also `told` and the URI of the next part."""
+    def result(self, chunk: int, about: Mapping[str, Any], meta: Mapping[str, Any]) -> t.ReadResourceResult:
+        """The content; if it is only a part, also `about` and the URI of the next part."""
         text = self._text()
         data = self.data if text is None else text.encode()
         span = {"size": self.size, "offset": self.offset, "length": len(data)}
@@ -240,9 +240,9 @@ class _Part:
         if self.offset == 0 and rest == self.size:
             return t.ReadResourceResult(contents=[content])
         following = f"{self.plain}?offset={rest}&length={chunk}" if rest < self.size else None
-        text = json.dumps({**span, **told, "next": following})
-        about = t.TextResourceContents(uri=self.uri, mime_type=_JSON, text=text, _meta=ours)
-        return t.ReadResourceResult(contents=[about, content])
+        text = json.dumps({**span, **about, "next": following})
+        described = t.TextResourceContents(uri=self.uri, mime_type=_JSON, text=text, _meta=ours)
+        return t.ReadResourceResult(contents=[described, content])
 
     def _text(self) -> str | None:
         """The bytes as text, up to the last whole character; None for what is not text by its media type or its bytes."""

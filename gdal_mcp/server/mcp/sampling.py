@@ -2,7 +2,7 @@
 
 Invariants:
 * the call is finished, published and recorded before anything is asked: no answer changes what was done;
-* without an answer, whatever the reason, the result goes out as it is, which says that nobody looked;
+* without an answer, whatever the reason, the result goes out as it is, which says that no model looked at it;
 * in protocol 2026-07-28 the question is the reply, and the result waits for the repeated call, which runs nothing; only so
   many wait, so that clients that never repeat a call fill no memory.
 """
@@ -43,7 +43,7 @@ class Sampling:
     async def asked(
         self, ctx: ServerRequestContext, tool: Tool, arguments: Mapping[str, object], reply: Reply
     ) -> Reply | t.InputRequiredResult:
-        """The reply with the model's answer, the unchanged reply if nobody is asked, or the question instead."""
+        """The reply with the model's answer, the unchanged reply if no model is asked, or the question instead."""
         offered = ctx.session.client_capabilities
         attached = reply.done.attached if reply.done is not None else {}
         question = tool.ask_model(arguments, attached) if not reply.error else None
@@ -51,12 +51,12 @@ class Sampling:
             return reply
         params = _request(question)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            said, to = None, ServerMessageMetadata(related_request_id=ctx.request_id)
+            answer, to = None, ServerMessageMetadata(related_request_id=ctx.request_id)
             # its user may say no, it may have no channel for questions, be unable to answer, or take too long
             with anyio.move_on_after(ASK_SECONDS), suppress(MCPError, ValidationError):
                 sent = t.CreateMessageRequest(params=params)
-                said = await ctx.session.send_request(sent, t.CreateMessageResult, metadata=to)
-            return _told(reply, question, said)
+                answer = await ctx.session.send_request(sent, t.CreateMessageResult, metadata=to)
+            return _with_answer(reply, question, answer)
         for call in [call for call, (until, *_) in self.waiting.items() if until < time.monotonic()]:
             del self.waiting[call]
         if len(self.waiting) >= MAX_WAITING:
@@ -74,7 +74,7 @@ class Sampling:
         """
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not params.request_state:
             return None
-        state = json.loads(params.request_state)  # sealed by us, so intact and ours
+        state = json.loads(params.request_state)  # sealed by this process, so unchanged
         if "finished" not in state:
             return None
         if (found := self.waiting.pop(state["finished"], None)) is None:
@@ -84,8 +84,8 @@ class Sampling:
                 f"gdal://calls/{state['finished']}.",
             )
         _, reply, question = found
-        said = (params.input_responses or {}).get(KEY)
-        return _told(reply, question, said if isinstance(said, t.CreateMessageResult) else None)
+        answer = (params.input_responses or {}).get(KEY)
+        return _with_answer(reply, question, answer if isinstance(answer, t.CreateMessageResult) else None)
 
 
 def _request(question: ModelQuestion) -> t.CreateMessageRequestParams:
@@ -102,8 +102,8 @@ def _request(question: ModelQuestion) -> t.CreateMessageRequestParams:
     )
 
 
-def _told(reply: Reply, question: ModelQuestion, said: t.CreateMessageResult | None) -> Reply:
-    if said is None or not isinstance(said.content, t.TextContent):
+def _with_answer(reply: Reply, question: ModelQuestion, answer: t.CreateMessageResult | None) -> Reply:
+    if answer is None or not isinstance(answer.content, t.TextContent):
         return reply
-    model, words = shown_text(said.model, 100), shown_text(said.content.text, MAX_WORDS)
+    model, words = shown_text(answer.model, 100), shown_text(answer.content.text, MAX_WORDS)
     return replace(reply, result=question.told(reply.result, model, words))

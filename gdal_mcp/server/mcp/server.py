@@ -65,7 +65,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
     settings = app.settings
     store = TaskStore(app.registry.path, app.owner.id, app.owner.is_alive, settings.task_seconds)
     rules = jobs.Rules(settings.task_after, settings.approval_seconds)
-    told = (*(box.instructions for box in app.toolboxes.items), INSTRUCTIONS)
+    instructions = (*(box.instructions for box in app.toolboxes.items), INSTRUCTIONS)
     return ProtocolServer(
         "gdal-mcp",
         Handlers(app, who or (lambda _ctx: local), downloads),
@@ -74,7 +74,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
         shared=who is not None,
         version=__version__,
         title="GDAL in a sandbox",
-        instructions=" ".join(filter(None, told)),
+        instructions=" ".join(filter(None, instructions)),
         icons=[icons.SERVER],
     )
 
@@ -84,7 +84,7 @@ class CallerSession:
     """What one principal has, and whose calls they see; None: everybody's."""
 
     entitlements: Entitlements | None  # None for one to whom the policy gives nothing
-    resources: Resources  # in their present workspaces; for them, outputs elsewhere do not exist
+    resources: Resources  # in their present workspaces; outputs outside of these do not exist for them
     sees: str | None
 
 
@@ -147,7 +147,7 @@ class Handlers:
 
         async def with_task(tell: Tell) -> jobs.Answer | dict[str, Any]:
             work = partial(self._call, ctx)
-            job = jobs.TaskJob(self.who(ctx).id, params, work, told=tell, writes=tool.writes)
+            job = jobs.TaskJob(self.who(ctx).id, params, work, send_progress=tell, writes=tool.writes)
             ended = await ctx.lifespan_context.call(job)
             return tasks.created(ended) if isinstance(ended, Task) else ended
 
@@ -318,12 +318,12 @@ class ProtocolServer(Server[Any]):
         return found
 
     async def _discover(self, ctx: Context, _params: t.RequestParams) -> t.DiscoverResult:
-        told = super().server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        info = super().server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
         return t.DiscoverResult(
             supported_versions=list(MODERN_PROTOCOL_VERSIONS),
             capabilities=self.get_capabilities(protocol_version=ctx.protocol_version),
             instructions=self.instructions,
-            _meta={SERVER_INFO_META_KEY: told},
+            _meta={SERVER_INFO_META_KEY: info},
         )
 
 

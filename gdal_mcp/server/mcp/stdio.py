@@ -81,7 +81,7 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
         why = ""
     if given == "" or (isinstance(given, dict) and not {"id", "method"} <= given.keys()):
         return None
-    said = t.ErrorData(
+    data = t.ErrorData(
         code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
         message=f"The message is not {'readable JSON' if unreadable else 'a JSON-RPC request'}{why}. {_ADVICE}",
     )
@@ -89,7 +89,7 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
     readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back
     if not (readable or (isinstance(one, int) and not isinstance(one, bool))):
         one = None
-    return t.JSONRPCError(jsonrpc="2.0", id=one, error=said)
+    return t.JSONRPCError(jsonrpc="2.0", id=one, error=data)
 
 
 def _leniently(line: Any) -> Any:

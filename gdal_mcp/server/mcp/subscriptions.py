@@ -182,8 +182,8 @@ class Subscriptions:
 
 def _check(uris: Sequence[str]) -> None:
     # a URI is ASCII; other characters take up to four bytes each
-    odd = any(len(uri) > MAX_URI or not uri.isascii() for uri in uris)
-    if odd or len(uris) > MAX_URIS or sum(map(len, uris)) > _ALL_URIS:
+    invalid = any(len(uri) > MAX_URI or not uri.isascii() for uri in uris)
+    if invalid or len(uris) > MAX_URIS or sum(map(len, uris)) > _ALL_URIS:
         raise MCPError(
             t.INVALID_PARAMS,
             f"At most {MAX_URIS} URIs of at most {MAX_URI} characters, {_ALL_URIS} together, can be subscribed to.",

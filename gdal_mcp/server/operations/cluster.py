@@ -124,20 +124,20 @@ def powers(found: list[str]) -> ClusterFinding:
     return ClusterFinding("ok", "none over secrets, nodes, roles or the Pods of others")
 
 
-def quota(said: str, settings: Settings) -> ClusterFinding:
+def quota(text: str, settings: Settings) -> ClusterFinding:
     """The quota, read from the refusal of a Pod that requests everything."""
-    limited = _LIMITED.search(said) if "exceeded quota" in said else None
+    limited = _LIMITED.search(text) if "exceeded quota" in text else None
     if limited is None:
         found = (
-            f"a Pod that requests everything is refused for another reason: {said}"[:250] if said else "none"
+            f"a Pod that requests everything is refused for another reason: {text}"[:250] if text else "none"
         )
         return ClusterFinding(
             "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
-    told = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
-    memory = parse_quantity(told.get("limits.memory", "")) or 0.0
+    amounts = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
+    memory = parse_quantity(amounts.get("limits.memory", "")) or 0.0
     fitting, wanted = int(memory // settings.memory), settings.concurrent + settings.pool_max
-    shown = f"{', '.join(f'{name} {value}' for name, value in told.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
+    shown = f"{', '.join(f'{name} {value}' for name, value in amounts.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
     if not settings.concurrent > 0 or fitting < wanted:
         fix = f"Set concurrent, and pool_max: together at most {fitting}; or raise the quota."
         return ClusterFinding(

@@ -107,7 +107,7 @@ def examine_apart(settings: Settings) -> dict[str, Any]:
     """The report of `examine` as a dictionary, made in a separate process so that a serving one is not disturbed."""
     values = settings.model_dump(mode="json", exclude_unset=True)
     try:
-        done = subprocess.run(  # noqa: S603 - this interpreter with a text of ours
+        done = subprocess.run(  # noqa: S603 - this interpreter with our own text
             [sys.executable, "-I", "-c", _APART],
             input=json.dumps([sys.path, values]),
             capture_output=True,
@@ -170,7 +170,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[DoctorRow], dict[s
 
 
 def _cluster(settings: Settings) -> Iterator[DoctorRow]:
-    """Also where no call could run: what is wrong with the cluster is why."""
+    """The rows of the cluster. If no call can run, they show why."""
     if not settings.on_cluster:
         return
     try:
@@ -183,7 +183,7 @@ def _cluster(settings: Settings) -> Iterator[DoctorRow]:
 def _fix(error: SandboxError) -> str:
     if isinstance(error, ImageMissing):
         return f"Bring the image: {shlex.join((*program(), 'setup'))}"
-    # discovery tells in its last line what to do about an engine that is not there, or not ours to use
+    # the last line of discovery says what to do about an engine that is missing or may not be used
     return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
 
 
@@ -191,7 +191,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
     yield DoctorRow("engine", "engine", "ok", found)
-    if info.other_hosts:  # whose machines are not this one; what can be known of them is told of the cluster
+    if info.other_hosts:  # which run on other machines: the rows of the cluster describe them
         return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
@@ -202,7 +202,9 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
             numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix
         )
     else:
-        power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
+        power = (
+            "yes" if info.rootless else "no: everybody who may use the engine's socket is root on this host"
+        )
     yield DoctorRow("engine", "rootless", "ok", power)
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
     found = ", ".join(modules) or "neither AppArmor nor SELinux"
@@ -213,7 +215,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
 
 
 def _passed_over(hosting: Hosting) -> Iterator[DoctorRow]:
-    """The engines that come before the one in use, those that are not there in one row: nothing is wrong with them."""
+    """The engines that come before the one in use, those that are missing in one row. They are not faults."""
     absent: dict[str, list[str]] = {}
     for one in hosting.passed_over:
         if one.absent:
@@ -230,7 +232,7 @@ def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Doc
 
 
 def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
-    """And whether the catalogue fits it. Set-up asked the image itself, unless it is the one of the packaged data."""
+    """The image, and whether the catalogue fits it. Set-up examined the image itself, unless it is the one of the packaged data."""
     image = host.image
     found = f"{image.reference}, a local stand-in" if image.standin else image.reference
     fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
@@ -299,7 +301,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 
 def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> DoctorRow:  # noqa: FBT001 - what the engine does
-    """Whether a call could take data that a program of the host sends to another one.
+    """Whether a call could receive data that one program of the host sends to another.
 
     `covered` says whether the engine puts /dev/null over named pipes; None where that is not known.
     """
@@ -335,7 +337,7 @@ def _records(settings: Settings) -> Iterator[DoctorRow]:
     found = verify(settings.state.audit)
     if not is_lasting(settings.state_dir):
         fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
-        yield DoctorRow("records", "kept", "warning", "in this container, and gone with it", fix)
+        yield DoctorRow("records", "kept", "warning", "in this container, and lost with it", fix)
     if found.ok:
         value = f"{found.records} records, chain whole, {settings.state_dir}"
         yield DoctorRow("records", "audit", "ok", value)
@@ -354,11 +356,11 @@ def _removed(settings: Settings) -> Iterator[DoctorRow]:
 def _policy(settings: Settings, policy: Policy) -> Iterator[DoctorRow]:
     """Who may call without authentication."""
     never = settings.approval == "never"
-    value = "never: calls write without asking anybody" if never else str(settings.approval)
+    value = "never: calls write without approval" if never else str(settings.approval)
     yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
     freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
     if freed:
-        value = f"{policy.source}: {len(freed)} rules let calls write without asking anybody"
+        value = f"{policy.source}: {len(freed)} rules let calls write without approval"
         fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
         yield DoctorRow("policy", "writes", "warning", value, fix)
     if settings.no_auth:

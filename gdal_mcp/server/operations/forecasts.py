@@ -1,4 +1,4 @@
-"""What was predicted of each step of a workflow, kept in the state folder: no record has it, and the console shows it beside the results."""
+"""The predictions for each step of a workflow, stored in the state folder. The console shows them beside the results; no record holds them."""
 
 import json
 import re
@@ -26,7 +26,7 @@ class Forecasts:
     folder: Path
 
     def put(self, call: Invocation, checked: Checked) -> None:
-        """Replaces the forecast of a call. A full disk costs the forecast, and not the call."""
+        """Replaces the forecast of a call. On a full disk the forecast is lost, and the call goes on."""
         document = checked.workflow.document
         forecast = {
             "principal": call.request.principal,
@@ -58,7 +58,7 @@ class Forecasts:
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastingRun(WorkflowRun):
-    """`workflow_run`, which keeps what it predicts."""
+    """`workflow_run` that stores its predictions."""
 
     forecasts: Forecasts
 

@@ -52,7 +52,7 @@ class ReplayVerdict:
 class Replay(Operation):
     """A repeated call, whose outputs are compared with what `recorded` published.
 
-    `as_new` is the recorded call's id, which made the names of outputs that nobody named.
+    `as_new` is the id of the recorded call, from which outputs without a path got their names.
     """
 
     hosting: Hosting
@@ -67,7 +67,7 @@ class Replay(Operation):
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.VALIDATE,
-                "the call changed, moved or removed files that are not there any more to do it again.",
+                "the call changed, moved or removed files that no longer exist, so it cannot be repeated.",
                 "Only calls that read, or that write something new, can be replayed.",
             )
 
@@ -106,7 +106,7 @@ class Replay(Operation):
         if old == new and None not in new.values():
             return ReplayVerdict(path, "same_bytes")
         if output is None or output.target.name not in new:
-            return ReplayVerdict(path, "differs", reason="the call does not write it any more")
+            return ReplayVerdict(path, "differs", reason="the call no longer writes it")
         if row["kind"] != "dataset":
             return ReplayVerdict(path, "differs", reason="its bytes differ, and it is not a dataset")
         try:
@@ -115,18 +115,18 @@ class Replay(Operation):
         except PathRefused:
             is_as_recorded = False
         if not is_as_recorded:
-            reason = "its bytes differ, and what was recorded is not there any more"
+            reason = "its bytes differ, and the recorded file no longer exists"
             return ReplayVerdict(path, "unknown", reason=reason)
-        return by_content(path, self._told(call, path, output, staging, cancel))
+        return by_content(path, self._descriptions(call, path, output, staging, cancel))
 
-    def _told(
+    def _descriptions(
         self, call: Invocation, path: str, output: Output, staging: Staging, cancel: Cancellation
     ) -> object:
         """The container's description of the recorded and the new output; None if it has none."""
         host, toolbox, scope = call.host, call.toolbox, call.plan.confines
         if toolbox.execution.compare is None:
             return None
-        # what the call itself saw, and the recorded output: either may refer to what went in
+        # what the call itself saw, and the recorded output: both may refer to the inputs
         if scope.places is not None:
             compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.analysis.mounts(compared))

@@ -2,7 +2,7 @@
 
 Invariants:
 * only names of settings and environment variables are printed, never values;
-* folders of this user, the user's and the machine's name and the engine's address are told by what they are to the server.
+* folders of this user, the user's and the machine's name and the engine's address are replaced by words for what they are to the server.
 """
 
 import datetime as dt
@@ -31,13 +31,13 @@ _ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
 
 
 def shareable(settings: Settings, report: DoctorReport) -> dict[str, Any]:
-    """Facts and rows. Opens no connection of its own."""
+    """Facts and rows. Opens no connection."""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
     except OSError:
         system = platform.platform()
     places, table = (*settings.workspaces, *settings.workspaces_ro, settings.state_dir), mount_table()
-    told = {
+    facts = {
         "program": {
             "gdal-mcp": __version__,
             "python": platform.python_version(),
@@ -61,7 +61,7 @@ def shareable(settings: Settings, report: DoctorReport) -> dict[str, Any]:
         **report.as_dict(),
     }
     replaced = sorted(_private(settings), key=lambda pair: -len(pair[0]))
-    return {str(key): _without(value, replaced) for key, value in told.items()}
+    return {str(key): _without(value, replaced) for key, value in facts.items()}
 
 
 def _host(settings: Settings, report: DoctorReport, system: str, file_system: str) -> dict[str, str]:
@@ -95,7 +95,7 @@ def _private(settings: Settings) -> Iterator[tuple[str, str]]:
     yield str(Path.home()), "HOME"
     yield sys.prefix, "PROGRAM"
     with suppress(KeyError, OSError):
-        if (user := getpass.getuser()) != "root":  # which names nobody, and many folders
+        if (user := getpass.getuser()) != "root":  # which identifies no person, and is part of many paths
             yield user, "USER"
 
 

@@ -38,14 +38,14 @@ def can_undo(app: App, call_id: str) -> bool:
 
 
 def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
-    """Takes a call back in whichever workspace it published. Tells the paths that are `restored`, and those that it made.
+    """Undoes a call in the workspace in which it published. Returns the `restored` paths, and those that were `taken_away`.
 
     Raises StagingFailed, PathMissing, AuditUnavailable.
     """
     area = _area(app, call_id)
     if area is None:
         raise PathMissing(
-            f"no workspace remembers call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned."
+            f"no workspace has undo data of call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned."
         )
     call = app.registry.call(call_id)
     event = {
@@ -61,12 +61,12 @@ def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
         app.audit.append({**event, "type": "undo.finished", "outcome": "FAILED", "message": str(error)})
         if isinstance(error, StagingFailed) and (later := _later(app, area, call_id)):
             names = ", then ".join(f"{one.id} ({one.tool})" for one in later)
-            raise StagingFailed(f"{error} A later call stands in the way: undo {names} first.") from error
+            raise StagingFailed(f"{error} A later call prevents this: undo {names} first.") from error
         raise
     app.registry.retract_artifacts(call_id, by)
-    told = {name: list(map(str, getattr(undone, name))) for name in ("restored", "taken_away")}
-    app.audit.append({**event, "type": "undo.finished", "outcome": "OK", **told})
-    return {"call": call_id, **told}
+    paths = {name: list(map(str, getattr(undone, name))) for name in ("restored", "taken_away")}
+    app.audit.append({**event, "type": "undo.finished", "outcome": "OK", **paths})
+    return {"call": call_id, **paths}
 
 
 def _area(app: App, call_id: str) -> StagingArea | None:
@@ -74,7 +74,7 @@ def _area(app: App, call_id: str) -> StagingArea | None:
 
 
 def _later(app: App, area: StagingArea, call_id: str) -> tuple[Call, ...]:
-    """The calls after this one that wrote, moved or removed the same files and still stand, newest first."""
+    """The calls after this one that wrote, moved or removed the same files and were not undone, newest first."""
     call = app.registry.call(call_id)
     ids = [one.call_id for one in area.kept() if not one.is_undone]
     if call is None or call_id not in ids:

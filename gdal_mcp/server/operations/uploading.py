@@ -1,11 +1,11 @@
 """Uploads: a file is received, checked in a container, then published like any output.
 
 Invariants:
-* what arrives is stored in a staging folder of its own that no container sees, and is deleted however the upload ends;
+* what arrives is stored in a separate staging folder that no container sees, and is deleted however the upload ends;
 * an upload is a call: the same policy, approval, limits, records and undo, with the digest of the bytes in its plan;
 * the container opens a copy; what is published is what arrived, byte for byte.
 
-Approval is asked for after the bytes have arrived, since it is bound to their digest. They are not kept while a person
+Approval is asked for after the bytes have arrived, since it is bound to their digest. They are not stored while a person
 decides: after approval the client sends the same bytes again, for which it has `approval_valid` seconds.
 """
 
@@ -69,14 +69,14 @@ class Reception:
             raise ToolError(
                 Code.DISK_LIMIT,
                 Stage.RUN,
-                f"what was sent cannot be stored: {error.strerror}.",
+                f"the upload cannot be stored: {error.strerror}.",
                 "Ask the person who runs the server to make room.",
             ) from error
         if is_nearly_full(os.fstatvfs(self._file)):
             raise ToolError(
                 Code.DISK_LIMIT,
                 Stage.RUN,
-                "the disk of the workspace is nearly full, so what was sent is not stored.",
+                "the disk of the workspace is nearly full, so the upload is not stored.",
                 "Ask the person who runs the server to make room.",
             )
 
@@ -85,7 +85,7 @@ def too_large() -> ToolError:
     return ToolError(
         Code.OUTPUT_LIMIT,
         Stage.VALIDATE,
-        "the file is larger than this server takes.",
+        "the file is larger than this server accepts.",
         "Send a smaller one, or ask the person who runs the server.",
     )
 
@@ -127,7 +127,7 @@ class Upload(Operation):
         return ToolError(
             Code.OUTPUT_REJECTED,
             Stage.RUN,
-            "what was sent cannot be read as a dataset, so nothing was published.",
+            "the upload cannot be read as a dataset, so nothing was published.",
             "Send one whole file of a format that can be read; a shapefile in parts is sent as .shz or .shp.zip.",
             error.untrusted,
         )
@@ -147,7 +147,7 @@ def upload_tool(app: App) -> Tool:
     for toolbox in app.toolboxes.items:
         if toolbox.upload is not None:
             return toolbox.upload
-    raise denied("no toolbox of this server can look at files that are sent")
+    raise denied("no toolbox of this server can check uploaded files")
 
 
 def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mapping[str, Any]) -> Draft:
@@ -194,7 +194,7 @@ class Uploads:
             raise ToolError(
                 Code.RATE_LIMITED,
                 Stage.QUEUE,
-                f"you may write {allowed} bytes a day, and that would be more.",
+                f"you may write {allowed} bytes a day, and this file would exceed that.",
                 "Send it tomorrow (UTC), or ask the person who runs the server.",
             )
         return Destination(self.app.areas[output.target.workspace.root], output, most)

@@ -33,10 +33,9 @@ def approve(shown: Window, stage: Stage) -> None:
     card = shown.page.locator(f'article.question[data-id="{row.id}"]')
     expect(card.locator(".question-steps li")).to_have_count(len(STEPS))
     expect(card.locator("[data-act=deny]")).to_be_enabled()
-    if (
-        rest := card.locator("[data-rest]")
-    ).is_visible():  # a yes is possible once all commands were on the screen
-        rest.click()
+    # A yes is possible once all commands were on the screen. The button that scrolls there hides itself when they are, which can
+    # be before it is clicked.
+    card.locator(".seen-end").evaluate("(end) => end.scrollIntoView({ block: 'center' })")
     card.locator("[data-act=approve]").click()
 
 

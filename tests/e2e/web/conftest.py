@@ -17,7 +17,7 @@ __all__ = ["containers", "grounds", "make_place", "place"]
 @pytest.fixture(scope="session")
 def http_server(place: Place, grounds: Path, containers: Containers) -> Iterator[Hosted]:
     """A server whose calls need no approval. After all the tests nothing of it is left."""
-    with hosting(place, grounds / "http.log", "--approval", "never") as hosted:
+    with hosting(place, grounds / "http.log", "--approval", "never", "--tiles") as hosted:
         owners = place.owners
         yield hosted
     assert hosted.process.returncode == 143

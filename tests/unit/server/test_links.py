@@ -1,14 +1,14 @@
 """Signed links: what they are good for, and nothing else."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
 from gdal_mcp.policy.tokens import TokenStore
-from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject, may_link
+from gdal_mcp.server.http.links import CredentialStatus, Subject, may_link
 from gdal_mcp.server.http.links import given as parameters
+from gdal_mcp.server.http.signing import Signer
 
 NOW = 1_700_000_000.0
 SUBJECT = Subject("0123456789abcdef", "dem.tif", "ab" * 32, "token:ann", "1.0")
@@ -17,8 +17,8 @@ SUBJECT = Subject("0123456789abcdef", "dem.tif", "ab" * 32, "token:ann", "1.0")
 @pytest.mark.claim("http.links")
 def test_the_boundary_between_two_parts_cannot_be_moved():
     signer = Signer(lambda: NOW)
-    expires, signature = signer.sign(replace(SUBJECT, call_id="ab", name="cd"), 60)
-    assert not signer.verify(replace(SUBJECT, call_id="abc", name="d"), str(expires), signature)
+    expires, signature = signer.sign(SUBJECT._replace(call_id="ab", name="cd"), 60)
+    assert not signer.verify(SUBJECT._replace(call_id="abc", name="d"), str(expires), signature)
 
 
 def test_the_key_is_in_no_text():

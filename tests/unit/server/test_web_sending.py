@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
-from gdal_mcp.server.http.files import _precondition
+from gdal_mcp.server.http.files import precondition
 from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
 
 DATA = bytes(range(100))
@@ -125,7 +125,7 @@ def test_nothing_is_read_for_a_client_that_left(tmp_path: Path, monkeypatch: pyt
 
 
 def judged(**headers: str) -> Any:
-    return _precondition(Headers({name.replace("_", "-"): value for name, value in headers.items()}), TAG)
+    return precondition(Headers({name.replace("_", "-"): value for name, value in headers.items()}), TAG)
 
 
 def test_conditions_are_judged_in_the_order_of_the_standard():

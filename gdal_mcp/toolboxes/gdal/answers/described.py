@@ -162,6 +162,7 @@ _FACTS: Final = shape(
     block_size=Pair,
     overviews=Count,
     compression=Annotated[Compression | None, otherwise("other")],  # a text option of the file
+    valid_cog=Flag,  # None where it could not be examined
     **_PLACE,
     pixel_size=Annotated[list[Number], Field(min_length=2, max_length=2)],
     rotated=Flag,

@@ -29,6 +29,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import (
 )
 from gdal_mcp.toolboxes.gdal.catalogue.options import check_option
 from gdal_mcp.toolboxes.gdal.catalogue.plain import PLAIN
+from gdal_mcp.toolboxes.gdal.catalogue.profiles import expand_profile
 from gdal_mcp.toolboxes.gdal.catalogue.sql import (
     check_allowed,
     check_condition,
@@ -212,7 +213,10 @@ CHECKS: Final[Mapping[str, Check]] = {
 
 def check_values(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
     """The values in the form that is passed on. Raises ArgumentRefused."""
-    argument, count = situation.argument, len(values)
+    argument = situation.argument
+    if argument.rule.check == "creation-option":
+        values = expand_profile(situation.output_drivers, values)
+    count = len(values)
     most = argument.max_count if argument.is_list else 1
     least = max(1, argument.min_count)
     if count < least or (most is not None and count > most):

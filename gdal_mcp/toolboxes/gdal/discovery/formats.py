@@ -5,6 +5,7 @@ from typing import Any, Final
 from gdal_mcp.toolboxes.gdal.catalogue.formats import advice, known_driver, lacking_by_name, similar_formats
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Shape
 from gdal_mcp.toolboxes.gdal.catalogue.options import decide
+from gdal_mcp.toolboxes.gdal.catalogue.profiles import DRIVER, OPTION, PROFILES
 
 _KINDS: Final[tuple[Kind, ...]] = ("raster", "vector", "multidim")
 _HELP_LETTERS: Final = 160
@@ -61,6 +62,7 @@ def one_format(catalogue: Catalogue, driver: Driver) -> dict[str, Any]:
         "extensions": list(driver.extensions),
         "can": {kind: known for kind, known in kinds.items() if known},
         **({"never_written": reason} if reason else {}),
+        **({"profiles": {OPTION: PROFILES}} if driver.name == DRIVER else {}),
         "options": allowed,
         "refused_options": refused,
     }

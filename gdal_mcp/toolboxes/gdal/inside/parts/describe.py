@@ -277,6 +277,9 @@ def described_output(path, kind, origin, errors):
             for one in [*facts["layers"], *names["layers"]]:
                 one["fields"] = []  # the format's own
         found = list(checks.of_output(path, dataset, facts, rows, origin))
+        if part("cog").claims_layout(dataset, origin.options):
+            facts["valid_cog"] = part("cog").is_valid(dataset, facts["bytes"])
+            found += part("cog").cog_checks(facts["valid_cog"])
         dataset.Close()
     if missing:
         errors.fail(f"{missing} of {of} blocks were not written, since their compression failed")

@@ -3,14 +3,22 @@
 from osgeo import gdal
 
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import CLASSIC, has_pixels
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, print_json, quiet
 
 MAX_BYTES = 1 << 20
 SMALLEST = 32  # pixels; below that there is nothing to see
 TRIES = 6
 NAME = "preview.png"
 QUICK, THOROUGH = 1, 6  # levels of zlib; the first takes a quarter of the time for a sixth more bytes
-DEFAULTS = {"pixels": 512, "bands": None, "color": "auto", "seconds": 10.0, "features": 50_000}
+DEFAULTS = {
+    "pixels": 512,
+    "bands": None,
+    "color": "auto",
+    "seconds": 10.0,
+    "features": 50_000,
+    "block": None,
+    "stretch": None,
+}
 # for an output whose picture was not requested; this many features take a twentieth of a second
 UNASKED = {"seconds": 2.0, "features": 2_000}
 
@@ -32,8 +40,11 @@ def attach_preview(job, report):
 
 
 def run_preview(job, report):
-    """Attaches the picture and prints an object that describes it."""
-    made = picture(job["inputs"][0], DEFAULTS | job["preview"])
+    """Attaches the picture, or those of a block of tiles, and prints an object that describes what they show."""
+    asked = DEFAULTS | job["preview"]
+    if asked["block"] is not None:
+        return attach_tiles(job["inputs"][0], asked, report)
+    made = picture(job["inputs"][0], asked)
     if made is None:
         raise RuntimeError("there are no bands and no geometries that GDAL could show")
     data, shown = made
@@ -42,14 +53,28 @@ def run_preview(job, report):
     return True
 
 
-def picture(path, asked):
-    """PNG bytes and a description, None if there is nothing to show. Smaller than requested if it would have too many bytes."""
+def attach_tiles(path, asked, report):
+    images, shown = part("tiles").draw(opened(path), asked)
+    for number, image in enumerate(images):
+        report.attach(f"figure-{number:02}", png(image, QUICK))
+    print_json(shown)
+    return True
+
+
+def opened(path):
+    """The dataset to draw; None if GDAL opens nothing."""
     dataset = gdal.OpenEx(path, CLASSIC)
     if dataset is not None and not (dataset.RasterCount or dataset.GetLayerCount()):
         # a container without own pixels: its first subdataset. A name that is stored in a file could lead
         # anywhere; the driver's own name for a part of this file holds its path
         inner = next(iter(dataset.GetSubDatasets() or ()), ("",))[0]
         dataset = gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
+    return dataset
+
+
+def picture(path, asked):
+    """PNG bytes and a description, None if there is nothing to show. Smaller than requested if it would have too many bytes."""
+    dataset = opened(path)
     if dataset is None:
         return None
     if has_pixels(dataset):

@@ -58,6 +58,9 @@ class Source:
         columns, rows = dataset.RasterXSize, dataset.RasterYSize
         shrink = min(1.0, asked["pixels"] / max(columns, rows))
         width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
+        # of tiles: the last band, which GDAL takes for a mask only where it has 8 or 16 bits
+        self._alpha = dataset.GetRasterBand(dataset.RasterCount) if asked["block"] else None
+        self.stretch = asked["stretch"]  # values of black and white; None: from the picture
         self.coarse = False  # true if it has fewer rows and columns than the picture could have
         while decoded_pixels(self.bands[0], width, height) > MAX_DECODED and max(width, height) > FEWEST:
             width, height, self.coarse = max(1, width // 2), max(1, height // 2), True
@@ -83,6 +86,8 @@ class Source:
 
     def mask(self, band):
         """Bytes that are zero where a band has no value; None if it has values everywhere."""
+        if self._alpha is not None:
+            return self.values(self._alpha, gdal.GDT_Byte)
         all_valid = band.GetMaskFlags() & gdal.GMF_ALL_VALID
         return None if all_valid else self.values(band.GetMaskBand(), gdal.GDT_Byte)
 
@@ -141,7 +146,9 @@ def paint_stretched(source):
     """One band in grey or three in colour."""
     channels = [read_channel(source, band) for band in source.bands]
     ranges = [one.range for one in channels]
-    if all(one.is_byte for one in channels):  # stretched together, so that colours are preserved
+    if source.stretch:
+        ranges = source.stretch
+    elif all(one.is_byte for one in channels):  # stretched together, so that colours are preserved
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         ranges = [(0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)] * len(ranges)
     pixels = []

@@ -1,0 +1,241 @@
+"""`/tiles`: map tiles of the rasters that calls published, drawn by the tool `preview` in containers.
+
+`/tiles/CALL/NAME` is a TileJSON document, `/tiles/CALL/NAME/Z/X/Y.png` one tile of 256 pixels in Web Mercator.
+
+Invariants:
+* a tile is for a principal who may read the file at `/files`, and whom the policy lets call `preview` on it without approval;
+* it shows the published content, which is checked before and after it is drawn. Other files that it reads, such as the
+  sources of a VRT, are as they are then;
+* a kept tile is for one principal and one content of one file, and what is kept is bounded in bytes;
+* a bounded number of blocks is drawn at once, so that a map never takes the permits of calls.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from gdal_mcp.calls.drafting import Drafted, Drafting
+from gdal_mcp.calls.invocation import Invocation, Reply
+from gdal_mcp.calls.operation import Operation
+from gdal_mcp.errors import Code
+from gdal_mcp.policy.identity import Principal
+from gdal_mcp.records.artifacts import Absent, Fingerprint, Gone, Opened
+from gdal_mcp.records.registry import Artifact
+from gdal_mcp.server.app import App
+from gdal_mcp.server.http import replies
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
+from gdal_mcp.server.http.files import ALWAYS, Files, precondition
+from gdal_mcp.server.http.tile_grid import (
+    MAX_LATITUDE,
+    MAX_ZOOM,
+    WHOLE_WORLD,
+    Box,
+    Place,
+    bounds_of,
+    finest_zoom,
+    places_of,
+    side_of,
+    touches,
+)
+from gdal_mcp.server.operations.unasked import call_unasked
+from gdal_mcp.toolboxes.base import ImmediateResult
+
+TILES_PATH: Final = "/tiles"
+AT_ONCE: Final = 2  # blocks
+KEPT_BYTES: Final = 64 << 20
+_NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
+
+
+class Content(NamedTuple):
+    """What tiles are kept for: one content of one file, drawn for one principal."""
+
+    principal: str
+    artifact: int
+    sha256: str
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class DrawTiles(Operation):
+    """A call of `preview` whose picture is a block of tiles. `legend` is how earlier tiles show the values; None at first."""
+
+    block: Place = WHOLE_WORLD
+    legend: Mapping[str, Any] | None = None
+
+    def draft(self, call: Invocation, drafting: Drafting) -> Drafted | ImmediateResult:
+        made = Operation.draft(self, call, drafting)
+        assert isinstance(made, Drafted)  # `preview` runs in a container
+        command = made.draft.command
+        asked = {
+            **command.extra["preview"],
+            **(self.legend or {}),
+            "block": [*self.block, side_of(self.block.zoom)],
+        }
+        return made._replace(draft=replace(made.draft, command=replace(command, extra={"preview": asked})))
+
+
+@dataclass(slots=True)
+class TileCache:
+    """Tiles, and how they show the values, the least recently used dropped first. For one event loop."""
+
+    most: int = KEPT_BYTES
+    legends: "OrderedDict[Content, Mapping[str, Any]]" = field(default_factory=OrderedDict)
+    _tiles: "OrderedDict[tuple[Content, Place], bytes]" = field(default_factory=OrderedDict)
+    _bytes: int = 0
+
+    def get(self, content: Content, place: Place) -> bytes | None:
+        found = self._tiles.get((content, place))
+        if found is not None:
+            self._tiles.move_to_end((content, place))
+        return found
+
+    def put(self, content: Content, place: Place, data: bytes) -> None:
+        self._bytes += len(data) - len(self._tiles.pop((content, place), b""))
+        self._tiles[content, place] = data
+        while self._bytes > self.most:
+            self._bytes -= len(self._tiles.popitem(last=False)[1])
+
+    def remember(self, content: Content, shown: Mapping[str, Any]) -> None:
+        self.legends[content] = {name: shown.get(name) for name in ("color", "bands", "stretch")}
+        while len(self.legends) > 1000:  # some hundred bytes each
+            self.legends.popitem(last=False)
+
+
+class NotDrawn(Exception):
+    """`reply` says why there is no tile."""
+
+    def __init__(self, reply: ASGIApp) -> None:
+        super().__init__()
+        self.reply = reply
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiles:
+    """The tiles of one server. For one event loop."""
+
+    app: App
+    files: Files
+    cache: TileCache = field(default_factory=TileCache)
+    # tiles that wait to be drawn, in all and of one principal
+    _waiting: RequestLimit = field(default_factory=lambda: RequestLimit(128, 32))
+    _drawing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(AT_ONCE))
+
+    def routes(self) -> list[BaseRoute]:
+        about = f"{TILES_PATH}/{{call}}/{{name}}"
+        return [
+            Route(about, self.files.guarded(self._document), methods=["GET"]),
+            Route(f"{about}/{{z}}/{{x}}/{{y}}.png", self.files.guarded(self._tile), methods=["GET"]),
+        ]
+
+    async def _document(self, who: Principal, request: Request) -> ASGIApp:
+        artifact = await self.files.thread(self.files.found, who, request)
+        dataset = await self.files.thread(self._dataset, artifact)
+        west, south, east, north = bounds_of(_boxes(dataset))
+        document = {
+            "tilejson": "3.0.0",
+            "name": artifact.name,
+            "tiles": [f"{self.files.base}{TILES_PATH}{_path(request)}/{{z}}/{{x}}/{{y}}.png"],
+            "bounds": [west, max(south, -MAX_LATITUDE), east, min(north, MAX_LATITUDE)],
+            "minzoom": 0,
+            "maxzoom": finest_zoom(dataset["size"][0], east - west),
+        }
+        return JSONResponse(document, headers=ALWAYS)
+
+    async def _tile(self, who: Principal, request: Request) -> ASGIApp:
+        place = _parse_place(request.path_params)
+        artifact = await self.files.thread(self.files.found, who, request)
+        boxes = _boxes(await self.files.thread(self._dataset, artifact))
+        opened: Opened = await self.files.thread(self.files.opened, artifact, who.id)
+        try:
+            headers = {**ALWAYS, "ETag": f'"{artifact.sha256[:32]}.{place.zoom}.{place.x}.{place.y}"'}
+            if not any(touches(place, box) for box in boxes):
+                return Response(None, 204, headers)
+            if (status := precondition(request.headers, headers["ETag"])) is not None:
+                return Response(None, status, headers)
+            data = await self._drawn(who, opened, place)
+        except NotDrawn as refused:
+            return refused.reply
+        except LimitExceeded:
+            return replies.busy(429, "too many tiles are waiting to be drawn")
+        finally:
+            opened.close()
+        return Response(data, media_type="image/png", headers=headers)
+
+    async def _drawn(self, who: Principal, opened: Opened, place: Place) -> bytes:
+        """Raises NotDrawn, Gone, LimitExceeded."""
+        artifact = opened.artifact
+        content = Content(who.id, artifact.id, artifact.sha256, opened.fingerprint)
+        if (kept := self.cache.get(content, place)) is not None:
+            return kept
+        with self._waiting.request(), self._waiting.per_principal(who.id):
+            async with self._drawing:
+                if (kept := self.cache.get(content, place)) is not None:  # drawn while this one waited
+                    return kept
+                tiles = await self._draw(who, artifact, content, place.block)
+                if not await self.files.thread(opened.is_in_place):
+                    raise Gone("it was changed")
+        for one, data in tiles.items():
+            self.cache.put(content, one, data)
+        return tiles[place]
+
+    async def _draw(
+        self, who: Principal, artifact: Artifact, content: Content, block: Place
+    ) -> Mapping[Place, bytes]:
+        operation = DrawTiles(in_history=False, block=block, legend=self.cache.legends.get(content))
+        arguments = {"path": artifact.path}
+        reply = await call_unasked(self.app, who, "preview", arguments, client="tiles", operation=operation)
+        places = list(places_of(block))
+        if reply is None or reply.done is None or len(reply.done.figures) != len(places):
+            raise NotDrawn(_refusal(reply))
+        self.cache.remember(content, reply.result.get("shown", {}))
+        return dict(zip(places, reply.done.figures, strict=True))
+
+    def _dataset(self, artifact: Artifact) -> Mapping[str, Any]:
+        """What its call recorded of a raster. Raises Absent for other files, and for rasters without a position."""
+        call = self.app.registry.call(artifact.call_id)
+        rows = (row for row in (call.outputs if call else ()) if row.get("path") == artifact.path)
+        found = next(rows, {})
+        if not (found.get("size") and found.get("wgs84")):
+            raise Absent
+        return found
+
+
+def _refusal(reply: Reply | None) -> ASGIApp:
+    if reply is None:
+        return replies.refused(403, "approval_required", "the policy asks a person before this file is drawn")
+    code = reply.error.code if reply.error is not None else Code.GDAL_ERROR
+    if code is Code.RATE_LIMITED:
+        return replies.busy(429, "the limits of your calls are reached")
+    if code in (Code.BUSY, Code.ENGINE_UNAVAILABLE):
+        return replies.busy(503, "no container is free to draw the tile")
+    if code in (Code.DENIED, Code.NOT_FOUND):
+        return replies.refused(403, "denied", "you may not call `preview` on this file")
+    return replies.refused(422, "not_drawn", "GDAL could not draw this tile")
+
+
+def _path(request: Request) -> str:
+    """Call and name as in the address of the request, still percent-encoded."""
+    return str(request.scope["raw_path"].decode("ascii").removeprefix(TILES_PATH))
+
+
+def _parse_place(named: Mapping[str, str]) -> Place:
+    """Raises Absent for what is no tile of Web Mercator."""
+    texts = [named[name] for name in ("z", "x", "y")]
+    if not all(map(_NUMBER.fullmatch, texts)):
+        raise Absent
+    place = Place(*map(int, texts))
+    if place.zoom > MAX_ZOOM or max(place.x, place.y) >= 1 << place.zoom:
+        raise Absent
+    return place
+
+
+def _boxes(dataset: Mapping[str, Any]) -> list[Box]:
+    return [(west, south, east, north) for west, south, east, north in dataset["wgs84"]]

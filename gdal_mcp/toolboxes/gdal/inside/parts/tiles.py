@@ -1,0 +1,56 @@
+"""A block of tiles of a raster in Web Mercator, drawn at once and attached as one PNG for each tile."""
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts import preview_raster
+from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels
+
+PIXELS = 256  # of a side of a tile
+WORLD = 20037508.342789244  # metres from the middle of Web Mercator to each of its edges
+LOOK = ("color", "bands", "stretch")
+
+
+def draw(dataset, asked):
+    """The tiles row by row, each a small image, and how they show the values.
+
+    That is as `asked`, else as in a picture of the whole raster, so that tiles fit together.
+    """
+    if dataset is None or not has_pixels(dataset):
+        raise RuntimeError("only rasters have tiles")
+    look = {key: asked[key] for key in LOOK}
+    if look["stretch"] is None:
+        _, shown = preview_raster.paint(dataset, {**asked, "pixels": PIXELS, "block": None})
+        look = {key: shown[key] for key in LOOK}
+    *_, count = asked["block"]
+    there = warped(dataset, asked["block"], mixes=look["color"] != "palette")
+    image, _ = preview_raster.paint(there, {**asked, **look, "pixels": PIXELS * count})
+    places = [(PIXELS * column, PIXELS * row) for row in range(count) for column in range(count)]
+    windows = [[*place, PIXELS, PIXELS] for place in places]
+    return [gdal.Translate("", image, format="MEM", srcWin=one) for one in windows], {
+        "kind": "raster",
+        **look,
+    }
+
+
+def warped(dataset, block, *, mixes):
+    """The raster on the grid of a block (zoom, column and row of its first tile from the north-west, tiles of a side), alpha last.
+
+    GDAL reads the overview that fits. Raises RuntimeError for a raster without a position.
+    """
+    zoom, column, row, count = block
+    side = 2 * WORLD / (1 << zoom)
+    west, north = column * side - WORLD, WORLD - row * side
+    made = gdal.Warp(
+        "",
+        dataset,
+        format="VRT",
+        dstSRS="EPSG:3857",
+        outputBounds=(west, north - side * count, west + side * count, north),
+        width=PIXELS * count,
+        height=PIXELS * count,
+        resampleAlg="bilinear" if mixes else "near",
+        dstAlpha=True,
+    )
+    if made is None:
+        raise RuntimeError("the raster has no position that GDAL could transform to Web Mercator")
+    return made

@@ -1,0 +1,62 @@
+"""The grid of map tiles, against the formulas of its definition and its edges."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdal_mcp.server.http.tile_grid import MAX_ZOOM, SIDE, Place, bounds_of, finest_zoom, places_of, touches
+from gdal_mcp.server.http.tiles import TileCache
+
+
+@st.composite
+def places(draw: Callable[..., int]) -> Place:
+    zoom = draw(st.integers(0, MAX_ZOOM))
+    column, row = (draw(st.integers(0, (1 << zoom) - 1)) for _ in range(2))
+    return Place(zoom, column, row)
+
+
+@given(places())
+def test_each_tile_is_in_its_block_and_every_block_inside_the_grid(place: Place) -> None:
+    block = places_of(place.block)
+    assert place in block
+    assert len(set(block)) == len(block) <= SIDE**2
+    assert all(max(one.x, one.y) < 1 << one.zoom for one in block)
+
+
+@given(places(), st.floats(-170, 170), st.floats(-80, 80))
+def test_exactly_the_tiles_above_a_point_touch_it(place: Place, west: float, south: float) -> None:
+    box = (west, south, west + 1e-9, south + 1e-9)
+    whole = Place(0, 0, 0)
+    assert touches(whole, box)
+    below = [Place(place.zoom + 1, 2 * place.x + x, 2 * place.y + y) for x in (0, 1) for y in (0, 1)]
+    assert touches(place, box) == any(touches(one, box) for one in below)
+
+
+def test_a_box_that_crosses_the_antimeridian_is_on_both_sides() -> None:
+    box = (170.0, -20.0, -170.0, 20.0)
+    assert [touches(Place(2, x, 1), box) for x in range(4)] == [True, False, False, True]
+    assert bounds_of([box]) == (-180.0, -20.0, 180.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "degrees", "zoom"), [(256, 360.0, 0), (512, 360.0, 1), (256, 11.25, 5), (1, 0.0, MAX_ZOOM)]
+)
+def test_the_finest_zoom_has_pixels_as_small_as_those_of_the_raster(
+    columns: int, degrees: float, zoom: int
+) -> None:
+    assert finest_zoom(columns, degrees) == zoom
+
+
+@pytest.mark.claim("http.tiles-bounded")
+def test_the_cache_never_holds_more_bytes_than_its_bound() -> None:
+    cache, content = TileCache(most=1000), ("ann", 1, "0" * 64, None)
+    for number in range(50):
+        cache.put(content, Place(9, number, 0), bytes(90))
+    kept = [number for number in range(50) if cache.get(content, Place(9, number, 0)) is not None]
+    assert kept == list(range(39, 50))
+    cache.put(content, Place(9, 49, 0), bytes(990))
+    assert cache.get(content, Place(9, 49, 0)) == bytes(990)
+    assert cache.get(content, Place(9, 48, 0)) is None
+    assert cache.get(("bob", *content[1:]), Place(9, 49, 0)) is None
