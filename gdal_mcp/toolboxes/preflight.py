@@ -20,7 +20,7 @@ class Report(Protocol):
     """What can be told of a draft before it runs."""
 
     @property
-    def figures(self) -> Mapping[str, float | None] | None:
+    def figures(self) -> Mapping[str, int | None] | None:
         """Expected output bytes and files, memory in bytes, seconds; None where nothing can be said."""
 
     @property
@@ -38,7 +38,7 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoReport:
-    figures: Mapping[str, float | None] | None = None
+    figures: Mapping[str, int | None] | None = None
     findings: tuple[Finding, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     untrusted: Mapping[str, Any] = field(default_factory=dict)
