@@ -9,7 +9,7 @@ to a program that renders it, such as markdown or HTML, stays as it is: it is da
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -52,7 +52,7 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
         hidden = dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter))
         seen = some.translate(hidden) if hidden else some  # which looks at each letter
         kept = seen if seen.isascii() else unicodedata.normalize("NFC", _short_runs(seen))
-        kept = kept if kept.isascii() else _piled(kept).sub(r"\1", kept)
+        kept = kept if kept.isascii() else _cut_piles(kept, r"\1")
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
 
 
@@ -62,7 +62,7 @@ def shown_text(text: str, limit: int = MAX_TEXT) -> str:
         letter if _visible(letter) and letter not in _KEPT_CONTROLS else _escape(letter)
         for letter in text[:limit]
     )
-    kept = _piled(kept).sub(lambda found: found[1] + "".join(map(_escape, found[2])), kept)
+    kept = _cut_piles(kept, lambda found: found[1] + "".join(map(_escape, found[2])))
     return kept if len(text) <= limit else kept + CUT
 
 
@@ -95,10 +95,10 @@ def _short_runs(text: str) -> str:
     return _NO_ASCII.sub(shortened, text)  # no mark is ASCII
 
 
-def _piled(text: str) -> re.Pattern[str]:
-    """Finds too many marks on one letter: in group 1 those that may stay, in group 2 the rest."""
+def _cut_piles(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
+    """Replaces too many marks on one letter: in group 1 are those that may stay, in group 2 the rest."""
     marks = "".join(re.escape(letter) for letter in set(text) if unicodedata.category(letter) in _MARKS)
-    return re.compile(f"([{marks}]{{{MAX_MARKS}}})([{marks}]+)" if marks else r"(?!)()")
+    return re.sub(f"([{marks}]{{{MAX_MARKS}}})([{marks}]+)", instead, text) if marks else text
 
 
 def _visible(letter: str) -> bool:

@@ -25,7 +25,7 @@ MAX_COMMAND: Final = 2000  # characters of the command that are shown
 class Forecast:
     """What is known of a call before it runs."""
 
-    estimate: Mapping[str, float | None] | None = None
+    estimate: Mapping[str, int | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # warnings about it
     size_of: Callable[[WorkspacePath], int] = lambda _located: 0  # bytes of remote data, as far as known
     # what a file is that would be replaced or deleted
@@ -164,12 +164,8 @@ def question_text(details: Mapping[str, Any]) -> str:
         lines += code_lines(details["code"])
     if not details.get("steps"):
         lines += ["Command:", f"  {shown_text(shlex.join(details['command']), MAX_COMMAND)}"]
-    if details["estimate"]:
-        count, seconds = details["estimate"]["output_bytes"], details["estimate"]["seconds"]
-        size = "an unknown size" if count is None else f"about {_size(count)}"
-        lines.append(
-            f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
-        )
+    if details["estimate"] and (count := details["estimate"]["output_bytes"]):
+        lines.append(f"Expected output: about {_size(count)}, by a rough estimate.")
     limits, where = details["limits"], details["where"]
     lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
     lines.append(

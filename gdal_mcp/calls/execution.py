@@ -200,13 +200,14 @@ class Executor:
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
+        parsed = _parsed(printed, toolbox, required=draft.wants_json)
         library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
-            parsed=_to_addresses(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
+            parsed=_to_addresses(parsed, draft.addresses) if draft.addresses else parsed,
             stderr=_to_host_paths(unreported_stderr(stderr, library_messages), draft),
             outputs=outputs,
             checks=summary.checks,

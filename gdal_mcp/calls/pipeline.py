@@ -87,8 +87,9 @@ class Pipeline:
                 finally:  # the request may be cancelled by now
                     if replies:
                         view.reply = replies[0]
-                        with anyio.CancelScope(shield=True):
-                            await run_sync(self.unreceived.ended, view)
+                        if self.unreceived.may_be_missed(view):
+                            with anyio.CancelScope(shield=True):
+                                await run_sync(self.unreceived.keep, view)
         finally:
             self.active.discard(call.call_id)
         await checkpoint_if_cancelled()  # nobody receives the reply of a cancelled request

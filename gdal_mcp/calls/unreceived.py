@@ -31,12 +31,15 @@ class Unreceived:
         default_factory=partial(defaultdict, partial(deque, maxlen=MOST))
     )
 
-    def ended(self, call: RunningCall) -> None:
-        """Keeps the result of a call that nobody waits for any more, or that took longer than some clients wait."""
+    def may_be_missed(self, call: RunningCall) -> bool:
+        """True if nobody waits any more for the reply of a call that ended, or if it took longer than some clients wait."""
+        is_late = time.time() - call.begun >= self.patient_seconds
+        return (call.waiting <= 0 or is_late) and not call.scope.cancel_called
+
+    def keep(self, call: RunningCall) -> None:
+        """Keeps the reply of a call that may be missed. Writes to the disk."""
         reply = call.reply
-        lasted = time.time() - call.begun
-        if reply is None or (call.waiting > 0 and lasted < self.patient_seconds) or call.scope.cancel_called:
-            return
+        assert reply is not None
         if FULL_RESULT in reply.result or self.results.keep(
             call.call_id, json_text(reply.result), call.principal
         ):

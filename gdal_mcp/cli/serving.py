@@ -23,12 +23,12 @@ def over_stdio(settings: Settings) -> Exit:
 
     from gdal_mcp.server.app import running
     from gdal_mcp.server.console.autostart import Autostart
-    from gdal_mcp.server.mcp.background import freeze_gc
+    from gdal_mcp.server.mcp.background import tune_runtime
     from gdal_mcp.server.mcp.stdio import serve
 
     console = Autostart(settings)
     with running(settings, console.url, state_option(settings)) as app:
-        freeze_gc()
+        tune_runtime()
         leave_link(settings)
         if not is_lasting(settings.state_dir):
             say(NOT_LASTING.format(settings.state_dir))
@@ -63,11 +63,11 @@ def over_http(settings: Settings) -> Exit:
 
     from gdal_mcp.server.app import running
     from gdal_mcp.server.http.server import console_url, prepare, serve
-    from gdal_mcp.server.mcp.background import freeze_gc
+    from gdal_mcp.server.mcp.background import tune_runtime
 
     bound = prepare(settings)
     with running(settings, console_url(settings, bound), state_option(settings)) as app:
-        freeze_gc()
+        tune_runtime()
         leave_link(settings)
         if sys.stderr.isatty():
             scheme = "https" if settings.tls_cert else "http"

@@ -11,6 +11,7 @@ Invariants:
 Not known here are the files that a dataset itself refers to, such as the sources of a VRT.
 """
 
+import _thread
 import hashlib
 import os
 import stat
@@ -106,7 +107,8 @@ class Materials:
         if not self._materials:
             self._ended.set()
         elif _THREADS.acquire(blocking=False):
-            threading.Thread(target=self._work, name="digests", daemon=True).start()
+            # not threading's: the call would wait until the thread runs
+            _thread.start_new_thread(self._work, ())
         else:
             self._held.close()
             self._materials = [replace(one, file=None, reason=_NO_THREAD) for one in self._materials]

@@ -20,8 +20,8 @@ class Report(Protocol):
     """The results of judging a draft before it runs."""
 
     @property
-    def figures(self) -> Mapping[str, float | None] | None:
-        """Expected output bytes and files, memory in bytes, and seconds; None if unknown."""
+    def figures(self) -> Mapping[str, int | None] | None:
+        """Expected bytes and number of files of the output, and memory in bytes; None if unknown."""
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -38,7 +38,7 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoReport:
-    figures: Mapping[str, float | None] | None = None
+    figures: Mapping[str, int | None] | None = None
     findings: tuple[Finding, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     untrusted: Mapping[str, Any] = field(default_factory=dict)

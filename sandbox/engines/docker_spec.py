@@ -207,17 +207,19 @@ def _all_dropped(asked: Any, got: Any) -> bool:
 
 
 def _canonical(value: Any) -> str:
-    def without_empty(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            rows = {key: without_empty(inner) for key, inner in value.items()}
-            return {key: inner for key, inner in rows.items() if inner is not None} or None
-        if isinstance(value, list | tuple):
-            return [without_empty(inner) for inner in value] or None
-        return value or None
-
-    return json.dumps(without_empty(value), sort_keys=True)
+    return _ENCODER.encode(_without_empty(value))
 
 
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict | MappingProxyType):
+        rows = {key: _without_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in rows.items() if inner is not None} or None
+    if isinstance(value, list | tuple):
+        return [_without_empty(inner) for inner in value] or None
+    return value or None
+
+
+_ENCODER: Final = json.JSONEncoder(sort_keys=True)
 _NO_LIMIT: Final = -1
 _PODMAN_DEFAULT: Final = {
     *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE"),

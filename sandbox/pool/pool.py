@@ -95,7 +95,7 @@ class WarmPool:
     def _claimed(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()
         with self._lock:
-            self._sizing.claims.append((now, kind))
+            self._sizing.note(now, kind)
         while True:
             with self._lock:
                 one = self._inventory.claim(kind, fingerprint, now)

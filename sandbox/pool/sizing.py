@@ -4,6 +4,7 @@ As many of a kind as were requested at once at the busiest moment of the last mi
 that moment would have found one.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,27 +32,41 @@ class Sizing(Generic[Kind]):
 
     sizes: Sizes
     at_once_seconds: float = 1.0  # seconds; about the time that starting a slot takes on a busy machine
-    claims: deque[tuple[float, Kind]] = field(default_factory=lambda: deque(maxlen=MOST_NOTED))
+    # times of the claims of each kind: comparing two kinds takes long, and claims are examined often
+    demand: list[tuple[Kind, deque[float]]] = field(default_factory=list)
+
+    def note(self, now: float, kind: Kind) -> None:
+        """Records that a call asked for a slot of this kind."""
+        times = next((times for known, times in self.demand if known == kind), None)
+        if times is None:
+            times = deque(maxlen=MOST_NOTED)
+            self.demand.append((kind, times))
+        times.append(now)
 
     def targets(self, standing: Sequence[Kind], now: float, fitting: int) -> list[tuple[Kind, int]]:
         """How many of each kind should wait: the standing ones, then as many as were recently requested at once.
 
         `fitting` is how many slots fit into the machine's memory, including those that exist.
         """
-        while self.claims and self.claims[0][0] < now - MEMORY_SECONDS:
-            self.claims.popleft()
-        kinds = [*standing]
-        for _, kind in self.claims:
-            kinds += [kind] if kind not in kinds else []
+        for _, times in self.demand:
+            while times and times[0] < now - MEMORY_SECONDS:
+                times.popleft()
+        self.demand = [(kind, times) for kind, times in self.demand if times]
+        wanted = [(kind, self.sizes.least, self._at_once(kind)) for kind in standing]
+        wanted += [(kind, 0, self._at_once(kind)) for kind, _ in self.demand if kind not in standing]
         left = min(self.sizes.most, fitting)
         counts = []
-        for kind in kinds:
-            counts.append(min(self.sizes.least if kind in standing else 0, left))
+        for _, least, _ in wanted:
+            counts.append(min(least, left))
             left -= counts[-1]
-        for number, kind in enumerate(kinds):
-            times = [time for time, one in self.claims if one == kind]
-            together = [sum(end - self.at_once_seconds <= time <= end for time in times) for end in times]
-            more = min(max(max(together, default=0) - counts[number], 0), left)
+        for number, (_, _, at_once) in enumerate(wanted):
+            more = min(max(at_once - counts[number], 0), left)
             counts[number] += more
             left -= more
-        return list(zip(kinds, counts, strict=True))
+        return [(kind, count) for (kind, _, _), count in zip(wanted, counts, strict=True)]
+
+    def _at_once(self, kind: Kind) -> int:
+        """How many slots of a kind were asked for at its busiest moment."""
+        times = sorted(next((times for known, times in self.demand if known == kind), ()))
+        ends = enumerate(times, 1)
+        return max((count - bisect_left(times, end - self.at_once_seconds) for count, end in ends), default=0)

@@ -29,7 +29,13 @@ from gdal_mcp.calls.workflows.publishing import (
     require_together,
 )
 from gdal_mcp.calls.workflows.self_contained import require_self_contained
-from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, require_container, step_folders, tool_of
+from gdal_mcp.calls.workflows.steps import (
+    WorkflowStep,
+    place_outputs,
+    require_container,
+    step_folders,
+    tool_of,
+)
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind

@@ -110,6 +110,7 @@ def save_probed(state_dir: Path, probed: Probed) -> None:
     put_private(_place(state_dir, probed.digest), text.encode())
 
 
+@cache
 def _place(state_dir: Path, digest: str) -> Path:
     key = f"{digest}\n{probe_program()}".encode()
     return state_dir / FOLDER / hashlib.sha256(key).hexdigest()

@@ -91,7 +91,7 @@ SLOPE = Output(replace(OLD, identity=None), replaces=(OLD,), shared=(file("slope
 COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),))
 QUESTIONS = [
     question("q1", "replace", Draft(COMMAND, (DEM,), (SLOPE,)), checks=(CHECK,),
-        estimate={"output_bytes": 4 << 20, "seconds": 3.2}, kind_of=lambda _: "GTiff, 1024 x 768, 3 bands"),
+        estimate={"output_bytes": 4 << 20}, kind_of=lambda _: "GTiff, 1024 x 768, 3 bands"),
     question("q2", "destroy", Draft(Command("delete", ()), (), (), removes=tuple(ROADS), always_asked=True)),
 ]  # fmt: skip
 DECIDED = replace(

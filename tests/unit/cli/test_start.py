@@ -99,8 +99,8 @@ def test_threads_of_a_standing_server_share_their_memory():
     told = told_by(
         """
 import json, sys, threading
-from gdal_mcp.server.mcp.background import freeze_gc
-freeze_gc()
+from gdal_mcp.server.mcp.background import tune_runtime
+tune_runtime()
 filled, looked = threading.Barrier(9), threading.Barrier(9)
 def fill():
     kept = [bytes(20_000) for _ in range(20)]

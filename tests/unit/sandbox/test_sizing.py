@@ -12,7 +12,8 @@ claims = st.lists(
 
 def sized(noted, least=1, most=4, at_once=1.0) -> Sizing[str]:
     sizing: Sizing[str] = Sizing(Sizes(least, most), at_once)
-    sizing.claims.extend(sorted(noted))
+    for now, kind in sorted(noted):
+        sizing.note(now, kind)
     return sizing
 
 
@@ -39,4 +40,23 @@ def test_what_may_be_kept_goes_to_what_stands_and_then_to_what_was_asked_for_at_
 
 def test_a_flood_of_calls_takes_no_more_memory_than_its_newest():
     sizing = sized([(number / 1000, "a") for number in range(10 * MOST_NOTED)])
-    assert len(sizing.claims) == MOST_NOTED
+    assert [len(times) for _, times in sizing.demand] == [MOST_NOTED]
+
+
+def test_claims_are_counted_without_comparing_each_kind_again():
+    """Kinds are long to compare, and claims are counted whenever a pool is looked at."""
+    compared = []
+
+    class Kind:
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return isinstance(other, Kind)
+
+        __hash__ = object.__hash__
+
+    sizing: Sizing[Kind] = Sizing(Sizes())
+    for number in range(MOST_NOTED):
+        sizing.note(float(number), Kind())
+    compared.clear()
+    assert [count for _, count in sizing.targets([Kind()], float(MOST_NOTED), 9)] == [2]
+    assert len(compared) <= 4

@@ -187,36 +187,19 @@ def test_the_number_of_bands_is_certain_where_the_arguments_and_the_inputs_decid
         assert estimated(estimate_only).output.bands_estimated
 
 
-def test_reading_takes_longer_the_more_there_is():
-    large = replace(DEM, width=10_000, height=10_000)
-    short, long = (estimated(ask("raster info", one, driver="", checksum="true")) for one in (DEM, large))
-    assert long.seconds > short.seconds
-    assert (long.output_bytes, long.output_files) == (0, 0)
-    plain = estimated(ask("raster info", large, driver=""))  # which reads no pixel
-    assert plain.seconds == pytest.approx(short.seconds, abs=0.1)
-
-
-def test_better_resampling_and_packing_cost_time():
+def test_what_only_reads_writes_nothing_and_packing_makes_the_output_smaller():
+    read = estimated(ask("raster info", DEM, driver="", checksum="true"))
+    assert (read.output_bytes, read.output_files) == (0, 0)
     big = {"size": (5000, 5000)}
     plain = estimated(ask("raster resize", DEM, **big))
-    better = estimated(ask("raster resize", DEM, resampling="lanczos", **big))
     packed = estimated(ask("raster resize", DEM, creation_option="COMPRESS=LZMA", **big))
-    assert better.seconds > plain.seconds
-    assert packed.seconds > plain.seconds
     assert packed.output_bytes < plain.output_bytes
-
-
-def test_memory_never_counts_more_cache_than_there_is_data_or_limit():
-    base = table().general["base_bytes"]
-    small = estimated(ask("raster convert", DEM)).memory_bytes
-    large = estimated(ask("raster convert", replace(DEM, width=10**5, height=10**5))).memory_bytes
-    assert base <= small <= base + 2 * DEM.raw_bytes
-    assert large <= base + Limits().memory_bytes // 8
 
 
 def test_the_table_is_whole_and_what_it_does_not_know_is_not_estimated():
     known = table()
-    assert all(one["byte_ns"] >= 0 and 0 < one["ratio"] <= 1 for one in known.compression.values())
+    assert all(0 < ratio <= 1 for ratio in known.compression.values())
+    assert all(cost.pixel_ns <= 10 for cost in known.algorithm.values())
     packings = {one["compression"] for one in known.format.values() if "compression" in one}
     assert packings <= known.compression.keys()
     assert known.general["doubt"] >= 10

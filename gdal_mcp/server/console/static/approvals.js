@@ -215,9 +215,8 @@ function code({ lines, changes }) {
 }
 
 function expected(estimate) {
-  if (!estimate) return null;
-  const size = estimate.output_bytes === null ? "output of unknown size" : `about ${bytes(estimate.output_bytes)} of output`;
-  return el("p", {}, `Estimate: ${size} in about ${seconds(estimate.seconds)}. It may be off by a factor of ten.`);
+  if (!estimate?.output_bytes) return null;
+  return el("p", {}, `Expected output: about ${bytes(estimate.output_bytes)}, by a rough estimate.`);
 }
 
 function where(told) {

@@ -1,18 +1,18 @@
-"""What a call would write, the memory and time it would need, and the limit that it is certain to break. Pure.
+"""What a call would write, and the limit that it is certain to break. Pure.
 
-Two sets of numbers: the likely ones, right within an order of magnitude, to be shown; and `Least`, lower bounds for a call that
-succeeds. Only the latter refuses anything, and they are zero wherever nothing is certain: for compressed and sparse files, for
-formats whose size depends on the content, for unknown extents.
+Two sets of numbers: the likely size of the output, right within an order of magnitude, to be shown; and `Least`, lower bounds for a
+call that succeeds. Only the latter refuses anything, and they are zero wherever nothing is certain: for compressed and sparse files,
+for formats whose size depends on the content, for unknown extents. Likely times and memory are not given: measured on other data and
+machines, they were wrong by up to a factor of ten.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Literal
 
 from gdal_mcp.toolboxes.gdal import data_of
-from gdal_mcp.toolboxes.gdal.environment import CACHE_SHARE
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
@@ -45,13 +45,9 @@ class Cost:
     size: Literal["", "input", "all", "grid"] = ""
     type: str = "input"
     bands: int | Literal["input", "sum", "burn", "calc"] = "input"
-    pixel_ns: float = 0.0
-    input_ns: float = 0.0
-    feature_ns: float = 0.0
-    resampled: bool = False
+    pixel_ns: float = 10.0
+    whole_ns: float = 0.0
     held_input: int = 0
-    needs: Sequence[str] = ()
-    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +55,7 @@ class Table:
     """cost.toml."""
 
     general: Mapping[str, float]
-    resampling: Mapping[str, float]
-    compression: Mapping[str, Mapping[str, float]]
+    compression: Mapping[str, float]
     format: Mapping[str, Mapping[str, Any]]
     algorithm: Mapping[str, Cost]
 
@@ -93,22 +88,15 @@ class Estimate:
 
     output_bytes: int | None
     output_files: int
-    memory_bytes: int
-    seconds: float
     basis: str
     least: Least = field(default_factory=Least)
     output: DatasetFacts | None = None  # the raster that would be made
     certain: float = 0.0  # part of its pixels that is certainly made; `Call.certain` of a next step
 
     @property
-    def figures(self) -> dict[str, float | None]:
-        """For the answer: bytes, files and seconds."""
-        return {
-            "output_bytes": self.output_bytes,
-            "output_files": self.output_files,
-            "memory_bytes": self.memory_bytes,
-            "seconds": round(self.seconds, 3),
-        }
+    def figures(self) -> dict[str, int | None]:
+        """For the answer: bytes and files."""
+        return {"output_bytes": self.output_bytes, "output_files": self.output_files}
 
 
 def estimate(call: AlgorithmCall) -> Estimate | None:
@@ -137,28 +125,22 @@ def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
 def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
     form, made = table().format.get(call.driver, {}), _output(call, cost, size)
-    packing, copies = table().compression.get(made.compression, {}), form.get("copies", 1.0)
-    factor = table().resampling.get(call.text("resampling") or "nearest", 1.0) if cost.resampled else 1.0
-    values = made.pixels * made.bands
-    nanos = values * cost.pixel_ns * factor + made.raw_bytes * packing.get("byte_ns", 20.0) * copies
-    likely = round(made.raw_bytes * packing.get("ratio", 0.5) * copies)
+    likely = round(made.raw_bytes * table().compression.get(made.compression, 0.5) * form.get("copies", 1.0))
     virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
     least = Least()
     if not virtual:
         whole = form.get("exact") and made.compression == "NONE"
         exact = whole and not sparse and not call.option("NBITS")  # fewer bits than the type has
-        quickest = min(cost.pixel_ns, table().general["empty_ns"])
+        nanos = made.pixels * made.bands * size.certain * cost.pixel_ns
         least = Least(
             bytes=int(made.raw_bytes * size.certain) if exact else 0,
             files=1,
             memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
-            seconds=0.0 if sparse else _certain_seconds(call, values * size.certain * quickest),
+            seconds=0.0 if sparse else _certain_seconds(call, nanos),
         )
     return Estimate(
         output_bytes=min(likely, 1 << 16) if virtual else likely,
         output_files=1,
-        memory_bytes=_memory(call, cost, 0 if virtual else made.raw_bytes),
-        seconds=_seconds(call, cost, 0.0 if virtual else nanos),
         basis=f"{call.path}: by its arguments and the size of the input",
         least=least,
         output=made,
@@ -231,17 +213,11 @@ def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
     elif first.kind == "vector":
         before, after = (form.get(one, {}).get("growth", 1.5) for one in (first.driver, call.driver))
         written = int(sum(one.disk_bytes for one in known) * after / before)
-    idle = bool(cost.needs) and not any(call.flag(name) for name in cost.needs)
-    pixels = 0 if idle else sum(one.pixels * one.bands for one in known)
-    # every pixel of a band is looked at, and nothing is known beforehand
-    certain = first.pixels * call.certain if cost.whole else 0.0
     return Estimate(
         output_bytes=written,
         output_files=1 if call.driver else 0,
-        memory_bytes=_memory(call, cost, 0),
-        seconds=_seconds(call, cost, pixels * cost.input_ns),
         basis=f"{call.path}: by the size of the input",
-        least=Least(seconds=_certain_seconds(call, certain * cost.input_ns)),
+        least=Least(seconds=_certain_seconds(call, first.pixels * call.certain * cost.whole_ns)),
     )
 
 
@@ -269,35 +245,17 @@ def _tiles(call: AlgorithmCall) -> Estimate | None:
     # a level that GDAL chooses may be the next one, with a quarter of the tiles
     certain = 0 if partial or call.certain < 1 else count // (2 if "max-zoom" in call.arguments else 8)
     share = (side / 256) ** 2
-    tile_ns = general["tile_ns"] * share
     return Estimate(
         output_bytes=round(count * general["tile_bytes"] * share),
         output_files=count,
-        memory_bytes=_memory(call, Cost(resampled=True), 0),
-        seconds=_seconds(call, Cost(), count * tile_ns),
         basis="raster tile: number of tiles by zoom level over the extent",
-        least=Least(files=certain, seconds=_certain_seconds(call, certain * tile_ns)),
+        least=Least(files=certain, seconds=_certain_seconds(call, certain * general["tile_ns"] * share)),
     )
-
-
-def _memory(call: AlgorithmCall, cost: Cost, made_bytes: int) -> int:
-    """GDAL itself, its block cache as far as there is data for it, and the memory of the algorithm."""
-    general = table().general
-    data = made_bytes + sum(one.raw_bytes for one in call.inputs if one)
-    cache = min(call.limits.memory_bytes // CACHE_SHARE, data)
-    warping = min(general["warp_bytes"], 2 * data) if cost.resampled else 0
-    return int(general["base_bytes"] + cache + _largest_band(call) * cost.held_input + warping)
 
 
 def _largest_band(call: AlgorithmCall) -> int:
     """Bytes, uncompressed."""
     return max((one.raw_bytes // max(one.bands, 1) for one in call.inputs if one), default=0)
-
-
-def _seconds(call: AlgorithmCall, cost: Cost, pixel_nanos: float) -> float:
-    """The start, the pixels and the features of the inputs."""
-    features = sum(one.features or 0 for one in call.inputs if one)
-    return round(table().general["start_seconds"] + (pixel_nanos + features * cost.feature_ns) * _NANO, 2)
 
 
 def _certain_seconds(call: AlgorithmCall, nanos: float) -> float:

@@ -78,7 +78,7 @@ class PreflightReport:
         return {"transformation": found} if found else {}
 
     @property
-    def figures(self) -> Mapping[str, float | None] | None:
+    def figures(self) -> Mapping[str, int | None] | None:
         return self.estimate.figures if self.estimate is not None else None
 
 
