@@ -1028,4 +1028,10 @@ constant
     raster calc input=["A=elevation.tif"] calc=["A*0"] output=OUT.tif
     raster calc input=["A=elevation.tif"] calc=["A*2"] output=OUT.tif
     raster calc input=["A=two_hundred.tif"] calc=["A/2"] output=OUT.tif output-data-type=Float32
+bands_lost ignoring:crs_missing
+    convert input=photo.tif output=OUT.xyz
+    convert input=elevation.tif output=OUT.xyz
+pixels_not_square
+    convert input=oblong.tif output=OUT.asc
+    convert input=elevation.tif output=OUT.asc
 """

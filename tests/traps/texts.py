@@ -51,6 +51,12 @@ TEXTS = {
     "latlon.csv": "id,lat,lon,name\n1,52.5,13.4,a\n2,52.6,13.5,b\n",
     "plain.csv": "id,name\n1,a\n2,b\n",
     "counts.csv": "name,pop\na,9\nb,1000\nc,200\n",
+    "codes.geojson": features(
+        [(point(i, 47), {"id": i, "code": code}) for i, code in enumerate(("ab", "AB", "Ab", "cd", None))]
+    ),
+    "track.gpx": '<gpx version="1.1" creator="x" xmlns="http://www.topografix.com/GPX/1/1"><wpt lat="47" lon="8"/>'
+    '<trk><trkseg><trkpt lat="47" lon="8"/><trkpt lat="48" lon="9"/></trkseg></trk></gpx>',
+    "named_geom.geojson": features([(point(1, 2), {"geom": "x"})]),
     "codes.csv": "code,name\n007,a\n010,b\n",
     "areas.geojson": features(
         [(square(x, 50, 0.9), {"code": code, "size": x}) for x, code in ((10, "a"), (11, "b"), (12, "c"))]

@@ -43,6 +43,7 @@ _DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
 # functions that return integers for integers
 _EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
+_MATCHES: Final = frozenset({"eq", "neq", "in", "like"})
 # under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
 _OF_COLUMNS: Final = frozenset(
     "select alias ordered group where having and or not join add sub mul div distinct paren if case".split()
@@ -64,6 +65,7 @@ def outline_of(text: str) -> Data | None:
         "makes_json": any(function(one).startswith("json") for one in tree.walk()),
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
+        "matched": sorted(_matched(tree)),
         "divided": [sorted(one) for one in _divided(tree)],
         "added": sorted(_added(tree)),
         "excluded": [text_of(one.args["query"]) for one in _excluding(tree)],
@@ -282,6 +284,12 @@ def _is_meant(column: "Expr") -> bool:
         return False
     left = above.key in (*COMPARISONS, "in", "like", "glob") and above.this is column
     return left or above.key in _OF_COLUMNS or function(above) in AGGREGATES
+
+
+def _matched(tree: "Expr") -> set[str]:
+    """Columns that are tested for equality or against a pattern."""
+    tests = (one for one in tree.walk() if one.key in _MATCHES)
+    return {column.name.lower() for one in tests for column in columns(one.walk())}
 
 
 def _divided(tree: "Expr") -> Iterator[set[str]]:
