@@ -276,5 +276,8 @@ layer("same_square", [square_of(500000, 500100)], "EPSG:32632")
 layer("slope_line", ["LINESTRING Z (500000 500000 0,500300 500000 400)"], "EPSG:32632")
 layer("flat_line", ["LINESTRING Z (500000 500000 50,500300 500000 50)"], "EPSG:32632")
 raster("oblong", ramp, utm, then=lambda made: made.SetGeoTransform((500000, 100, 0, 5000000, 0, -200)))
+raster("above_geoid", ramp, utm, "EPSG:32632+5773")
+raster("photo_above_geoid", photo, utm, "EPSG:32632+5773")
+raster("above_ellipsoid", ramp, (9, 45, 0.001), "EPSG:4979")
 layer("local_grid", ["POINT (100 200)"], 'LOCAL_CS["site grid",UNIT["metre",1]]')
 '''

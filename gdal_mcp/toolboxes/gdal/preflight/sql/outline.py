@@ -43,6 +43,7 @@ _DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
 # functions that return integers for integers
 _EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
+_OF_NULLS: Final = frozenset({"count", "coalesce", "ifnull"})
 _MATCHES: Final = frozenset({"eq", "neq", "in", "like"})
 # under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
 _OF_COLUMNS: Final = frozenset(
@@ -66,6 +67,8 @@ def outline_of(text: str) -> Data | None:
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
         "matched": sorted(_matched(tree)),
+        "nulls": sorted(_tested_for_null(tree)),
+        "named": sorted({one.name.lower() for one in columns(tree.walk())}),
         "divided": [sorted(one) for one in _divided(tree)],
         "added": sorted(_added(tree)),
         "excluded": [text_of(one.args["query"]) for one in _excluding(tree)],
@@ -290,6 +293,22 @@ def _matched(tree: "Expr") -> set[str]:
     """Columns that are tested for equality or against a pattern."""
     tests = (one for one in tree.walk() if one.key in _MATCHES)
     return {column.name.lower() for one in tests for column in columns(one.walk())}
+
+
+def _tested_for_null(tree: "Expr") -> set[str]:
+    """Columns that are tested for NULL or replaced where they are, or whose values are counted, unless empty texts are treated, too."""
+    tests = (one for one in tree.walk() if _is_null_test(one))
+    found = {one.this.name.lower() for one in tests if one.this.key == "column"}
+    counts = (
+        one.expressions[0] for one in calls(tree.walk()) if function(one) in _OF_NULLS and one.expressions
+    )
+    found |= {one.name.lower() for one in counts if one.key == "column" and not is_star(one)}
+    blank = (one.parent for one in tree.walk() if one.is_string and not one.name and one.parent is not None)
+    return found - {column.name.lower() for one in blank for column in columns(one.walk())}
+
+
+def _is_null_test(node: "Expr") -> bool:
+    return node.key == "is" and node.expression.key == "null"
 
 
 def _divided(tree: "Expr") -> Iterator[set[str]]:
