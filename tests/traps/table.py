@@ -1060,4 +1060,15 @@ columns_alike
     query inputs=["alike.geojson"] sql=SELECT "Name", "name" FROM alike
     query inputs=["alike.geojson"] sql=SELECT n FROM alike
     query inputs=["alike.geojson","codes.geojson"] sql=SELECT code FROM codes
+case_ignored
+    vector filter input=codes.geojson output=OUT.fgb where=code = 'ab'
+    vector filter input=codes.geojson output=OUT.fgb where=code = 'cd'
+    vector filter input=codes.geojson output=OUT.fgb where=code LIKE 'ab'
+    query_to_file inputs=["codes.geojson"] output=OUT.csv sql=SELECT id FROM codes WHERE code = 'ab'
+case_ignored
+    vector info input=["codes.geojson"] features=true where=code <> 'ab'
+    vector info input=["codes.geojson"] features=true where=id <> 1
+case_ignored
+    vector sql input=codes.geojson output=OUT.csv sql=SELECT id FROM codes WHERE code IN ('ab', 'x')
+    vector sql input=codes.geojson output=OUT.csv sql=SELECT id FROM codes WHERE code IN ('cd', 'x')
 """
