@@ -1068,7 +1068,11 @@ case_ignored
 case_ignored
     vector info input=["codes.geojson"] features=true where=code <> 'ab'
     vector info input=["codes.geojson"] features=true where=id <> 1
-case_ignored
+case_ignored ignoring:geometry_left_out
     vector sql input=codes.geojson output=OUT.csv sql=SELECT id FROM codes WHERE code IN ('ab', 'x')
     vector sql input=codes.geojson output=OUT.csv sql=SELECT id FROM codes WHERE code IN ('cd', 'x')
+collar_without_nodata
+    raster stack input=["elevation.tif","quarter.tif"] output=OUT.tif
+    raster stack input=["elevation.tif","low.tif"] output=OUT.tif
+    raster stack input=["elevation_holes.tif","classes_with_holes.tif"] output=OUT.tif
 """

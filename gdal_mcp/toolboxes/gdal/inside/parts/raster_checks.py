@@ -51,7 +51,12 @@ def raster_checks(dataset, facts, rows, origin):
     if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
-        yield from collar_checks(dataset, facts, sources, origin.cut)
+        stacked = "stack" in origin.options and len(sources) > 1
+        yield from (
+            stack_checks(dataset, facts, sources)
+            if stacked
+            else collar_checks(dataset, facts, sources, origin.cut)
+        )
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
     if "summed" in expected:
@@ -201,21 +206,50 @@ def collar_checks(dataset, facts, sources, cut=None):
     shapes += [within(*cut, crs)] if cut else []
     if not rasters or None in inside or None in shapes:
         return
-    west, south, east, north = facts["extent"]
-    steps = [(i + 0.5) / SIDE for i in range(SIDE)]
-    beyond = [
-        (x, y)
-        for x in steps
-        for y in steps
-        for place in [(west + x * (east - west), north - y * (north - south))]
-        if not (any(one(*place) for one in inside) and all(one(*place) for one in shapes))
-    ]
+    beyond = places_where(
+        facts["extent"],
+        lambda *place: not (any(one(*place) for one in inside) and all(one(*place) for one in shapes)),
+    )
     zeros = 0  # in all bands; not the pixels that an edge goes through
     for x, y in beyond:
         place = int(x * dataset.RasterXSize), int(y * dataset.RasterYSize)
         zeros += not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1")
     if FEW <= len(beyond) < SIDE * SIDE and zeros > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / SIDE**2, 1)}
+
+
+def stack_checks(dataset, facts, sources):
+    """Bands that are larger than the raster that they come from, and count as data beyond it."""
+    crs, rows = dataset.GetSpatialRef(), [source["facts"] for _, source in sources if source]
+    counts = [len(one.get("bands", ())) for one in rows]
+    if crs is None or not facts["extent"] or sum(counts) != dataset.RasterCount or len(rows) != len(sources):
+        return
+    for (_, source), first in zip(sources, itertools.accumulate(counts, initial=1), strict=False):
+        band, inside = dataset.GetRasterBand(first), reaches(source, crs)
+        if inside is None or band.GetMaskFlags() != gdal.GMF_ALL_VALID:
+            continue
+        beyond = places_where(facts["extent"], lambda *place, inside=inside: not inside(*place))
+        at = [(int(x * dataset.RasterXSize), int(y * dataset.RasterYSize)) for x, y in beyond]
+        zeros = sum(not any(band.ReadRaster(*one, 1, 1, buf_type=gdal.GDT_Float64) or b"1") for one in at)
+        if FEW <= len(beyond) and zeros > 0.8 * len(beyond):
+            yield {
+                "code": "collar_without_nodata",
+                "band": first,
+                "percent": round(100 * len(beyond) / SIDE**2, 1),
+            }
+            return
+
+
+def places_where(extent, holds):
+    """Those of a grid of places on a raster, as fractions of its width and height, whose coordinates pass a test."""
+    west, south, east, north = extent
+    steps = [(i + 0.5) / SIDE for i in range(SIDE)]
+    return [
+        (x, y)
+        for x in steps
+        for y in steps
+        if holds(west + x * (east - west), north - y * (north - south))
+    ]
 
 
 def within(text, own, crs):
