@@ -298,4 +298,9 @@ raster("turned_mask", turned.astype("uint8"), utm)
 raster("coast", numpy.where(x + 9 * numpy.sin(y / 9) > 60, heights, 0).astype("float32"), utm)
 raster("large_overviews", numpy.add.outer(numpy.arange(2000), numpy.arange(2200)).astype("int16"), utm, options=["COMPRESS=DEFLATE", "TILED=YES"])
 opened = gdal.Open(f"{folder}/large_overviews.tif"); opened.BuildOverviews("AVERAGE", [2, 4, 8]); opened = None
+raster("oblong", ramp, utm, then=lambda made: made.SetGeoTransform((500000, 100, 0, 5000000, 0, -200)))
+raster("above_geoid", ramp, utm, "EPSG:32632+5773")
+raster("photo_above_geoid", photo, utm, "EPSG:32632+5773")
+raster("above_ellipsoid", ramp, (9, 45, 0.001), "EPSG:4979")
+layer("local_grid", ["POINT (100 200)"], 'LOCAL_CS["site grid",UNIT["metre",1]]')
 '''

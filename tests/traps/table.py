@@ -1105,4 +1105,51 @@ constant
     raster calc input=["A=elevation.tif"] calc=["A*0"] output=OUT.tif
     raster calc input=["A=elevation.tif"] calc=["A*2"] output=OUT.tif
     raster calc input=["A=two_hundred.tif"] calc=["A/2"] output=OUT.tif output-data-type=Float32
+bands_lost ignoring:crs_missing
+    convert input=photo.tif output=OUT.xyz
+    convert input=elevation.tif output=OUT.xyz
+pixels_not_square
+    convert input=oblong.tif output=OUT.asc
+    convert input=elevation.tif output=OUT.asc
+heights_moved before mends
+    reproject input=above_geoid.tif output=OUT.tif dst_crs=EPSG:4326 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    reproject input=above_geoid.tif output=OUT.tif dst_crs=EPSG:4326+5773 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    reproject input=above_ellipsoid.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    reproject input=photo_above_geoid.tif output=OUT.tif dst_crs=EPSG:25832 resampling=bilinear extra_args=["--add-alpha"]
+nothing_dissolved ignoring:geometry_type_undeclared
+    vector dissolve input=tee.geojson output=OUT.gpkg
+    pipeline steps=read tee.geojson ! combine ! dissolve ! set-geom-type --multi ! write OUT.gpkg
+    vector dissolve input=islands.geojson output=OUT.fgb
+borders_torn
+    vector simplify input=tee.geojson output=OUT.gpkg tolerance=50
+    vector simplify input=tee.geojson output=OUT.gpkg tolerance=0.001
+    vector simplify-coverage input=tee.geojson output=OUT.gpkg tolerance=50
+empty_texts
+    query inputs=["empty_cells.csv"] sql=SELECT count(*) AS n FROM empty_cells WHERE name IS NULL
+    query inputs=["empty_cells.csv"] sql=SELECT count(*) AS n FROM empty_cells WHERE name IS NULL OR name = ''
+    query inputs=["empty_cells.csv"] sql=SELECT count(*) AS n FROM empty_cells WHERE pop IS NULL
+    query inputs=["codes.geojson"] sql=SELECT count(*) AS n FROM codes WHERE code IS NULL
+empty_texts
+    query inputs=["empty_cells.csv"] sql=SELECT count(name) AS n FROM empty_cells
+    query inputs=["empty_cells.csv"] sql=SELECT count(nullif(name, '')) AS n FROM empty_cells
+    query inputs=["empty_cells.csv"] sql=SELECT count(pop) AS n FROM empty_cells
+columns_alike
+    query inputs=["alike.geojson"] sql=SELECT "Name", "name" FROM alike
+    query inputs=["alike.geojson"] sql=SELECT n FROM alike
+    query inputs=["alike.geojson","codes.geojson"] sql=SELECT code FROM codes
+case_ignored
+    vector filter input=codes.geojson output=OUT.fgb where=code = 'ab'
+    vector filter input=codes.geojson output=OUT.fgb where=code = 'cd'
+    vector filter input=codes.geojson output=OUT.fgb where=code LIKE 'ab'
+    query_to_file inputs=["codes.geojson"] output=OUT.csv sql=SELECT id FROM codes WHERE code = 'ab'
+case_ignored
+    vector info input=["codes.geojson"] features=true where=code <> 'ab'
+    vector info input=["codes.geojson"] features=true where=id <> 1
+case_ignored ignoring:geometry_left_out
+    vector sql input=codes.geojson output=OUT.csv sql=SELECT id FROM codes WHERE code IN ('ab', 'x')
+    vector sql input=codes.geojson output=OUT.csv sql=SELECT id FROM codes WHERE code IN ('cd', 'x')
+collar_without_nodata
+    raster stack input=["elevation.tif","quarter.tif"] output=OUT.tif
+    raster stack input=["elevation.tif","low.tif"] output=OUT.tif
+    raster stack input=["elevation_holes.tif","classes_with_holes.tif"] output=OUT.tif
 """

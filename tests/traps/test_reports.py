@@ -236,3 +236,61 @@ def test_crss_are_found_by_what_analysts_ask(talk: Talk) -> None:
     assert near[0] in ("EPSG:32737", "EPSG:21037")
     across = codes_found(talk, input="points_about_180.gpkg")
     assert {"EPSG:3832", "EPSG:8903"} & set(across[:2])
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("code = 'ab'", 1),
+        ("code <> 'ab'", 3),
+        ("code IN ('ab', 'cd')", 2),
+        ("code LIKE '%b'", 3),
+        ("id = 2 AND code = 'Ab'", 1),
+    ],
+)
+def test_texts_are_compared_alike_in_every_format(talk: Talk, condition: str, count: int) -> None:
+    talk.done("vector_convert", input="codes.geojson", output="codes.gpkg", overwrite=True)
+    for name in ("codes.geojson", "codes.gpkg"):
+        asked = {"inputs": [name], "sql": f"SELECT count(*) AS n FROM codes WHERE {condition}"}
+        done = talk.done("query", **asked)
+        assert done["untrusted"]["report"]["rows"] == [{"n": count}]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "advised"),
+    [
+        (
+            "vector_convert",
+            {"input": "track.gpx", "output": "track.geojson"},
+            {"input-layer": ["waypoints"]},
+        ),
+        (
+            "vector_convert",
+            {"input": "named_geom.geojson", "output": "named_geom.gpkg"},
+            {"layer-creation-option": ["GEOMETRY_NAME=shape"]},
+        ),
+    ],
+)
+def test_a_refusal_of_gdals_names_an_argument_that_helps(
+    talk: Talk, tool: str, arguments: dict[str, Any], advised: dict[str, Any]
+) -> None:
+    error = talk.failed(tool, **arguments)
+    [name] = advised
+    assert name.replace("-", " ") in error["suggestion"].replace("-", " ")
+    talk.done(tool, **arguments, **advised)
+
+
+def test_a_formula_with_a_nodata_value_that_the_type_lacks_is_refused_with_advice(talk: Talk) -> None:
+    given = {"input": ["A=elevation_holes.tif"], "calc": ["A > 500 ? 1 : 0"], "output": "high.tif"}
+    given |= {"output-data-type": "UInt8"}
+    assert "nodata" in talk.failed("gdal_write", algorithm="raster calc", arguments=given)["suggestion"]
+    given |= {"nodata": 255, "propagate-nodata": True}
+    done = talk.done("gdal_write", algorithm="raster calc", arguments=given)
+    assert done["outputs"][0]["description"]["bands"][0]["nodata"] == 255
+
+
+def test_a_local_grid_is_not_reprojected(talk: Talk, place: Place) -> None:
+    given = {"input": "local_grid.gpkg", "output": "located.gpkg", "output-crs": "EPSG:4326"}
+    assert "input-crs" in talk.failed("vector_reproject", **given)["suggestion"]
+    assert not place.path("located.gpkg").exists()
+    talk.done("vector_reproject", **given, **{"input-crs": "EPSG:25832"})

@@ -24,6 +24,18 @@ def point(x: float, y: float) -> tuple[str, Any]:
     return "Point", [x, y]
 
 
+def ring(*places: tuple[float, float]) -> tuple[str, Any]:
+    return "Polygon", [[list(one) for one in (*places, places[0])]]
+
+
+# a border that three polygons share, two of them on one side
+WAVES = [(30.0 * (1, 0.3, -0.9, -0.6, 0.5, 1, 0)[k % 7], 10.0 * k) for k in range(61)]
+TEE = [
+    ring(*WAVES, (-500, 600), (-500, 0)),
+    ring(*WAVES[:24], (500, 230), (500, 0)),
+    ring(*WAVES[23:], (500, 600), (500, 230)),
+]
+ISLANDS = ("MultiPolygon", [square(x, 52, 0.1)[1] for x in (13, 13.1)])
 BOW = ("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])
 
 TOWNS = [(point(13.4, 52.5), {"name": "a", "pop": 9}), (point(13.5, 52.6), {"name": "b", "pop": 1000})]
@@ -51,6 +63,16 @@ TEXTS = {
     "latlon.csv": "id,lat,lon,name\n1,52.5,13.4,a\n2,52.6,13.5,b\n",
     "plain.csv": "id,name\n1,a\n2,b\n",
     "counts.csv": "name,pop\na,9\nb,1000\nc,200\n",
+    "codes.geojson": features(
+        [(point(i, 47), {"id": i, "code": code}) for i, code in enumerate(("ab", "AB", "Ab", "cd", None))]
+    ),
+    "tee.geojson": features([(one, {"id": i}) for i, one in enumerate(TEE)], "EPSG:32632"),
+    "islands.geojson": features([(ISLANDS, {"id": 1}), (square(14, 52, 0.1), {"id": 2})]),
+    "empty_cells.csv": "id,name,pop\n1,Bern,10\n2,,20\n3,Chur,\n",
+    "alike.geojson": features([(point(1, 2), {"Name": "A", "name": "b", "n": 1})]),
+    "track.gpx": '<gpx version="1.1" creator="x" xmlns="http://www.topografix.com/GPX/1/1"><wpt lat="47" lon="8"/>'
+    '<trk><trkseg><trkpt lat="47" lon="8"/><trkpt lat="48" lon="9"/></trkseg></trk></gpx>',
+    "named_geom.geojson": features([(point(1, 2), {"geom": "x"})]),
     "codes.csv": "code,name\n007,a\n010,b\n",
     "areas.geojson": features(
         [(square(x, 50, 0.9), {"code": code, "size": x}) for x, code in ((10, "a"), (11, "b"), (12, "c"))]

@@ -42,11 +42,14 @@ SAID = {
     "JPEG driver doesn't support data type Float32. Only eight and twelve bit bands supported.": "data_type_changed",
     CLAMPED.format("0"): "nodata_replaced",
     "Infinite or NaN coordinate encountered": "geometry_lost",
+    "XYZ driver only uses the first band of the dataset.": "bands_lost",
+    "Golden Software Binary Grid format only supports one raster band, first band will be copied.": "bands_lost",
     "Self-intersection at or near point 0.5 0.5": "invalid_input_geometries",
 }  # fmt: skip
 # harmless, or known better otherwise: nothing may be made of them
 PLAIN = (
     "Several drivers matching img extension. Using HFA",
+    "Clamping output bounds to (-20037508.342789,-20037508.342789) -> (20037508.342789, 20037508.342789)",
     (
         "The output driver does not natively support DateTime type for field dt. Misconversion can happen. -mapFieldType can be "
         "used to control field type conversion."

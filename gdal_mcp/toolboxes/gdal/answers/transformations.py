@@ -31,6 +31,8 @@ _SAID: Final = shape(
     alike=Flag,
     in_use=Flag,
     better=_OPERATION,
+    heights=Number,
+    vertical=CrsCode,
 )
 
 

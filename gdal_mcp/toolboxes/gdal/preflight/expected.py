@@ -7,6 +7,7 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.preflight.call import Step, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import texts_equalled
 
 # algorithms that give each feature of the input, with the same fields and values
 _VALUES: Final = frozenset(
@@ -28,6 +29,7 @@ _MAY: Final = {
     "vector create": "nothing",
     "vector swap-xy": "elsewhere",
 }
+_STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
@@ -102,15 +104,26 @@ def compared(draft: Draft) -> Sequence[int]:
 
 
 def statement(draft: Draft) -> Mapping[str, object] | None:
-    """The one statement that GDAL itself runs, whose joins and types are looked at afterwards."""
-    states = (given for path, given in steps_of(draft) if path in ("vector sql", "vector info"))
+    """The one statement or condition that GDAL itself runs, whose joins, types and comparisons are looked at afterwards."""
+    states = [given for path, given in steps_of(draft) if path in _STATES]
     found = [given for given in states if len(given.get("sql", ())) == 1]
-    if draft.command.program != "gdal" or len(found) != 1 or draft.steps.count("vector sql") > 1:
+    if draft.command.program != "gdal" or draft.steps.count("vector sql") > 1:
         return None
+    if len(found) != 1:
+        conditions = [given for given in states if given.get("where")]
+        return _condition(conditions[0]) if len(conditions) == 1 and not draft.chain else None
     given = found[0]
     dialect, options = given.get("dialect", ("",))[0], given.get("open-option", ())
     sql = given["sql"][0]
-    return {"sql": sql, "dialect": dialect, "open_options": options, "outline": outline_of(sql)}
+    about = {"dialect": dialect, "open_options": options, "equalled": texts_equalled(sql)}
+    return {"sql": sql, "outline": outline_of(sql), **about}
+
+
+def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | None:
+    equalled = texts_equalled(given["where"][0])
+    return (
+        {"sql": "", "open_options": given.get("open-option", ()), "equalled": equalled} if equalled else None
+    )
 
 
 def _kept(draft: Draft) -> Sequence[str]:

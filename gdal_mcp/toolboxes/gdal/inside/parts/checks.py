@@ -20,7 +20,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FEATURES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
-from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import invalid_sources, layer_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import changed_shapes, invalid_sources, layer_checks
 
 MAX_LAYERS = 10  # that are compared
 PARTS_OF_COMPLEX = tuple(f"--calc={one}" for one in ("mod", "phase", "real", "imag", "intensity", "conj"))
@@ -39,6 +39,7 @@ def of_output(path, dataset, facts, rows, origin):
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
         yield from invalid_sources(origin)
+        yield from changed_shapes(dataset, origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
             yield from sampled_checks(dataset, zones="zonal-stats" in origin.options)
     # against what the command read: nothing changed, or the output lies elsewhere

@@ -28,21 +28,44 @@ def collar_checks(dataset, facts, sources, cut=None):
     cutting += [within(*cut, dataset)] if cut else []
     if not rasters or None in (*covering, *cutting):
         return
-    across, down = ([int((i + 0.5) / SIDE * side) for i in range(SIDE)] for side in facts["size"])
-    places = dict.fromkeys(itertools.product(across, down))
+    places = places_of(facts["size"])
     beyond = [
-        (x, y)
-        for x, y in places
-        if not (
-            any(one(x + 0.5, y + 0.5) for one in covering) and all(one(x + 0.5, y + 0.5) for one in cutting)
-        )
+        place
+        for place in places
+        if not (any(one(*place) for one in covering) and all(one(*place) for one in cutting))
     ]
-    # in all bands; not the pixels that an edge goes through
-    zeros = sum(
-        not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1") for place in beyond
-    )
-    if FEW <= len(beyond) < len(places) and zeros > 0.8 * len(beyond):
+    if FEW <= len(beyond) < len(places) and zeros_at(dataset, beyond) > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / len(places), 1)}
+
+
+def stack_checks(dataset, facts, sources):
+    """Bands of a stack that are larger than the raster that they come from, and count as data beyond it."""
+    counts = [len(row["facts"].get("bands", ())) for _, row in sources if row]
+    if sum(counts) != dataset.RasterCount or len(counts) != len(sources):
+        return
+    places = places_of(facts["size"])
+    for (path, _), first in zip(sources, itertools.accumulate(counts, initial=1), strict=False):
+        band, inside = dataset.GetRasterBand(first), reaches(path, dataset)
+        if inside is None or band.GetMaskFlags() != gdal.GMF_ALL_VALID:
+            continue
+        beyond = [place for place in places if not inside(*place)]
+        if len(beyond) >= FEW and zeros_at(band, beyond) > 0.8 * len(beyond):
+            percent = round(100 * len(beyond) / len(places), 1)
+            yield {"code": "collar_without_nodata", "band": first, "percent": percent}
+            return
+
+
+def places_of(size):
+    """The centres of a grid of pixels, in columns and lines."""
+    across, down = ([int((i + 0.5) / SIDE * side) + 0.5 for i in range(SIDE)] for side in size)
+    return list(dict.fromkeys(itertools.product(across, down)))
+
+
+def zeros_at(pixels, places):
+    """The number of places where a dataset or a band has only zeros; other pixels there are those that an edge crosses."""
+    return sum(
+        not any(pixels.ReadRaster(int(x), int(y), 1, 1, buf_type=gdal.GDT_Float64) or b"1") for x, y in places
+    )
 
 
 def within(text, own, dataset):

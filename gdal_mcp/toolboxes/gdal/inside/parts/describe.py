@@ -157,7 +157,7 @@ def changed(dataset, boxes, change):
         if found:
             west, east, south, north = zip(*found, strict=True)
             box = [min(west), min(south), max(east), max(north)]
-    return part("transformations").transformation(box, crs, has_pixels(dataset), change)
+    return part("transformations").transformation(box, crs, dataset.RasterCount, change)
 
 
 def in_crs(boxes, name):

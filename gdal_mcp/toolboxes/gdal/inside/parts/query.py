@@ -32,6 +32,7 @@ MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
 )
 INT32 = 1 << 31
+DATABASES = ("GPKG", "SQLite")
 SOURCE = "source of "  # prefix of the name under which a table is read from its file
 
 
@@ -83,7 +84,7 @@ class Tables:
     """The layers of all files as one dataset: ALIAS for the only layer of a file, else ALIAS_LAYER; also the layer's own name if it is unique."""
 
     def __init__(self, files):
-        self._sources, own = {}, {}
+        self._sources, self._texts, own = {}, {}, {}
         for alias, path in files:
             options = open_options(path)
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
@@ -92,6 +93,7 @@ class Tables:
             layers = layers_of(dataset)
             for layer in layers:
                 name, source = layer.GetName(), source_xml(path, layer, options)
+                self._texts[source] = matched_by_gdal(dataset, layer)
                 self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
                 own.setdefault(name.lower(), []).append((name, source))
         for found in own.values():
@@ -110,20 +112,36 @@ class Tables:
         self._sources.setdefault(name.lower(), (name, source))
 
     def read_first(self, outline, *, rows):
-        """The tables of a WITH that reads each table once, with the rowid if `rows`; "" if no table is read twice.
+        """The tables of a WITH, with the rowid if `rows`; "" if SQLite can have the layers themselves.
 
-        A statement that the host could not parse may read any table, so all are included.
+        If a table is read twice, each is read once, into memory. If texts are compared, SQLite gets all rows: GDAL
+        ignores upper and lower case in `=` and not in LIKE, SQLite the other way round. A statement that the host
+        could not parse may read any table, so all are included.
         """
         reads = outline["reads"] if outline is not None else dict.fromkeys(self._sources, 2)
         own = set(outline["own_tables"]) if outline is not None else set()
         found = [name for name in self._sources if name in reads]
         twice = sum(reads[name] for name in found) > 1 or any(reads.get(name, 0) > 1 for name in own)
-        if own & set(found) or not (found and twice):
+        matched = outline is not None and any(self._compares(name, outline["matched"]) for name in found)
+        if own & set(found) or not (found and (twice or matched)):
             return ""
+        # SQLite passes no condition on to a part with a LIMIT, and reads it row by row
+        how, end = ("MATERIALIZED ", "") if twice else ("", " LIMIT -1")
         ids = "rowid AS rowid, " if rows else ""
         named = (self._sources[name][0].replace('"', '""') for name in found)
-        tables = (f'"{name}" AS MATERIALIZED (SELECT {ids}* FROM "{SOURCE}{name}")' for name in named)  # noqa: S608 - names of layers
+        tables = (f'"{name}" AS {how}(SELECT {ids}* FROM "{SOURCE}{name}"{end})' for name in named)  # noqa: S608 - names of layers
         return ", ".join(tables)
+
+    def _compares(self, name, matched):
+        return not self._texts[self._sources[name][1]].isdisjoint(matched)
+
+
+def matched_by_gdal(dataset, layer):
+    """The text columns of a layer whose conditions GDAL tests itself; databases test their own."""
+    if dataset.GetDriver().ShortName in DATABASES:
+        return set()
+    texts = (one for one in fields(layer.GetLayerDefn()) if one.GetType() == ogr.OFTString)
+    return {one.GetName().lower() for one in texts}
 
 
 def open_options(path):

@@ -47,7 +47,13 @@ def raster_checks(dataset, facts, rows, origin):
     if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
-        yield from part("collars").collar_checks(dataset, facts, sources, origin.cut)
+        stacked = "stack" in origin.options and len(sources) > 1
+        collars = part("collars")
+        yield from (
+            collars.stack_checks(dataset, facts, sources)
+            if stacked
+            else collars.collar_checks(dataset, facts, sources, origin.cut)
+        )
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
     if "summed" in expected:

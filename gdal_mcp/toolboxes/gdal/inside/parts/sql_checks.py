@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.joins import (
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
-from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of, shapes
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
 MOST_SECONDS = 3.0  # of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
@@ -38,6 +38,10 @@ def column_checks(dataset, outline):
             kinds.setdefault(name, set()).add(kind)
         for one in shapes(layer.GetLayerDefn()):
             kinds.setdefault(one.GetName().lower(), set()).add(None)
+        alike = names_alike(layer)
+        kinds |= {f"{name}2": {None} for name in alike}  # as SQLite has the second
+        if alike & set(outline["named"]) and layer.GetName().lower() in outline["reads"]:
+            yield {"code": "columns_alike", "count": len(alike)}
     tables = {one.GetName().lower() for one in layers_of(dataset)}
     if unknown := set(outline["quoted"]) - kinds.keys() - tables - OWN:
         yield {"code": "column_unknown", "count": len(unknown)}
@@ -47,6 +51,12 @@ def column_checks(dataset, outline):
         yield {"code": "sixtieths_cut"}
     if any(are(kinds, name, TIMES) for name in outline["added"]):
         yield {"code": "date_arithmetic"}
+
+
+def names_alike(layer):
+    """Names of columns that differ from others in upper and lower case only, in lower case."""
+    names = [one.GetName().lower() for one in fields(layer.GetLayerDefn())]
+    return {one for one in names if names.count(one) > 1}
 
 
 def are(kinds, name, wanted):
@@ -85,6 +95,7 @@ def counted_checks(dataset, outline, read_first, dialect):
             if select is outline["selects"][0]:
                 yield from nulls_in_list(counting, outline["excluded"])
                 yield from union_parts(counting, outline["unions"])
+                yield from empty_texts(counting, outline["nulls"])
             if counting.failed:
                 yield UNEXAMINED
                 return
@@ -123,6 +134,17 @@ def nulls_in_list(counting, subqueries):
         if counting.count(f"SELECT (char(1) NOT IN {one}) IS NULL"):
             yield {"code": "nulls_in_list"}
             return
+
+
+def empty_texts(counting, names):
+    """A test for NULL of a column that has none, but empty texts: a CSV has no other way to leave a text out."""
+    for item in counting.tables:
+        kinds = columns_of(counting.layer_of(item))
+        for name in (one for one in names if kinds.get(one) == ogr.OFTString):
+            asked = f"""SELECT count(*) - count("{name}"), sum("{name}" = '') FROM "{item["table"]}\""""  # noqa: S608 - names of a layer
+            if (found := counting.numbers(asked)) and found[1] and not found[0]:
+                yield {"code": "empty_texts", "count": found[1]}
+                return
 
 
 def compared_times(counting):

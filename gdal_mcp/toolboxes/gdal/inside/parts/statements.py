@@ -49,6 +49,10 @@ def made_again(words, kind, *more):
 def statement_checks(job):
     """Checks of a statement. A slow one is not run again."""
     asked, words = job["statement"], job["options"]
+    if not asked["sql"]:
+        with quiet():
+            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
+            return list(case_checks(dataset, asked["equalled"]))
     outline = asked["outline"]
     if job["seconds"] > MAX_SECONDS:
         return row_checks(None, outline, job["seconds"])
@@ -60,6 +64,7 @@ def statement_checks(job):
         else:
             dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
         found = list(column_checks(dataset, outline)) if dataset else []
+        found += case_checks(dataset, asked["equalled"])
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
@@ -70,6 +75,27 @@ def statement_checks(job):
         return found + (
             list(type_checks(dataset, asked["sql"], dialect, computes=computes)) if job["outputs"] else []
         )
+
+
+def case_checks(dataset, equalled):
+    """Texts that differ from the one asked for in upper and lower case only, which GDAL takes for equal where it tests itself."""
+    if dataset is None or dataset.GetDriver().ShortName in OWN_SQL:
+        return
+    wanted = {}
+    for name, text in equalled:
+        wanted.setdefault(name, set()).add(text)
+    for layer in layers_of(dataset):
+        named = enumerate(one.GetName().lower() for one in fields(layer.GetLayerDefn()))
+        columns = [(i, wanted[name]) for i, name in named if name in wanted]
+        rows = itertools.islice(layer, MAX_FEATURES if columns else 0)
+        values = ((one.GetFieldAsString(i), texts) for one in rows for i, texts in columns)
+        count = sum(
+            value not in texts and value.casefold() in map(str.casefold, texts) for value, texts in values
+        )
+        layer.ResetReading()
+        if count:
+            yield {"code": "case_ignored", "count": count}
+            return
 
 
 def type_checks(dataset, sql, dialect, *, computes):

@@ -41,6 +41,11 @@ class Clock:
         self._left -= time.monotonic() - self._from
 
     @property
+    def spent(self):
+        """True if no time is left between surveys."""
+        return self._left <= 0
+
+    @property
     def over(self):
         return time.monotonic() - self._from > self._left
 

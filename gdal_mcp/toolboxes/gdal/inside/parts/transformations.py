@@ -13,7 +13,7 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-from osgeo import gdal
+from osgeo import gdal, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import (
     DEGREE,
@@ -39,6 +39,7 @@ SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 # semi-major axis in metres and inverse flattening of Hughes 1980, on which only maps of the poles are drawn
 HUGHES = (6378273.0, 298.279)
 MOST_APART = 2.0  # metres: the accuracy that EPSG gives to WGS 84 itself, whose realizations count as one
+SAME_HEIGHT = 0.01  # metres
 MOST_TRIED = 20  # operations to WGS 84
 METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
 # CRSs whose frames are WGS 84 within two metres by definition, of which EPSG relates only some to it: those of the ITRF, IGS, SIRGAS
@@ -166,10 +167,10 @@ class Proj:
 the_proj = cache(Proj)
 
 
-def transformation(box, own, raster, change):
+def transformation(box, own, bands, change):
     """Describes one change of CRS; None if nothing changes, or if it is unknown.
 
-    `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS, and "file:" and a path that of a dataset. Its area is
+    `box` is the data's, in its `own` CRS, and `bands` the number of its bands, 0 of features; of a change's ends, "" means that CRS, and "file:" and a path that of a dataset. Its area is
     that which the call tells PROJ, or "points" where each point is changed by itself.
     """
     *ends, area = change
@@ -180,7 +181,9 @@ def transformation(box, own, raster, change):
         source, target = traditional(source), traditional(target)
         if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
             box = there  # else the call declares that the data's own CRS is wrong
-        return described(source, target, box, raster, area) if is_box(box) else None
+        found = described(source, target, box, bands > 0, area) if is_box(box) else None
+        moved = found and bands == 1 and area != "points"
+        return {**found, **moved_heights(source, target, box)} if moved else found
 
 
 def crs_named(name):
@@ -232,6 +235,20 @@ def described(source, target, box, raster, asked):
         "alike": alike,
         "better": better and {**better, **told},
     }
+
+
+def moved_heights(source, target, box):
+    """What GDAL's warper adds to the values of one band, in metres: they are heights of a vertical CRS, and become heights above the ellipsoid."""
+    vertical = source.GetAuthorityCode("VERT_CS") if source.IsCompound() else None
+    if vertical is None or target.GetAxesCount() != 2:
+        return {}
+    upright = target.Clone()
+    upright.PromoteTo3D()
+    change = osr.CreateCoordinateTransformation(source, upright)
+    middle = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    metres = change.TransformPoint(*middle, 0.0)[2] if change else 0.0
+    authority = source.GetAuthorityName("VERT_CS")
+    return {"heights": metres, "vertical": f"{authority}:{vertical}"} if abs(metres) > SAME_HEIGHT else {}
 
 
 class InWgs84(NamedTuple):

@@ -7,7 +7,7 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import opened
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.pair import Pair
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
@@ -85,13 +85,29 @@ def makes_columns(options):
     return any(one == "sql" or one.startswith("--sql=") for one in options)
 
 
+def changed_shapes(dataset, origin):
+    """Checks of commands that work on each polygon by itself, such as dissolve and simplify."""
+    if not {"dissolve", "simplify"} & set(origin.options) or origin.updates or dataset.GetLayerCount() != 1:
+        return
+    with quiet() as aside:
+        sources = small_sources(origin, aside)
+        layers = [layer for one in sources for layer in layers_of(one, MAX_LAYERS)]
+        if len(layers) == 1 and not origin.clock.spent:
+            yield from part("shape_checks").shape_checks(dataset.GetLayer(0), layers[0], origin.options)
+
+
+def small_sources(origin, aside):
+    """The inputs that are not large, opened again."""
+    paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
+    return [one for one in (opened(path, aside) for path in paths) if one is not None]
+
+
 def invalid_sources(origin):
     """Polygons of the inputs that are not valid, of which a buffer keeps a part."""
     if "buffer" not in origin.options:
         return
     with quiet() as aside:
-        paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
-        readable = [one for one in (opened(path, aside) for path in paths) if one is not None]
+        readable = small_sources(origin, aside)
         layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
         found = [Survey(layer, origin.clock, kinds=(), valid=True) for layer in layers]
     if invalid := sum(one.invalid for one in found):

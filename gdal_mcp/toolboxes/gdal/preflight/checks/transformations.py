@@ -149,6 +149,20 @@ def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft
     for change, inputs in changes:
         if change.get("ballpark") and not change.get("alike"):
             yield replace(_ballpark(change, draft), inputs=inputs)
+        if change.get("heights") and change.get("vertical"):
+            yield replace(_moved_heights(change, draft), inputs=inputs)
+
+
+def _moved_heights(change: Mapping[str, Any], draft: Draft) -> Finding:
+    """Values that are heights of a vertical CRS, and become heights above the ellipsoid."""
+    flat = change.get("to") or next(iter(draft.arguments.get("output-crs", ())), "the CRS")
+    kept = f"{flat}+{change['vertical'].rpartition(':')[2]}"
+    corrected = draft.algorithm == "raster reproject" and change.get("to")
+    return make_finding(
+        "heights_moved",
+        {"metres": change["heights"], "kept": kept},
+        change={"output-crs": (kept,)} if corrected else None,
+    )
 
 
 def unexamined_changes(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:

@@ -44,6 +44,8 @@ _DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
 _EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
 _SIXTIETHS: Final = ("60", "3600")  # minutes and seconds in an hour or a degree
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
+_OF_NULLS: Final = frozenset({"count", "coalesce", "ifnull"})
+_MATCHES: Final = frozenset({"eq", "neq", "in", "like"})
 # under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
 _OF_COLUMNS: Final = frozenset(
     "select alias ordered group where having and or not join add sub mul div distinct paren if case".split()
@@ -65,6 +67,9 @@ def outline_of(text: str) -> Data | None:
         "makes_json": any(function(one).startswith("json") for one in tree.walk()),
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
+        "matched": sorted(_matched(tree)),
+        "nulls": sorted(_tested_for_null(tree)),
+        "named": sorted({one.name.lower() for one in columns(tree.walk())}),
         "divided": [sorted(one) for one in _divided(tree)],
         "sixtieths": [sorted(one) for one in _sixtieths(tree)],
         "added": sorted(_added(tree)),
@@ -284,6 +289,28 @@ def _is_meant(column: "Expr") -> bool:
         return False
     left = above.key in (*COMPARISONS, "in", "like", "glob") and above.this is column
     return left or above.key in _OF_COLUMNS or function(above) in AGGREGATES
+
+
+def _matched(tree: "Expr") -> set[str]:
+    """Columns that are tested for equality or against a pattern."""
+    tests = (one for one in tree.walk() if one.key in _MATCHES)
+    return {column.name.lower() for one in tests for column in columns(one.walk())}
+
+
+def _tested_for_null(tree: "Expr") -> set[str]:
+    """Columns that are tested for NULL or replaced where they are, or whose values are counted, unless empty texts are treated, too."""
+    tests = (one for one in tree.walk() if _is_null_test(one))
+    found = {one.this.name.lower() for one in tests if one.this.key == "column"}
+    counts = (
+        one.expressions[0] for one in calls(tree.walk()) if function(one) in _OF_NULLS and one.expressions
+    )
+    found |= {one.name.lower() for one in counts if one.key == "column" and not is_star(one)}
+    blank = (one.parent for one in tree.walk() if one.is_string and not one.name and one.parent is not None)
+    return found - {column.name.lower() for one in blank for column in columns(one.walk())}
+
+
+def _is_null_test(node: "Expr") -> bool:
+    return node.key == "is" and node.expression.key == "null"
 
 
 def _divided(tree: "Expr") -> Iterator[set[str]]:

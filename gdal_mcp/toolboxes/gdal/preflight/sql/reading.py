@@ -41,6 +41,7 @@ _POINTS: Final = ("point", "makepoint")
 _MAX_CODE: Final = 32767  # of EPSG
 _ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte"})
 _SIGNS: Final = _ORDERINGS | {"eq", "neq"}
+_EQUALITIES: Final = frozenset({"eq", "neq", "in"})
 _PIECES: Final = frozenset({"strftime", "substr", "substring"})
 # with one of them a statement chooses among the values of a column
 _CHOICES: Final = frozenset({"glob", "regexplike", "case"})
@@ -117,6 +118,20 @@ def compares_text_of_date(statement: str) -> bool:
         for pair in _pairs(statement, _SIGNS)
         for one, other in (pair, pair[::-1])
     )
+
+
+def texts_equalled(statement: str) -> list[tuple[str, str]]:
+    """Each column that it tests for being equal to a text, or not, with the text."""
+    tree = tree_of(statement)
+    tests = [one for one in tree.walk() if one.key in _EQUALITIES] if tree is not None else []
+    found = (
+        (column.name.lower(), other.name)
+        for one in tests
+        for column in (plain(one.this),)
+        for other in (one.expressions if one.key == "in" else (one.expression,))
+        if column.key == "column" and other.is_string
+    )
+    return sorted(set(found))
 
 
 def adds_up(statement: str, names: Collection[str]) -> bool:
