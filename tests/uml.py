@@ -48,12 +48,18 @@ def tools(name: str, packages: Sequence[str]) -> Path:
 
 
 def results(
-    folder: Path, tools: Path, modules: Sequence[str], script: str, files: Sequence[str], memory: str = "700M"
+    folder: Path,
+    tools: Path,
+    modules: Sequence[str],
+    script: str,
+    files: Sequence[str],
+    memory: str = "700M",
+    disk: Path | None = None,
 ) -> dict[str, str]:
     """As `run`, for files of JUnit: name of a test -> what went wrong, "" when nothing did."""
     return {
         case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
-        for one in run(folder, tools, modules, script, files, memory)
+        for one in run(folder, tools, modules, script, files, memory, disk)
         for case in ET.parse(one).iter("testcase")
     }
 
@@ -67,9 +73,18 @@ def uncovered(*folders: Path) -> str:
 
 
 def run(
-    folder: Path, tools: Path, modules: Sequence[str], script: str, files: Sequence[str], memory: str = "700M"
+    folder: Path,
+    tools: Path,
+    modules: Sequence[str],
+    script: str,
+    files: Sequence[str],
+    memory: str = "700M",
+    disk: Path | None = None,
 ) -> list[Path]:
-    """Runs a script as process 1 that leaves these files in `OUT`."""
+    """Runs a script as process 1 that leaves these files in `OUT`.
+
+    `disk` is the image of a file system, which the kernel has as /dev/ubda; what is written to it is dropped at the end.
+    """
     out, init = folder / "out", folder / "init"
     out.mkdir()
     out.chmod(0o777)
@@ -78,6 +93,8 @@ def run(
     init.write_text(start + script + _END)
     init.chmod(0o755)
     command = [f"{tools}/usr/bin/linux.uml", f"mem={memory}", f"init={init}"]
+    if disk is not None:
+        command.append(f"ubd0={folder / 'written'},{disk}")
     command += "rootfstype=hostfs rootflags=/ root=/dev/root ro con=null con0=null,fd:1 quiet".split()
     with (folder / "console").open("w") as console:
         environment = {**os.environ, "TMPDIR": str(folder)}  # where it keeps its memory

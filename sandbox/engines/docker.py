@@ -36,6 +36,12 @@ _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
 _LIMIT_FIELDS: Final = {"memory": "MemoryLimit", "cpu": "CpuCfsQuota", "pids": "PidsLimit"}
 
 
+HOW_TO_DELEGATE: Final = (
+    "Delegate them: in a drop-in of user@.service, `[Service]` and `Delegate=cpu memory pids`; then log in again. Podman also "
+    'needs `cgroup_manager = "systemd"` in containers.conf, as cgroupfs sets no limits without root.'
+)
+
+
 def refuse_unlimited(info: EngineInfo) -> None:
     """Raises IsolationRefused for an engine that cannot enforce every limit, before it leaves one out without saying so."""
     if not info.limits_missing:
@@ -48,8 +54,7 @@ def refuse_unlimited(info: EngineInfo) -> None:
         )
     if info.rootless:
         raise IsolationRefused(
-            f"{what} It runs without root, and its user has no such control groups. Delegate them: in a drop-in of "
-            "user@.service, `[Service]` and `Delegate=cpu memory pids`; then log in again."
+            f"{what} It runs without root, and its user has no such control groups. {HOW_TO_DELEGATE}"
         )
     raise IsolationRefused(f"{what} The host's kernel lacks these control groups, or they are not mounted.")
 

@@ -30,10 +30,14 @@ _HARMLESS_SYSCTL: Final = {"net.ipv4.ping_group_range"}
 
 
 def create_spec(
-    template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int
+    template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int | None
 ) -> dict[str, Any]:
-    """The body of libpod's create. `most_processes` is a number that its user may have anyway, as Podman sets one unasked."""
+    """The body of libpod's create.
+
+    `most_processes` is the limit on all processes of the user on the host. With None, Podman sets the highest that its own user may set.
+    """
     (uid, gid), limits = template.user, template.limits
+    processes = {} if most_processes is None else {"nproc": most_processes}
     return {
         "image": template.image.removeprefix("sha256:"),
         "image_volume_mode": "ignore",
@@ -77,7 +81,7 @@ def create_spec(
         },
         "r_limits": [
             {"type": name, "soft": value, "hard": value}
-            for name, value in {**rlimits(limits), "nproc": most_processes}.items()
+            for name, value in {**rlimits(limits), **processes}.items()
         ],
     }
 

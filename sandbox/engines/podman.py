@@ -5,6 +5,7 @@ Everything after the creation goes through the Docker-compatible API of the same
 
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,16 +16,17 @@ from typing import Any, Final
 import docker.errors
 
 from sandbox.engine import EngineInfo, removed_on_failure
-from sandbox.engines.docker import DockerContainer, DockerEngine, refuse_unlimited
+from sandbox.engines.docker import HOW_TO_DELEGATE, DockerContainer, DockerEngine, refuse_unlimited
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import translate_errors
-from sandbox.errors import ImageMissing, IsolationRefused
+from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.isolation.rows import failure_summary
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
-_CONTROLLERS: Final = ("memory", "cpu", "pids")
+_LIMITS: Final = ("memory", "cpu", "pids")
+_READ_SECONDS: Final = 30.0
 _API: Final = "/v4.0.0/libpod"  # the oldest that has all the fields; later ones answer it too
 
 
@@ -33,15 +35,12 @@ class PodmanEngine(DockerEngine):
 
     @cached_property
     def _info(self) -> EngineInfo:
-        """As Docker's API says it, which does not tell whether a Podman is rootless."""
+        """As Docker's API reports it, which does not show whether a Podman is rootless."""
         info = super()._info
         with translate_errors("asked whether it is rootless"):
             host = self._libpod("GET", "/info")["host"]
-        # what Docker's API says of limits is of the host, and not of what was delegated to the service's user
-        controllers = host.get("cgroupControllers") or ()
-        missing = tuple(name for name in _CONTROLLERS if name not in controllers)
         rootless = bool(host["security"]["rootless"])
-        return replace(info, rootless=rootless, limits_missing=missing if rootless else ())
+        return replace(info, rootless=rootless, limits_missing=_limits_missing(host) if rootless else ())
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
@@ -54,11 +53,10 @@ class PodmanEngine(DockerEngine):
             file.write(rules)
             file.flush()
             os.fchmod(file.fileno(), 0o644)  # the service may run as another user, and a filter is not secret
-            # as many as there are numbers for: Podman sets a limit unasked, of a user's processes on the whole host, and ours
-            # counts per container
-            most_processes = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-            spec = create_spec(template, labels, file.name, most_processes)
-            if self._info.rootless:  # its users are others than the host's, but for this one
+            spec = create_spec(template, labels, file.name, None if self._info.rootless else _pid_max())
+            if (
+                self._info.rootless
+            ):  # keeps this user's id; the other ids in its user namespace are not the host's
                 spec["userns"] = {"nsmode": "keep-id"}
             with translate_errors("asked to create a container"):
                 try:
@@ -68,16 +66,26 @@ class PodmanEngine(DockerEngine):
                         raise
                     raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
             with removed_on_failure(container):
-                # has the low-level runtime's configuration written, without running anything
-                with translate_errors("asked to prepare a container"):
-                    self._libpod("POST", f"/containers/{container.id}/init")
-                    inspected = self._libpod("GET", f"/containers/{container.id}/json")
+                inspected = self._prepare(container)
                 found = differences(template, rules, _runtime_configuration(inspected), inspected)
                 if found:
                     raise IsolationRefused(
                         f"Podman made another container than asked, so nothing was run: {failure_summary(found)}"
                     )
         return container
+
+    def _prepare(self, container: DockerContainer) -> dict[str, Any]:
+        """Has Podman write the low-level runtime's configuration, without running anything, and returns what it reports."""
+        try:
+            with translate_errors("asked to prepare a container"):
+                self._libpod("POST", f"/containers/{container.id}/init")
+                return self._libpod("GET", f"/containers/{container.id}/json")
+        except EngineUnavailable as error:
+            if self._info.rootless and "controller" in str(
+                error
+            ):  # a limit that the runtime cannot set for this user
+                raise IsolationRefused(f"{error}. {HOW_TO_DELEGATE}") from error
+            raise
 
     def _libpod(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         response = self._api.request(method, f"{self._api.base_url}{_API}{path}", json=body)
@@ -86,14 +94,44 @@ class PodmanEngine(DockerEngine):
         return value
 
 
+def _pid_max() -> int:
+    """So that Podman's own limit, on the processes of a user on the whole host, limits nothing: ours counts per container."""
+    return int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+
+
+def _limits_missing(host: Mapping[str, Any]) -> tuple[str, ...]:
+    """The limits that a Podman without root leaves out without an error.
+
+    Only systemd sets limits for a user, in control groups of version 2. If the user lacks a controller there, creating a container
+    fails. `cgroupControllers` does not help: it lists the service's own group, where systemd enables a controller on demand.
+    """
+    set_by_systemd = host.get("cgroupVersion") == "v2" and host.get("cgroupManager") == "systemd"
+    return () if set_by_systemd else _LIMITS
+
+
 def _runtime_configuration(inspected: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises IsolationRefused where this host or this user does not see it."""
+    """Raises IsolationRefused if this server cannot read it, as on another host or of another user."""
     path = Path(str(inspected.get("OCIConfigPath") or "/absent"))
     try:
-        value: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        value: dict[str, Any] = json.loads(_read(path, int(inspected["State"]["Pid"])))
+    except (OSError, ValueError, KeyError) as error:
         raise IsolationRefused(
             f"what Podman made cannot be read back from {path}: {error}. Use a Podman of this host and of this user, "
             "or Docker."
         ) from error
     return value
+
+
+def _read(path: Path, process: int) -> bytes:
+    """The contents of a file that, without root, belongs to an id of the container's user namespace.
+
+    Its process is created and has not run anything yet. This user may enter the namespace, because it made it.
+    """
+    try:
+        return path.read_bytes()
+    except PermissionError:
+        words = ["nsenter", f"--user=/proc/{process}/ns/user", "cat", "--", str(path)]
+        done = subprocess.run(words, capture_output=True, check=False, timeout=_READ_SECONDS)  # noqa: S603 - our words, without a shell
+        if done.returncode != 0:
+            raise
+        return done.stdout

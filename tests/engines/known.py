@@ -58,6 +58,25 @@ PODMAN_ROOTLESS: Final = Known(
     _exempt(_NO_LIMITS, "limit.memory limit.memory-told limit.pids attestation")
     + _exempt(_NO_LIMITS, "limit.cpus", varies=True),
 )
+_EMULATED: Final = (
+    *_exempt(
+        "the kernel that it is tried on has an emulated processor, which counts its machine's time as its own",
+        "limit.cpus",
+        varies=True,
+    ),
+    *_exempt(
+        "that kernel, User Mode Linux, gives no memory above the limit and does not kill either, as it "
+        "counts no `oom` of any process; so the limit of processor time ends the job",
+        "limit.memory-told",
+        varies=True,
+    ),
+)
+PODMAN_DELEGATED: Final = Known(
+    "Podman, rootless, with delegated control groups",
+    "4.3 with crun 1.8 and systemd 252, control groups of version 2 with memory, pids and cpu delegated, Linux 6.1",
+    "calls run",
+    _EMULATED,
+)
 OCI: Final = Known(
     "oci: crun or runc, no daemon", "crun 1.8 and runc 1.1, control groups of version 1", "calls run"
 )
@@ -65,20 +84,7 @@ OCI_ROOTLESS: Final = Known(
     "oci without root: crun",
     "crun 1.8, control groups of version 2 with memory, pids and cpu delegated, Linux 6.1",
     "calls run",
-    (
-        *_exempt(
-            "the kernel that it is tried on has an emulated processor, which counts its machine's time as its own; that the "
-            "kernel throttles is seen instead",
-            "limit.cpus",
-            varies=True,
-        ),
-        *_exempt(
-            "that kernel, User Mode Linux, gives no memory above the limit and does not kill either, as it "
-            "counts no `oom` of any process; so the limit of processor time ends the job",
-            "limit.memory-told",
-            varies=True,
-        ),
-    ),
+    _EMULATED,
 )
 GVISOR: Final = Known(
     "Docker, gVisor",
@@ -132,6 +138,7 @@ KNOWN: Final = (
     DOCKER,
     DOCKER_ROOTLESS,
     PODMAN_ROOTLESS,
+    PODMAN_DELEGATED,
     OCI,
     OCI_ROOTLESS,
     PODMAN,

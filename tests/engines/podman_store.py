@@ -1,0 +1,69 @@
+"""An image in the store of a rootless Podman, as a disk for a kernel of the tests' own.
+
+Podman records the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`, which each of them
+mounts. The user is one whom this machine does not have.
+"""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import docker
+
+from gdal_mcp.runtime.image import Image
+from tests.oci_store import FOLDER
+
+USER = 4321
+PLACE = Path("/srv")
+DISKS = FOLDER.with_name("podman-rootless-1")
+_FOLDERS = ("home", "run", "data")
+ENVIRONMENT = f"HOME={PLACE}/home XDG_RUNTIME_DIR={PLACE}/run PATH=/usr/bin:/usr/sbin:/bin:/sbin"
+PODMAN = f"podman --root={PLACE}/data/root --runroot={PLACE}/run/root --tmpdir={PLACE}/run/tmp --events-backend=file --storage-driver=overlay"
+# the kernel lets a user have further ids only by these files
+BECOME = f"""\
+for name in passwd subuid subgid; do mount --bind {PLACE}/etc/$name /etc/$name; done
+"""
+_FILL = f"""\
+mount --bind "$0" {PLACE}
+{BECOME}
+cd {PLACE}
+exec setpriv --reuid={USER} --regid={USER} --clear-groups env -i {ENVIRONMENT} {PODMAN} --cgroup-manager=cgroupfs load --quiet
+"""
+
+
+def disk(client: docker.DockerClient, image: Image) -> Path:
+    """A file with an ext4 that has the store; made once for an image."""
+    made = DISKS / image.id.replace(":", "-")
+    if made.is_file():
+        return made
+    DISKS.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=DISKS) as name:
+        folder = Path(name)
+        _prepare(folder)
+        words = ["unshare", "--mount", "sh", "-ec", _FILL, name]
+        with subprocess.Popen(words, stdin=subprocess.PIPE) as loading:
+            assert loading.stdin is not None
+            for piece in client.images.get(image.reference).save(chunk_size=1 << 20, named=image.reference):
+                loading.stdin.write(piece)
+        assert loading.returncode == 0
+        fresh = made.with_name(f"new-{os.getpid()}")
+        with fresh.open("wb") as file:
+            file.truncate(6 << 30)  # with holes
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-d", folder, fresh], check=True)
+    fresh.rename(made)
+    return made
+
+
+def _prepare(folder: Path) -> None:
+    for name in ("", *_FOLDERS):
+        (folder / name).mkdir(mode=0o755, exist_ok=True)
+        os.chown(folder / name, USER, USER)
+    folder.chmod(0o755)
+    etc = folder / "etc"
+    etc.mkdir()
+    (etc / "passwd").write_text(
+        Path("/etc/passwd").read_text() + f"tester:x:{USER}:{USER}::{PLACE}/home:/bin/sh\n"
+    )
+    for name in ("subuid", "subgid"):
+        (etc / name).write_text("tester:300000:65536\n")
