@@ -25,7 +25,7 @@ _APART = " and ".join(
 @pytest.mark.parametrize("suite", ["escape", "attacks"])
 def test_nothing_of_it_works(suite: str, ground: Ground, tmp_path: Path, subtests: pytest.Subtests) -> None:
     told, folder = tmp_path / "found.xml", ground.new_folder() / "run"
-    words = f"-q -n0 -p no:cacheprovider --basetemp {folder} --junitxml {told} tests/{suite}".split()
+    words = f"-q -n0 -p no:cacheprovider --basetemp {folder} --junitxml {told} tests/security/{suite}".split()
     subprocess.run(
         [sys.executable, "-m", "pytest", *words, "-k", _APART],
         cwd=ROOT,

@@ -18,7 +18,8 @@ _NO_CONTAINER: Final = {"CreateContainerConfigError", "CreateContainerError", "R
 
 
 def state(pod: Object) -> ContainerState:
-    if not has_ended(pod):
+    # a Pod that waits for a node has not ended, though nothing of it runs
+    if not has_ended(pod) or not pod["spec"].get("nodeName"):
         return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=eviction_reason(pod))
     ended = container_state(pod).get("terminated") or {}
     code = int(ended.get("exitCode", -1))  # else as of a container that is gone without a trace
