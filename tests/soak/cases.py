@@ -89,7 +89,7 @@ BAD = (
     _bad("GDAL_ERROR", "info", path="broken.tif"),
     _bad("GDAL_ERROR", "info", path="broken.gpkg"),
     _bad("GDAL_ERROR", "convert", input="broken.tif", output=OUTPUT),
-    _bad("GDAL_ERROR", "reproject", input="dem.tif", output=OUTPUT, dst_crs="EPSG:999999"),
+    _bad("INVALID_ARGUMENT", "reproject", input="dem.tif", output=OUTPUT, dst_crs="EPSG:999999"),
     _bad("NOT_FOUND", "info", path="gone.tif"),
     _bad("NOT_FOUND", "gdal_write", algorithm="raster nonsense", arguments={}),
     _bad("PATH_NOT_ALLOWED", "info", path="/etc/passwd"),
