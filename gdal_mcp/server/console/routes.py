@@ -198,13 +198,13 @@ class Console:
     async def _live(self, request: Request) -> Stream:
         viewer = await self.auth.viewer(request)
 
-        async def good() -> bool:
+        async def still_valid() -> bool:
             try:
                 return await self.auth.viewer(request) == viewer
             except (Refused, TokensUnavailable, Unavailable):
                 return False
 
-        return Stream(self.live, viewer, good)
+        return Stream(self.live, viewer, still_valid)
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
         undone, changed = await run_sync(self.service.undo, viewer, call_id)
