@@ -51,7 +51,7 @@ _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class CheckedAnswer:
     """A checked answer. `version` and `data` are those of the file; an unchanged one comes without data."""
 
     data: bytes
@@ -115,72 +115,76 @@ class Checks:
 
     # 3. to 6. one request
 
-    def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> Got:
+    def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> CheckedAnswer:
         """`size` bytes of a file, fewer only at its end. Raises ReadFailed."""
         headers = {"Range": f"bytes={start}-{start + size - 1}"}
         if known.validator == "etag":
             headers["If-Match"] = known.etag
-        ask = _Ask(lambda answer: _ranged(answer, start, size, None), size, headers)
-        got = self._asked(address, meter, ask)
-        if not got.version.same(known):
+        request = _Request(lambda answer: _check_range(answer, start, size, None), size, headers)
+        checked = self._send(address, meter, request)
+        if not checked.version.same(known):
             raise ReadFailed(f"{address.host}: the file changed while it was read")
-        return got
+        return checked
 
-    def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> Got:
+    def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> CheckedAnswer:
         """The beginning of a file, or that the cached version is current. Raises ReadFailed."""
         headers = {"Range": f"bytes=0-{size - 1}"}
         if held is not None:
             headers["If-None-Match"] = held.etag
-        return self._asked(address, meter, _Ask(lambda answer: _ranged(answer, 0, size, held), size, headers))
+        return self._send(
+            address, meter, _Request(lambda answer: _check_range(answer, 0, size, held), size, headers)
+        )
 
     def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:
         """A document of at most `most` bytes; with a JSON body, the answer to a POST of it. Raises ReadFailed."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
-        return self._asked(address, meter, _Ask(_whole, most, headers, body)).data
+        return self._send(address, meter, _Request(_whole, most, headers, body)).data
 
     def listing(self, address: Address, meter: Meter, most: int, query: str) -> bytes:
         """A page of the keys below a folder of a bucket, as XML of at most `most` bytes. Raises ReadFailed."""
-        return self._asked(address, meter, _Ask(_whole, most, listing=query)).data
+        return self._send(address, meter, _Request(_whole, most, listing=query)).data
 
-    def _asked(self, address: Address, meter: Meter, ask: "_Ask") -> Got:
+    def _send(self, address: Address, meter: Meter, request: "_Request") -> CheckedAnswer:
         """One checked answer, after redirects and retries. Raises ReadFailed, also for a ToolError of a check."""
         try:
             source = self.listed(address, meter.call.principal)
-            now = address.bucket if ask.listing else address
-            at = replace(place(source, now), query=ask.listing) if ask.listing else place(source, now)
+            now = address.bucket if request.listing else address
+            at = replace(place(source, now), query=request.listing) if request.listing else place(source, now)
             home, signs = at.origin, True
-            own = {**ask.headers, "User-Agent": "gdal-sandbox-mcp", "Accept-Encoding": "identity"}
+            own = {**request.headers, "User-Agent": "gdal-sandbox-mcp", "Accept-Encoding": "identity"}
             for _ in range(_MAX_REDIRECTS + 1):
                 target = signed(source, now, at, own) if signs else replace(at, headers=own)
-                answer = self._with_retries(target, meter, ask, now)
-                if isinstance(answer, Got):
+                answer = self._with_retries(target, meter, request, now)
+                if isinstance(answer, CheckedAnswer):
                     return answer
-                now = _followed(answer, at)
+                now = _redirect_target(answer, at)
                 found = self.listed(now, meter.call.principal, followed=True)
                 _require_approved(now, at, meter)
                 at = place(found, now)
                 # another host gets no credentials, and none are used again once another host has redirected the request
                 signs = signs and found is source and at.origin == home
-                if ask.body is not None:
+                if request.body is not None:
                     raise ReadFailed(f"{address.host} redirects a request for a list, which is not followed")
         except ToolError as error:
             raise ReadFailed(f"{error.message} {error.suggestion}".rstrip(".")) from error
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
 
-    def _with_retries(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
+    def _with_retries(
+        self, target: Target, meter: Meter, request: "_Request", now: Address
+    ) -> "CheckedAnswer | str":
         """The answer, or the redirect target; retried if the server was busy or the connection was lost."""
         for attempt in range(_RETRIES + 1):
             try:
-                return self._once(target, meter, ask, now)
-            except _Again as again:
-                wait = min(again.after or 0.2 * 2**attempt, _PATIENCE)
+                return self._once(target, meter, request, now)
+            except _Retry as retry:
+                wait = min(retry.after or 0.2 * 2**attempt, _PATIENCE)
                 if attempt == _RETRIES or wait >= meter.call.left():
-                    raise ReadFailed(f"{target.host}: {again}") from again
+                    raise ReadFailed(f"{target.host}: {retry}") from retry
                 if meter.call.ended.wait(wait):
-                    raise ReadFailed("the call ended") from again
+                    raise ReadFailed("the call ended") from retry
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
+    def _once(self, target: Target, meter: Meter, request: "_Request", now: Address) -> "CheckedAnswer | str":
         settings = self.settings
         longest = min(settings.answer_seconds, meter.call.left())
         timeout = {
@@ -191,33 +195,33 @@ class Checks:
         }
         url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.resource)
         sent = self._pool.stream(
-            "GET" if ask.body is None else "POST",
+            "GET" if request.body is None else "POST",
             url,
             headers=list(target.headers.items()),
-            content=ask.body,
+            content=request.body,
             extensions={"timeout": timeout},
         )
         kept = DEADLINE.set(Deadline(meter.call, time.monotonic() + longest))
         try:
             with (
                 self._shares.one(meter.call),
-                meter.call.request(ask.most, meter, now.origin) as came,
+                meter.call.request(request.most, meter, now.origin) as came,
                 sent as response,
             ):
                 answer = _Answer(target.host, response.status, response.headers)
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.one("location")
                 answer.require_no_failure()
-                size, version, unchanged = ask.judge(answer)
-                data = b"" if unchanged else _body(response.iter_stream(), size, ask.most, answer, came)
-                return Got(data, version, now, unchanged)
+                size, version, unchanged = request.judge(answer)
+                data = b"" if unchanged else _body(response.iter_stream(), size, request.most, answer, came)
+                return CheckedAnswer(data, version, now, unchanged)
         except httpcore2.TimeoutException as error:
             meter.call.left()
             raise ReadFailed(f"{target.host} did not answer in time") from error
         except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ReadFailed(f"the certificate of {target.host} is not trusted") from error
-            raise _Again("the connection was refused or lost") from error
+            raise _Retry("the connection was refused or lost") from error
         except (httpcore2.ProtocolError, ValueError) as error:
             raise ReadFailed(f"{target.host} sent an invalid HTTP response") from error
         finally:
@@ -265,7 +269,7 @@ def _stands_for(source: RemoteSource, host: str, port: int) -> bool:
 # 4. where a redirect leads
 
 
-def _followed(location: str, at: Target) -> Address:
+def _redirect_target(location: str, at: Target) -> Address:
     """Raises ReadFailed for a location that is not a valid address."""
     try:
         found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
@@ -287,7 +291,7 @@ def _require_approved(address: Address, at: Target, meter: Meter) -> None:
 # 5. what an answer must be
 
 
-class _Again(Exception):
+class _Retry(Exception):
     """The request may succeed if it is repeated. `after` is the delay that the server asked for, in seconds."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
@@ -296,7 +300,7 @@ class _Again(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
+class _Request:
     """A request to an address, and how its answer is checked: the number of bytes, their version, and whether the body is empty."""
 
     judge: "Callable[[_Answer], tuple[int | None, Version, bool]]"
@@ -320,14 +324,14 @@ class _Answer:
         return found[0].strip() if found else ""
 
     def require_no_failure(self) -> None:
-        """Raises Missing, _Again, ReadFailed."""
+        """Raises Missing, _Retry, ReadFailed."""
         if self.status in (404, 410):
             raise Missing(f"{self.host}: there is no such file")
         if self.status == 412:
             raise ReadFailed(f"{self.host}: the file changed while it was read")
         if self.status in _BUSY:
             after = self.one("retry-after")
-            raise _Again(f"HTTP {self.status}", float(after) if after.isdecimal() and len(after) < 6 else 0.0)
+            raise _Retry(f"HTTP {self.status}", float(after) if after.isdecimal() and len(after) < 6 else 0.0)
         if self.status in (401, 403):
             raise ReadFailed(f"{self.host}: HTTP {self.status}; set its credentials in [[remote.source]]")
         if self.status not in (200, 206, 304, 416):
@@ -339,7 +343,7 @@ class _Answer:
         return Version(length, self.one("etag"), self.one("last-modified"))
 
 
-def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tuple[int, Version, bool]:
+def _check_range(answer: _Answer, start: int, size: int, known: Version | None) -> tuple[int, Version, bool]:
     """The number of bytes, their version, and whether the body is empty because the known version is current. Raises ReadFailed."""
     if answer.status == 304 and known is not None:
         return 0, known, True
@@ -364,7 +368,7 @@ def _whole(answer: _Answer) -> tuple[None, Version, bool]:
 
 
 def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, came: list[int]) -> bytes:
-    """Exactly that many bytes or, if the length is unknown, up to `most`. Raises ReadFailed, _Again."""
+    """Exactly that many bytes or, if the length is unknown, up to `most`. Raises ReadFailed, _Retry."""
     data = bytearray()
     most = most if size is None else size
     for part in parts:
@@ -373,7 +377,7 @@ def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, 
         if len(data) > most:
             raise ReadFailed(f"{answer.host} sends more bytes than requested")
     if size is not None and len(data) != size:
-        raise _Again("the answer was shorter than announced")
+        raise _Retry("the answer was shorter than announced")
     return bytes(data)
 
 

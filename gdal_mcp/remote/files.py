@@ -55,7 +55,7 @@ class RemoteFile:
             raise ReadFailed(f"{self.address.host}: a read beyond the end of the file")
         wanted = sorted({block for offset, length in ranges for block in _blocks(offset, length)})
         found: dict[int, memoryview] = {}
-        waiting = self._asked(copy, wanted, found)
+        waiting = self._start_fetching(copy, wanted, found)
         for block, future in waiting.items():
             first, data = future.result()
             found[block] = memoryview(data)[(block - first) * BLOCK :][:BLOCK]
@@ -131,7 +131,7 @@ class RemoteFile:
             cache.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
         return copy
 
-    def _asked(
+    def _start_fetching(
         self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview]
     ) -> dict[int, "Future[tuple[int, bytes]]"]:
         """The blocks that are being fetched, new ones included. Cached blocks are put into `found`."""

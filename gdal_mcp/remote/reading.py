@@ -37,7 +37,7 @@ class Source:
 
     def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
         """`asked` is as the caller wrote it. Raises ReadFailed."""
-        self._address, self._asked, self._deps, self._meter = address, asked, deps, meter
+        self._address, self._named, self._deps, self._meter = address, asked, deps, meter
         self._beside = {} if address.is_tree else {plain_name(one): one for one in address.sidecars}
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
@@ -89,7 +89,7 @@ class Source:
 
         beside = tuple(self._beside)
         there = self._deps.work.map(is_there, beside)
-        return (*(one for one, found in zip(beside, there, strict=True) if found), self._asked.name)
+        return (*(one for one, found in zip(beside, there, strict=True) if found), self._named.name)
 
     def record(self) -> SourceRead:
         with self._lock:
@@ -97,8 +97,8 @@ class Source:
         rows = {name: row for name, one in sorted(files.items()) if (row := one.record()) is not None}
         if len(rows) == 1 and not self._address.is_tree:
             [row] = rows.values()
-            return replace(row, address=str(self._asked))
-        return joined(str(self._asked), rows, self._meter.requests, self._meter.read)
+            return replace(row, address=str(self._named))
+        return joined(str(self._named), rows, self._meter.requests, self._meter.read)
 
     def close(self) -> None:
         with self._lock:
@@ -110,12 +110,12 @@ class Source:
         if not self._address.is_tree or not name:
             return name
         top, _, key = name.partition("/")
-        return key if top == self._asked.name else "\0"  # which no tree has
+        return key if top == self._named.name else "\0"  # which no tree has
 
     def _found(self) -> KeyIndex:
         if not self._address.is_tree:
-            self._file(self._asked.name).look()
-            return KeyIndex((self._asked.name,), maybe=frozenset(self._beside))
+            self._file(self._named.name).look()
+            return KeyIndex((self._named.name,), maybe=frozenset(self._beside))
         for name in _METADATA:
             file = self._file(name)
             try:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 import structlog
@@ -86,46 +88,31 @@ def running(
         AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
     """
     boxes = boxes or toolboxes(settings)
-    writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
-    read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
-    workspaces = Workspaces((*writable, *read_only))
-    audit = AuditLog(settings.state.audit)
+    workspaces = _workspaces(settings)
     with ExitStack() as stack:
-        registry = Registry(settings.state.registry)
-        stack.callback(registry.close)
-        owner = _owner(settings.state.servers)
-        stack.callback(owner.close)
+        state = _open_records(settings, stack)
         paths = HostPaths(PathMap.parse(settings.path_map))
         areas = _areas(settings, workspaces, paths, stack)
-
-        def recover_staging() -> None:
-            try:
-                recover(areas, audit, registry, owner)
-            except (AuditUnavailable, RegistryUnavailable, SandboxError) as error:
-                _log.warning("not_recovered", reason=str(error))
-
         # a Pod of a dead server may still be on its way to its folder, and its node would make that again
-        recover(areas, audit, registry, owner, discard=not settings.on_cluster)
-        stack.enter_context(retention.applied(settings, registry, audit, owner.id))
-        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths, recover_staging)
+        recover(areas, state.audit, state.registry, state.owner, discard=not settings.on_cluster)
+        stack.enter_context(retention.applied(settings, state.registry, state.audit, state.owner.id))
+        recover_later = partial(_recover_or_log, areas, state)
+        hosting = Hosting(settings, workspaces, state.owner, areas, boxes.items, paths, recover_later)
         stack.callback(hosting.close)
         reach = Entitlements.whole(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
         resolver = EntitlementResolver(reach, policy, boxes)
-        records = Records(settings, audit, registry, owner.id, policy.digest)
-        approvals = Approvals(registry.path, alive=owner.is_alive)
-        stack.callback(approvals.close)
-        approvals.release_dead()
-        service = ApprovalService(approvals, audit.append, owner.id)
+        service = _approval_service(state, stack)
         seconds = settings.approval_seconds, settings.approval_valid, settings.approval_wait
         queue = ApprovalQueue(service, *seconds, console_url, approve_options)
+        records = Records(settings, state.audit, state.registry, state.owner.id, policy.digest)
         yield App(
             settings=settings,
             workspaces=workspaces,
-            owner=owner,
+            owner=state.owner,
             hosting=hosting,
-            registry=registry,
-            audit=audit,
+            registry=state.registry,
+            audit=state.audit,
             areas=areas,
             toolboxes=boxes,
             surface=reach.surface,
@@ -133,6 +120,44 @@ def running(
             entitlements=resolver,
             approvals=service,
         )
+
+
+class _OpenRecords(NamedTuple):
+    """What a server has in its state folder: the audit log, the registry, and the mark that it runs."""
+
+    audit: AuditLog
+    registry: Registry
+    owner: Owner
+
+
+def _workspaces(settings: Settings) -> Workspaces:
+    writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
+    read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
+    return Workspaces((*writable, *read_only))
+
+
+def _open_records(settings: Settings, stack: ExitStack) -> _OpenRecords:
+    audit = AuditLog(settings.state.audit)
+    registry = Registry(settings.state.registry)
+    stack.callback(registry.close)
+    owner = _owner(settings.state.servers)
+    stack.callback(owner.close)
+    return _OpenRecords(audit, registry, owner)
+
+
+def _recover_or_log(areas: Mapping[Path, StagingArea], state: _OpenRecords) -> None:
+    """Removes what dead servers staged, once an engine is reached. A failure is only logged."""
+    try:
+        recover(areas, state.audit, state.registry, state.owner)
+    except (AuditUnavailable, RegistryUnavailable, SandboxError) as error:
+        _log.warning("not_recovered", reason=str(error))
+
+
+def _approval_service(state: _OpenRecords, stack: ExitStack) -> ApprovalService:
+    approvals = Approvals(state.registry.path, alive=state.owner.is_alive)
+    stack.callback(approvals.close)
+    approvals.release_dead()
+    return ApprovalService(approvals, state.audit.append, state.owner.id)
 
 
 def _areas(

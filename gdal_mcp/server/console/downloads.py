@@ -12,12 +12,11 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
-from urllib.parse import quote
 
 from gdal_mcp.records.registry import Artifact
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.http.sending import OpenFile
+from gdal_mcp.server.http.sending import OpenFile, disposition
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces, open_file
 
@@ -63,7 +62,7 @@ def download(workspaces: Workspaces, artifact: Artifact) -> OpenFile:
         raise Refused(404, "That output no longer exists.") from error
     headers = {
         "Content-Type": "application/octet-stream",
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(artifact.name, safe='', errors='replace')}",
+        "Content-Disposition": disposition("attachment", artifact.name),
         "Content-Security-Policy": FILE_POLICY,
     }
     return OpenFile(file, headers, partial(os.close, file))

@@ -32,7 +32,7 @@ STREAMS: Final = 32
 STREAMS_EACH: Final = 8
 _DECIDED: Final = 20  # of the latest decisions
 
-Good = Callable[[], Awaitable[bool]]
+StillValid = Callable[[], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class Live:
                 self._at = time.monotonic()
             return self._seen
 
-    async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
-        """The bytes of a stream, until `good` returns False."""
+    async def events(self, viewer: Viewer, still_valid: StillValid) -> AsyncIterator[bytes]:
+        """The bytes of a stream, until `still_valid` returns False."""
         sent: dict[str, str] = {}
         beat = time.monotonic()
         while True:
@@ -96,7 +96,7 @@ class Live:
                     yield _event(name, json.dumps({**value, "now": time.time()}))
             if time.monotonic() - beat >= BEAT_SECONDS:
                 beat = time.monotonic()
-                if not await good():
+                if not await still_valid():
                     yield _event("over", "{}")
                     return
                 yield b": still here\n\n"
@@ -109,12 +109,12 @@ class Stream:
 
     live: Live
     viewer: Viewer
-    good: Good
+    still_valid: StillValid
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with self.live.streams.request(), self.live.streams.per_principal(self.viewer.name):
-                events = self.live.events(self.viewer, self.good)
+                events = self.live.events(self.viewer, self.still_valid)
                 await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
         except LimitExceeded:
             body = {"error": "Too many console windows are open. Close one."}

@@ -10,13 +10,10 @@ from typing import Any, Final
 import anyio
 import structlog
 from anyio.to_thread import run_sync
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp import __version__
 from gdal_mcp.errors import ToolError
@@ -34,6 +31,7 @@ from gdal_mcp.server.console.browse import Browse
 from gdal_mcp.server.console.downloads import Links, download
 from gdal_mcp.server.console.identify import Identify
 from gdal_mcp.server.console.live import Live, Stream
+from gdal_mcp.server.console.page import Assets, GuardedRoute
 from gdal_mcp.server.console.pictures import Pictures
 from gdal_mcp.server.console.runtime_file import Advertisement
 from gdal_mcp.server.console.service import GRANT_MINUTES, ConsoleService
@@ -48,20 +46,6 @@ from sandbox.workspace import Workspaces
 PATH: Final = "/console"
 _DAY: Final = 86_400.0  # seconds
 _NOT_LET_IN: Final = (401, 403)
-# `trusted-types`: no text becomes markup, whatever a script of the page would do with it
-POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
-    "require-trusted-types-for 'script'; trusted-types default"
-)
-_ALWAYS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-}
 _log = structlog.get_logger()
 
 
@@ -214,13 +198,13 @@ class Console:
     async def _live(self, request: Request) -> Stream:
         viewer = await self.auth.viewer(request)
 
-        async def good() -> bool:
+        async def still_valid() -> bool:
             try:
                 return await self.auth.viewer(request) == viewer
             except (Refused, TokensUnavailable, Unavailable):
                 return False
 
-        return Stream(self.live, viewer, good)
+        return Stream(self.live, viewer, still_valid)
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
         undone, changed = await run_sync(self.service.undo, viewer, call_id)
@@ -276,40 +260,6 @@ class Console:
             return await run_sync(work, self.service.app, limiter=self._one)
 
         return handler
-
-
-@dataclass(frozen=True, slots=True)
-class GuardedRoute:
-    """An application whose answers all carry these headers, whatever they are."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(_ALWAYS)
-                headers.setdefault("Content-Security-Policy", POLICY)
-                headers.setdefault("Cache-Control", "no-store")
-            await send(message)
-
-        # without `app`, an unknown path is answered here and not by an application around this one
-        inside = {name: one for name, one in scope.items() if name != "app"}
-        # none of our addresses is that long, and the router fails at a number of more than 4300 digits
-        app = self.app if len(scope["path"]) < 1000 else Response("There is no such page.\n", 404)
-        await app(inside, receive, guarded)
-
-
-class Assets(StaticFiles):
-    """The page's own files."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        try:
-            reply = await super().get_response(path, scope)
-        except HTTPException as error:
-            return Response("There is no such page.\n", error.status_code, media_type="text/plain")
-        reply.headers["Cache-Control"] = "no-cache"
-        return reply
 
 
 def _png(picture: bytes | None) -> Response:

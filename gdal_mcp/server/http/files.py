@@ -11,7 +11,6 @@ Invariants:
 
 import base64
 import math
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -39,7 +38,7 @@ from gdal_mcp.records.registry import Artifact, RegistryUnavailable
 from gdal_mcp.server.http import links, replies
 from gdal_mcp.server.http.auth import Authenticator
 from gdal_mcp.server.http.links import CredentialStatus, Subject
-from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
+from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile, disposition
 from gdal_mcp.server.http.signing import Signer
 
 FILES_PATH: Final = "/files"
@@ -237,14 +236,12 @@ def _subject(artifact: Artifact, owner: str, credential_version: str) -> Subject
 
 
 def about(artifact: Artifact) -> dict[str, str]:
-    """The headers that describe a file. No file name can add to them (RFC 6266)."""
+    """The headers that describe a file."""
     digest = base64.b64encode(bytes.fromhex(artifact.sha256)).decode("ascii")
     kind = "inline" if artifact.media_type in _INLINE else "attachment"
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", artifact.name, flags=re.ASCII)
-    full = quote(artifact.name, safe="")
     return {
         "Content-Type": artifact.media_type,
-        "Content-Disposition": f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{full}",
+        "Content-Disposition": disposition(kind, artifact.name),
         "Repr-Digest": f"sha-256=:{digest}:",
     }
 

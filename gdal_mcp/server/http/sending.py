@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import quote
 
 import anyio
 import structlog
@@ -17,6 +18,12 @@ _log = structlog.get_logger()
 
 # no file size has more digits
 _ONE_RANGE: Final = re.compile(r"bytes=(\d{1,18}-\d{0,18}|-\d{1,18})", re.ASCII)
+
+
+def disposition(kind: str, name: str) -> str:
+    """Content-Disposition for a file name, whose text cannot add to the headers (RFC 6266). `kind`: attachment or inline."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name, flags=re.ASCII)
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='', errors='replace')}"
 
 
 class ChangedWhileSent(Exception):

@@ -4,8 +4,8 @@
 
 Invariants:
 * a tile is for a principal who may read the file at `/files`, and whom the policy lets call `preview` on it without approval;
-* it shows the published content, which is checked before and after it is drawn. Other files that it reads, such as the
-  sources of a VRT, are as they are then;
+* it shows the published content, which is checked before and after it is drawn. Other files that it reads, such as its
+  sidecar files and the sources of a VRT, are as they are then;
 * a kept tile is for one principal and one content of one file, and what is kept is bounded in bytes;
 * a bounded number of blocks is drawn at once, so that a map never takes the permits of calls.
 """

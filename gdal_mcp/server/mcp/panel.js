@@ -1,4 +1,4 @@
-// The panel of one call in a chat: what came out, on a map. It speaks with the page around it, by JSON-RPC as MCP Apps has it, and
+// The panel of one call in a chat: its result, on a map. It speaks with the page around it, by JSON-RPC as MCP Apps has it, and
 // with nothing else. What the page says is data: every text becomes a text node, and `untrusted` is not shown at all.
 
 const PROTOCOL = "2026-01-26";

@@ -22,7 +22,7 @@ from gdal_mcp.records.figures import OUTCOMES, figures
 from gdal_mcp.records.registry import Artifact, Call, Registry
 from gdal_mcp.records.statement import record
 from gdal_mcp.server.console import serializers
-from gdal_mcp.server.console.routes import POLICY
+from gdal_mcp.server.console.page import POLICY
 from gdal_mcp.server.console.sessions import Viewer
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Workspace, WorkspacePath

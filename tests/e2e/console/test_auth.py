@@ -188,8 +188,10 @@ def test_an_output_is_sent_as_it_is_and_never_shown(stage: Stage, person: Person
     reply = plain("GET", person.base + href)
     assert reply.content == path.read_bytes()
     assert reply.headers["content-type"] == "application/octet-stream"
-    assert reply.headers["content-disposition"].startswith("attachment;")
-    assert '"' not in reply.headers["content-disposition"]  # the name ends nothing
+    disposition = reply.headers["content-disposition"]
+    assert disposition.startswith("attachment;")
+    assert disposition.count('"') == 2  # around a name of plain letters: nothing in the name ends it
+    assert disposition.count("filename=") == 1
     assert reply.headers["content-security-policy"].startswith("sandbox;")
     assert plain("GET", person.base + href).status_code == 404  # once
 

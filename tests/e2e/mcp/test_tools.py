@@ -82,6 +82,24 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     assert [Path(row["path"]) for row in result["outputs"]] == [path]
 
 
+def test_a_profile_makes_a_valid_cog_with_the_options_that_the_record_shows(
+    talk: Talk, place: Place, oracle: Oracle
+):
+    output = f"profile-{talk.modern}.tif"
+    result = done(talk, "convert", input="dem.tif", output=output, output_format="COG",
+                  creation_options={"PROFILE": "analysis", "BLOCKSIZE": 128})  # fmt: skip
+    path = Path(result["output"])
+    assert described(result)["valid_cog"] is True
+    assert oracle.checksums(path) == oracle.checksums(place.path("dem.tif"))
+    seen = json.loads(oracle.must("gdalinfo", "-json", str(path)))
+    assert seen["metadata"]["IMAGE_STRUCTURE"]["LAYOUT"] == "COG"
+    assert seen["metadata"]["IMAGE_STRUCTURE"]["COMPRESSION"] == "ZSTD"
+    [begun] = [one for one in place.audited if one["type"] == "call.started" and output in json.dumps(one)]
+    command = json.dumps(begun)
+    assert "--creation-option=COMPRESS=ZSTD" in command
+    assert "--creation-option=PROFILE" not in command
+
+
 def test_convert_makes_vectors_and_everything_that_belongs_to_them(modern, place, oracle):
     name = "zones-made"
     result = done(modern, "convert", input="zones.gpkg", output=f"{name}.shp")

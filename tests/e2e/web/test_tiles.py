@@ -223,12 +223,15 @@ def test_a_flood_of_tiles_is_refused_and_leaves_the_server_answering(
 
 
 @pytest.mark.claim("http.tiles")
-@pytest.mark.parametrize("decision", ["require", "deny"])
-def test_a_policy_that_asks_or_denies_lets_no_tile_out(make_place, grounds: Path, decision: str) -> None:
+@pytest.mark.parametrize("decision", ["require", "deny", "lockdown"])
+def test_a_server_that_draws_no_pictures_unasked_lets_no_tile_out(
+    make_place, grounds: Path, decision: str
+) -> None:
     place: Place = make_place()
     policy = grounds / f"tiles-{decision}.toml"
     policy.write_text(f'[[rule]]\ntools = ["preview"]\ndecision = "{decision}"\n')
-    options = ("--approval", "never", "--tiles", "--policy", str(policy))
+    how = ("--lockdown",) if decision == "lockdown" else ("--policy", str(policy))
+    options = ("--approval", "never", "--tiles", *how)
     with (
         hosting(place, grounds / f"tiles-{decision}.log", *options) as hosted,
         Sender(hosted, hosted.token("ann")) as ann,

@@ -1,4 +1,4 @@
-// How the page talks with its server: a cookie that scripts cannot read, and a key that other pages cannot.
+// Requests to the server: a cookie that scripts cannot read, and a key that other pages cannot.
 
 const KEY = "gdal-mcp-console-key";
 
@@ -61,7 +61,7 @@ export async function download(number) {
   link.remove();
 }
 
-// Calls `handlers[event](data)` for each event, and `handlers.state(text)` as the connection comes and goes.
+// Calls `handlers[event](data)` for each event, and `handlers.state(text)` when the connection opens or is lost.
 export async function listen(handlers) {
   let pause = 500;
   for (;;) {

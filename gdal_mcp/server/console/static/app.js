@@ -16,7 +16,7 @@ import { workflow } from "./workflow.js";
 const main = document.getElementById("main");
 const VIEWS = { approvals, running, history, call, workflow, outputs, files, server };
 
-// What is known, shared by the views. `skew` is how far this clock is ahead of the server's, in seconds.
+// State shared by the views. `skew` is how far this clock is ahead of the server's, in seconds.
 const state = { me: null, pending: [], decided: [], running: [], skew: 0, known: null };
 let shown = null;
 
@@ -52,7 +52,7 @@ function setUpMenu(menu) {
   document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
 }
 
-// A ticket in the address is used and taken out of it, so that it stays in no history.
+// A ticket in the address is used and taken out of it, so that no history keeps it.
 async function useTicket() {
   const found = /^#ticket=([\w.-]+)$/.exec(location.hash);
   if (!found) return false;
@@ -113,7 +113,7 @@ function count(name, number) {
   place.textContent = String(number);
 }
 
-// `#/page/rest` and `#approval=ID`, which is what calls that wait name.
+// `#/page/rest` and `#approval=ID`, the address that waiting calls name.
 function where() {
   const asked = /^#approval=([\w-]+)$/.exec(location.hash);
   if (asked) return ["approvals", asked[1]];

@@ -1,4 +1,4 @@
-// Everything that is kept of one call.
+// The whole record of one call.
 
 import { get, post } from "./api.js";
 import { bytes, command, el, facts, fill, isOpen, outcome, places, say, seconds, stepsLink, table, confirmButton, when } from "./dom.js";
@@ -40,7 +40,7 @@ function page(told, state, again) {
     jsonDetails("Receipt", one.receipt), jsonDetails("Record", one), jsonDetails("Provenance (in-toto statement)", told.statement)];
 }
 
-// The tool's own words, each line once: of GDAL, of code that was run, and of any other library.
+// The output of the tool, each line once: from GDAL, from code that was run, and from any other library.
 function reason(untrusted) {
   const { gdal, stderr, ...others } = untrusted || {};
   const texts = [gdal?.length ? gdal : stderr, ...Object.values(others)].flat(Infinity).filter((one) => typeof one === "string");

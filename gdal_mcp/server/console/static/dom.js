@@ -54,7 +54,7 @@ export function when(epoch) {
   return el("time", { datetime: at.toISOString(), title: at.toISOString() }, at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
 }
 
-// The time of day alone, where the day is said already.
+// The time of day, where the day is already shown.
 export function clock(epoch) {
   const at = new Date(epoch * 1000);
   return el("time", { datetime: at.toISOString(), title: at.toISOString() }, at.toLocaleTimeString(undefined, { timeStyle: "medium" }));
@@ -84,7 +84,7 @@ export function stepsLink(tool, id) {
   return tool === "workflow_run" && el("a", { href: `#/workflow/${encodeURIComponent(id)}` }, "Steps");
 }
 
-// Whether a question still waits, as far as is known here.
+// True if a question is still open, as far as this page knows.
 export function isOpen(id, state) {
   return !state.loaded || state.pending.some((one) => one.id === id);
 }
@@ -96,7 +96,7 @@ export function outcome(one, state) {
   return el("span", { class: `badge ${kind}` }, one.outcome || "running");
 }
 
-// A button that asks once more before it does what cannot be taken back lightly.
+// A button that has to be pressed twice, for actions that are hard to undo.
 export function confirmButton(text, sure, action) {
   let armed = 0;
   const button = el("button", { type: "button", class: "careful" }, text);

@@ -1,4 +1,4 @@
-// What is in the workspaces: folders, datasets with thumbnails, and making a folder.
+// The contents of the workspaces: folders, datasets with thumbnails, and making a folder.
 
 import { get, post } from "./api.js";
 import { bytes, el, fill, say } from "./dom.js";
@@ -39,7 +39,7 @@ function link(path, text) {
   return el("a", { href: `#/files/${encodeURIComponent(path)}` }, text);
 }
 
-// The way from the workspace to the folder.
+// Links to the folders between the workspace and this folder.
 function trail(folder, roots) {
   const root = roots.filter((one) => folder === one || folder.startsWith(`${one}/`)).sort((a, b) => b.length - a.length)[0] || folder;
   const steps = folder.slice(root.length).split("/").filter(Boolean);

@@ -1,4 +1,4 @@
-// Every call there was, with search.
+// All recorded calls, with search.
 
 import { get } from "./api.js";
 import { callLink, clock, el, fill, isOpen, outcome, say, seconds, stepsLink, table } from "./dom.js";
@@ -51,7 +51,7 @@ export function history(main, state) {
   return { close: () => clearTimeout(wait) };
 }
 
-// The calls of each day of this reader's calendar, in their order.
+// The calls by day, in the reader's time zone, in their order.
 function byDay(calls) {
   const days = new Map();
   for (const one of calls) {

@@ -1,5 +1,5 @@
 // A map without tiles: the world's land as an outline that came with the page, a graticule, and outputs with their pictures, in WGS 84.
-// The console has it, and so has the panel in a chat: what they load it from, and where pictures come from, is theirs.
+// The console and the panel in a chat use it: each supplies the library and the pictures.
 
 import { el, fill } from "./dom.js";
 

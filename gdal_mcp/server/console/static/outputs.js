@@ -1,4 +1,4 @@
-// What calls made: a gallery, and a map of it.
+// The outputs of calls: a gallery and a map.
 
 import { get, post } from "./api.js";
 import { bytes, callLink, el, say, when } from "./dom.js";

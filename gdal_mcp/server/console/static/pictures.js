@@ -1,4 +1,4 @@
-// Pictures of datasets, asked for when they come into view: each may take a container. And downloads.
+// Pictures of datasets, requested when they come into view: each may take a container. And downloads.
 
 import * as api from "./api.js";
 import { el, say } from "./dom.js";

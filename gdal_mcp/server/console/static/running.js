@@ -1,4 +1,4 @@
-// Calls under way, and their end.
+// Running calls.
 
 import { post } from "./api.js";
 import { callLink, el, say, seconds, stepsLink } from "./dom.js";
@@ -49,7 +49,7 @@ function makeRow(first) {
     el("h2", {}, first.tool), files, el("p", { class: "reason" }, `${first.principal}, using ${first.client}`), stage, bar,
     el("footer", { class: "actions" }, decide, first.cancellable ? end : null, stepsLink(first.tool, first.id), callLink(first.id, "Details"), age));
   let now = first;
-  let start = null; // the first progress seen: what waited for approval before says nothing of the speed
+  let start = null; // the first progress: the time before, spent waiting for approval, says nothing about the speed
 
   function set(one) {
     now = one;

@@ -1,4 +1,4 @@
-// The server itself: figures, the audit log, the host check, and what was approved in advance.
+// The server itself: figures, the audit log, the host check, and approvals given in advance.
 
 import { get, post } from "./api.js";
 import { bytes, el, facts, fill, say, seconds, table, confirmButton, when } from "./dom.js";

@@ -1,4 +1,4 @@
-// As the system has it, or as the person chose.
+// The theme of the system, or the one that the user chose.
 
 const CHOSEN = "gdal-mcp-console-theme";
 const ORDER = ["auto", "light", "dark"];

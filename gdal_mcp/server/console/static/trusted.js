@@ -1,4 +1,4 @@
-// The server lets no text become markup or a script's address, unless this says so. It does for two constants.
+// By the server's policy no text becomes markup or the address of a script, except the two constants that pass here.
 
 const MARKUP = "<svg/>"; // the map's library looks with it whether the browser can draw
 

@@ -1,4 +1,4 @@
-// One workflow as a list of steps: what was predicted of each, what came, a picture of it, and running it again from there.
+// One workflow as a list of steps, each with its prediction, result and picture, and a button to run it again from there.
 
 import { get, post } from "./api.js";
 import { callLink, el, fill, say, seconds, confirmButton } from "./dom.js";
