@@ -172,10 +172,22 @@ class WorkflowModel(RuleBasedStateMachine):
             self.runs.clear()  # an undo would find other files than the run left
         self._ended(reply, word)
 
-    @rule(word=WORDS, step=STEP, name=st.sampled_from(["one.bin", "two.bin"]), content=CONTENTS)
-    def meets_an_input_that_changes(self, word: str, step: str, name: str, content: bytes) -> None:
-        reply = self._with(step, lambda: (self.root / name).write_bytes(content) * 0, word)
-        self._ended(reply, word)
+    @rule(
+        word=WORDS,
+        step=STEP,
+        name=st.sampled_from(["one.bin", "two.bin"]),
+        content=CONTENTS,
+        fresh=st.booleans(),
+    )
+    def meets_an_input_that_changes(
+        self, word: str, step: str, name: str, content: bytes, fresh: bool
+    ) -> None:
+        reply = self._with(step, lambda: (self.root / name).write_bytes(content) * 0, word, fresh=fresh)
+        assert reply.error is None or step in self.world.ran
+        read_by = "c" if name == "two.bin" else "a"
+        if reply.error is not None:  # also for the same content, which was written again
+            assert (reply.error.check or {})["step"] == read_by
+        self._ended(reply, word, fresh=fresh, stopped=read_by)
         if step in self.world.ran:
             self.files[name] = content
 
@@ -231,7 +243,7 @@ class WorkflowModel(RuleBasedStateMachine):
 
 
 class TestQuick(WorkflowModel.TestCase):
-    settings = settings(max_examples=8, stateful_step_count=25)
+    settings = settings(max_examples=8, stateful_step_count=20)
 
 
 @pytest.mark.nightly

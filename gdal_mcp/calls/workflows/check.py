@@ -67,6 +67,7 @@ class CheckedStep:
     predicts: str = ""  # what it would write, in words
     crs: str | None = None  # of that
     key: str = ""
+    reads: tuple[tuple[WorkspacePath, str | None], ...] = ()  # files of workspaces, and of folders the digest
     result: StepResult | None = None  # of an earlier run
     error: ToolError | None = None
 
@@ -195,7 +196,8 @@ class _CheckRun:
         require_self_contained(draft, self.checker.store.workspace)
         unknown = tuple(self._list_unknown(draft, preflight))
         facts = preflight.predicted(draft)
-        key, command = self._key(sub, draft), self._display_command(draft)
+        reads = self._digest_reads(sub, draft)
+        key, command = self._key(sub, draft, dict(reads)), self._display_command(draft)
         result = self.checker.store.find(key) if key and not self.fresh else None
         self.outputs[name] = self._make_stand_ins(name, sub, draft, result, facts)
         made = (
@@ -214,6 +216,7 @@ class _CheckRun:
             preflight.kind_of(made) if made is not None else "",
             getattr(facts, "crs", None),
             key,
+            tuple((one, digest if one.is_folder else None) for one, digest in reads),
             result,
         )
 
@@ -248,21 +251,26 @@ class _CheckRun:
             self.tokens[path] = f"<{name}.{number}>"
         return paths
 
-    def _key(self, sub: Invocation, draft: Draft) -> str:
+    def _digest_reads(self, sub: Invocation, draft: Draft) -> tuple[tuple[WorkspacePath, str | None], ...]:
+        """The files of workspaces that a step reads, with the files that go with them, and their digests."""
+        limit, store = self.call.entitlements.settings.digest_size, self.checker.store.workspace
+        named = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
+        files = (
+            file for one in named if one.workspace != store for file in (one, *_find_companions(sub, one))
+        )
+        return tuple((one, self.checker.digest(one, limit)) for one in files)
+
+    def _key(self, sub: Invocation, draft: Draft, reads: Mapping[WorkspacePath, str | None]) -> str:
         """Of what decides the result; empty where that is not all known, as for remote data."""
         if draft.addresses:
             return ""
-        limit, used = self.call.entitlements.settings.digest_size, dict[str, str]()
+        used = {str(one): digest or f"{_UNHASHED}: {one.identity}" for one, digest in reads.items()}
         for located in dict.fromkeys((*local(draft.inputs), *draft.looked_at)):
             if located.workspace == self.checker.store.workspace:
                 step = self._maker(str(located))
                 if step is None or not step.key:
                     return ""
                 used[self._token(str(located))] = step.key
-                continue
-            for one in (located, *_find_companions(sub, located)):
-                digest = self.checker.digest(one, limit)
-                used[str(one)] = digest or f"{_UNHASHED}: {one.identity}"
         host = self.checker.drafting.hosting.ready(sub.toolbox)
         return step_key(
             {

@@ -2,7 +2,8 @@
 
 Invariants:
 * the cancellation of the whole cancels every step that runs, and no further step starts;
-* a step whose result differs from the prediction, in a way that the approval question showed, ends the workflow.
+* a step whose result differs from the prediction, in a way that the approval question showed, ends the workflow;
+* a step that may have read another content of a file than was approved ends the workflow, and its result is not used again.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,9 @@ from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.records.provenance import Materials
 from sandbox.waiting import Cancellation
+from sandbox.workspace import Identity, WorkspacePath
 
 if TYPE_CHECKING:
     from gdal_mcp.calls.pipeline import Pipeline
@@ -68,6 +71,7 @@ class StepCalls:
         reply = await self._call(self._request(checked, results))
         if reply.error is not None:
             raise reply.error
+        _require_unchanged(checked)
         result = _make_result(checked, reply)
         _require_predicted(checked, result)
         if checked.key:
@@ -132,6 +136,28 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
         tuple(digests.get(path, "") for path in outputs),
         tuple(dict(one.facts) for one in done.outputs),
     )
+
+
+def _require_unchanged(step: CheckedStep) -> None:
+    """Raises ToolError if a file that a step reads is not the one that was checked and approved."""
+    for located, digest in step.reads:
+        try:
+            same = digest == Materials.digest(located) if digest else _identity(located) == located.identity
+        except OSError:
+            same = False
+        if not same:
+            raise ToolError(
+                Code.APPROVAL_EXPIRED,
+                Stage.APPROVAL,
+                f"{located} changed while the workflow ran.",
+                "Send the workflow again: it is checked and approved with the file as it is now.",
+                check={"code": "input_changed"},
+            )
+
+
+def _identity(located: WorkspacePath) -> Identity:
+    """Raises OSError."""
+    return Identity.of(located.path.lstat())
 
 
 def _require_predicted(step: CheckedStep, result: StepResult) -> None:
