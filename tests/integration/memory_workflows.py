@@ -25,17 +25,19 @@ from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.toolboxes.base import Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
-from gdal_mcp.toolboxes.toolbox import Analysis, Execution, ImageSpec, Toolbox
+from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Execution, ImageSpec, Toolbox
 from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
 from sandbox import slot as slot_module
 from sandbox.pool import pool as pool_module
-from sandbox.template import STAGING_TARGET
+from sandbox.template import STAGING_TARGET, Limits
 from tests.engines.memory import Box
 from tests.integration.memory_server import Person, Server, World, server
 from tests.unit.sandbox.pool_kit import _exactly, frame
 
 # two outputs of three steps; `b` depends on `a`, and `c` on neither
 STEPS = {"a": ["one.bin"], "b": ["${steps.a}"], "c": ["two.bin"]}
+MADE_CRS = "EPSG:3857"  # of each output, as the container describes it
 PUBLISHED = {"b": "b.bin", "c": "c.bin"}
 
 
@@ -111,7 +113,9 @@ def _measured(mount: Any) -> dict[str, Any]:
     return {"target": str(mount.target), "identity": [status.st_dev, status.st_ino] if status else None}
 
 
-def toolbox(_world: World) -> Toolbox:
+def toolbox(
+    _world: World, preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
+) -> Toolbox:
     join = Tool("join", "Join", "Writes.", **taking(Joining, _join), writes=True)
     tools = (join, WORKFLOW_CHECK, WORKFLOW_RUN)
 
@@ -129,14 +133,15 @@ def toolbox(_world: World) -> Toolbox:
         execution=Execution(
             environment=lambda _limits, _digest: {}, program=lambda _seconds: ("worker", "-c", "pass")
         ),
-        analysis=Analysis(context=context),
+        analysis=Analysis(context=context, preflight=preflight),
+        answering=Answering(describe=lambda _final, count: (Described({"crs": {"code": MADE_CRS}}),) * count),
     )
 
 
 @contextmanager
-def workflows(folder: Path, world: Steps) -> Iterator[Server]:
+def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
     """A server on `folder/ws` with these tools, whose containers measure nothing and have memory enough."""
-    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=toolbox) as made:
+    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as made:
         patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
         patch.setattr(pool_module, "machine_memory", dict)
         pipeline, operations = made.app.pipeline, made.app.pipeline.operations

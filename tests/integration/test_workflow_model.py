@@ -14,6 +14,8 @@ import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import pytest
@@ -23,8 +25,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
+from gdal_mcp.plan import Draft
 from gdal_mcp.server.operations.undoing import undo
-from tests.integration.memory_workflows import PUBLISHED, STEPS, Steps, joined, run, workflows
+from gdal_mcp.toolboxes.preflight import Preflight
+from sandbox.workspace import WorkspacePath
+from tests.integration.memory_server import Person
+from tests.integration.memory_workflows import (
+    MADE_CRS,
+    PUBLISHED,
+    STEPS,
+    Steps,
+    document,
+    joined,
+    run,
+    toolbox,
+    workflows,
+)
 
 CONTENTS = st.sampled_from([b"red", b"green"])
 WORDS = st.sampled_from(["", "other"])
@@ -249,3 +265,73 @@ class TestQuick(WorkflowModel.TestCase):
 @pytest.mark.nightly
 class TestLong(WorkflowModel.TestCase):
     settings = settings(max_examples=60, stateful_step_count=50)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir(mode=0o755)
+    for name in ("one.bin", "two.bin"):
+        (tmp_path / "ws" / name).write_bytes(b"red")
+    return tmp_path
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    return {name: path.read_bytes() for name in PUBLISHED.values() if (path := folder / "ws" / name).exists()}
+
+
+@pytest.mark.parametrize(("step", "name"), [("a", "one.bin"), ("a", "two.bin"), ("c", "two.bin")])
+def test_a_result_of_a_file_that_changed_since_the_approval_is_neither_published_nor_used_again(
+    folder: Path, step: str, name: str
+):
+    def change() -> int:
+        (folder / "ws" / name).write_bytes(b"something else")
+        return 0
+
+    world = Steps(at=step, then=change)
+    with workflows(folder, world) as made:
+        reply = anyio.run(lambda: run(made))
+        assert reply.error is not None
+        assert reply.error.code is Code.APPROVAL_EXPIRED
+        assert published(folder) == {}
+        world.at = ""
+        (folder / "ws" / name).write_bytes(b"red")
+        assert anyio.run(lambda: run(made)).error is None
+    red = joined("", b"red")
+    assert published(folder) == {"b.bin": joined("", red), "c.bin": red}
+
+
+class Mistaken(Preflight):
+    """Predicts another CRS than the container describes, until it has learned better."""
+
+    def __init__(self) -> None:
+        self.learned: set[Path] = set()
+
+    def within(self, _limits: object, /) -> "Mistaken":
+        return self
+
+    def predicted(self, draft: Draft, /) -> Any:
+        return SimpleNamespace(crs="EPSG:4326") if draft.algorithm == "join" else None
+
+    def learn(self, located: WorkspacePath, _facts: object, _predicted: object = None, /) -> None:
+        self.learned.add(located.path)
+
+    def kind_of(self, located: WorkspacePath, /) -> str:
+        return MADE_CRS if located.path in self.learned else "EPSG:4326"
+
+
+def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_it_is(folder: Path):
+    preflight = Mistaken()
+    asked: list[str] = []
+    with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as made:
+        for left in range(len(STEPS), -1, -1):  # each step in turn is not as predicted
+            person = Person()
+            reply = anyio.run(lambda one=person: made.call("workflow_run", by=one, workflow=document()))
+            asked += ["\n".join(one["command"] for one in row.details["steps"]) for row in person.asked]
+            if reply.error is None:
+                break
+            assert left
+            assert (reply.error.check or {})["made"] == MADE_CRS
+            assert published(folder) == {}
+    assert reply.error is None
+    assert set(published(folder)) == set(PUBLISHED.values())
+    assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))

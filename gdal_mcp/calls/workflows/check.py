@@ -66,6 +66,7 @@ class CheckedStep:
     unknown: tuple[str, ...] = ()  # what could not be looked at, in words
     predicts: str = ""  # what it would write, in words
     crs: str | None = None  # of that
+    figures: Mapping[str, float | None] | None = None  # bytes, files, memory in bytes, seconds
     key: str = ""
     reads: tuple[tuple[WorkspacePath, str | None], ...] = ()  # files of workspaces, and of folders the digest
     result: StepResult | None = None  # of an earlier run
@@ -215,6 +216,7 @@ class _CheckRun:
             unknown,
             preflight.kind_of(made) if made is not None else "",
             getattr(facts, "crs", None),
+            drafted.preflight.figures,
             key,
             tuple((one, digest if one.is_folder else None) for one, digest in reads),
             result,
@@ -348,9 +350,13 @@ class _CheckRun:
 
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
-    """The id of each step and its command, as a person is shown them."""
-    done = " (done before; its result is used)"
-    return tuple((f"{one.id}{done if one.result else ''}", one.command or one.tool) for one in checked.steps)
+    """The id of each step and its command, as a person is shown them, with what it writes."""
+    rows = []
+    for one in checked.steps:
+        done = " (done before; its result is used)" if one.result else ""
+        makes = f" -> {one.predicts}" if one.predicts else ""
+        rows.append((f"{one.id}{done}", f"{one.command or one.tool}{makes}"))
+    return tuple(rows)
 
 
 def find_external_inputs(

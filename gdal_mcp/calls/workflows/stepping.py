@@ -73,9 +73,9 @@ class StepCalls:
             raise reply.error
         _require_unchanged(checked)
         result = _make_result(checked, reply)
-        _require_predicted(checked, result)
         if checked.key:
             self.store.put(result, _list_published_files(reply))
+        _require_predicted(checked, result)  # the next check then knows what the step made
         self.run.results[name] = result
         return result
 
