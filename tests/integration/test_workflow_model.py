@@ -158,6 +158,7 @@ class WorkflowModel(RuleBasedStateMachine):
                 group.start_soon(call)
                 await anyio.to_thread.run_sync(begun.wait, 60, abandon_on_cancel=True)
                 group.cancel_scope.cancel()
+                over.set()  # a thread is not killed as a container is
             return replies[0] if replies else None
 
         self.world.ran.clear()

@@ -40,6 +40,8 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
         asked, before = len(client.person.asked), files(ground)
         result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
         assert len(client.person.asked) - asked == 1
+        question = client.person.asked[-1]
+        assert question.count("EPSG:32633") == 1  # of the points, which are a prediction
         after = files(ground)
     assert {*after} - {*before} == {"addresses_by_district.csv", "made.json"}
     assert after["addresses_by_district.csv"] == Path(single["addresses_by_district.csv"]).read_bytes()
