@@ -128,10 +128,8 @@ class Pair:
             or named
         ):
             return
-        if "values" in self.keeps and before.ids.digest not in (
-            after.ids.digest,
-            *(one.digest for one in after.columns),
-        ):
+        kept = (after.ids_digest, *(one.digest for one in after.columns))
+        if "values" in self.keeps and before.ids_digest not in kept:
             yield {"code": "fids_lost", "count": before.features}
 
     def _coordinates(self):
