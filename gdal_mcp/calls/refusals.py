@@ -30,10 +30,10 @@ def tool_hint(name: str, surface: Surface) -> str:
     """The tool, or operation of a toolbox, that an unknown name may mean; else the tool that searches; empty without one."""
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
     owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
-    known = {spelling(path.rpartition(" ")[2]): path for path in owners} | {
-        one: one for one in surface.callable
-    }
-    exact = next((path for path in owners if spelling(path) == spelling(name)), None)
+    paths = {spelling(path): path for path in owners}
+    known = {spelling(path.rpartition(" ")[2]): path for path in owners} | paths
+    known |= {one: one for one in surface.callable}
+    exact = paths.get(spelling(name))
     alike = nearest(spelling(name), known, likeness=TOOL_LIKENESS)
     near = [exact] if exact else [known[one] for one in alike]
     if not near:

@@ -30,9 +30,6 @@ MEANT = {
     "raster create": {"constant"},
     "raster set-type": {"values_rounded"},  # to whole numbers, as the example says
     "mdim convert": {"crs_missing"},  # of arrays whose axes are no coordinates
-    # GDAL declares no type for hulls, as those of two points or of one are no polygons
-    "vector concave-hull": {"geometry_type_undeclared"},
-    "vector convex-hull": {"geometry_type_undeclared"},
     "vector make-valid": {"identical_to_input"},  # of data that is valid
     "vector set-field-type": {"identical_to_input"},  # of a column that has the type
 }

@@ -58,6 +58,7 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
         (mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999"), "degrees"),
         (mistaken("terrain_for_web", "shade", output="shade.xyzzy"), "shade"),
         (mistaken("flood_depth", "by_parcel", stat=["meen"]), "by_parcel"),
+        (mistaken("flood_depth", "by_parcel", band=7), "by_parcel"),
         (mistaken("flood_depth", "depth", output="/elsewhere/depth.tif"), "depth"),
     ],
 )

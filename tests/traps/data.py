@@ -275,4 +275,27 @@ layer("smaller_square", [square_of(500020, 500060)], "EPSG:32632")
 layer("same_square", [square_of(500000, 500100)], "EPSG:32632")
 layer("slope_line", ["LINESTRING Z (500000 500000 0,500300 500000 400)"], "EPSG:32632")
 layer("flat_line", ["LINESTRING Z (500000 500000 50,500300 500000 50)"], "EPSG:32632")
+made = gdal.GetDriverByName("GTiff").Create(f"{folder}/turned_points.tif", 40, 30, 1, gdal.GDT_Float32)
+made.SetGCPs([gdal.GCP(500000 + x * 80 + y * 60, 5000000 + x * 60 - y * 80, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632"))
+made.GetRasterBand(1).WriteArray(ramp); made.Close()
+for name in ("sparse_ids", "keyed_ids"):
+    layer(name, ["POINT (9 45)", "POINT (9.1 45.1)", "POINT (9.2 45.3)"])
+    opened = gdal.OpenEx(f"{folder}/{name}.gpkg", gdal.OF_VECTOR | gdal.OF_UPDATE)
+    opened.ExecuteSQL(f"UPDATE {name} SET fid = fid * 7{', id = fid * 7' if name == 'keyed_ids' else ''}")
+    opened.Close()
+layer("two_layers", ["POINT (9 45)", "POINT (9.1 45.1)"])
+opened = gdal.OpenEx(f"{folder}/two_layers.gpkg", gdal.OF_VECTOR | gdal.OF_UPDATE)
+into = opened.CreateLayer("wells", crs("EPSG:4326"), ogr.wkbPoint)
+feature = ogr.Feature(into.GetLayerDefn()); feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (9 45)")); into.CreateFeature(feature)
+opened.ExecuteSQL("ALTER TABLE two_layers RENAME TO zones"); opened.Close()
+y, x = numpy.mgrid[0:120, 0:120]
+heights = (100 + x + y / 7).astype("float32")
+turned = abs((x - 60) + (y - 60) / 2) < 50
+turned &= abs((y - 60) - (x - 60) / 2) < 50
+raster("turned_zeros", numpy.where(turned, heights, 0).astype("float32"), utm)
+raster("turned_nodata", numpy.where(turned, heights, 0).astype("float32"), utm, nodata=0)
+raster("turned_mask", turned.astype("uint8"), utm)
+raster("coast", numpy.where(x + 9 * numpy.sin(y / 9) > 60, heights, 0).astype("float32"), utm)
+raster("large_overviews", numpy.add.outer(numpy.arange(2000), numpy.arange(2200)).astype("int16"), utm, options=["COMPRESS=DEFLATE", "TILED=YES"])
+opened = gdal.Open(f"{folder}/large_overviews.tif"); opened.BuildOverviews("AVERAGE", [2, 4, 8]); opened = None
 '''

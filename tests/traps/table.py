@@ -100,6 +100,20 @@ collar_without_nodata mends
 collar_without_nodata
     raster mosaic input=["photo.tif","photo_far.tif"] output=OUT.tif
     raster mosaic input=["photo.tif","photo_next.tif"] output=OUT.tif
+collar_without_nodata mends
+    reproject input=rotated.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
+    reproject input=rotated.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear extra_args=["--output-nodata=-1"]
+    reproject input=mirrored.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
+    convert input=rotated.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
+collar_without_nodata mends
+    reproject input=turned_points.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
+    reproject input=control_points.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
+collar_without_nodata mends
+    pipeline steps=read rotated.tif ! reproject --output-crs=EPSG:32632 --resampling=bilinear ! write OUT.tif
+    pipeline steps=read rotated.tif ! reproject --output-crs=EPSG:32632 --resampling=bilinear --add-alpha ! write OUT.tif
+collar_without_nodata mends
+    gdalwarp src_datasets=["rotated.tif"] dst_dataset=OUT.tif t_srs=EPSG:32632 r=bilinear
+    gdalwarp src_datasets=["mirrored.tif"] dst_dataset=OUT.tif t_srs=EPSG:32632 r=bilinear
 outside_area_of_use
     raster resize input=utm_far.tif output=OUT.tif size=["20","15"] resampling=average
     raster resize input=low.tif output=OUT.tif size=["20","15"] resampling=average
@@ -280,6 +294,37 @@ zero_features
 geometry_type_undeclared mends
     vector sql input=squares.geojson output=OUT.gpkg dialect=SQLITE sql=SELECT ST_Centroid(geometry) AS geometry FROM squares
     vector sql input=squares.geojson output=OUT.gpkg sql=SELECT * FROM squares
+    vector convex-hull input=squares.geojson output=OUT.gpkg
+    vector concave-hull input=squares.geojson output=OUT.gpkg ratio=0.5
+    vector make-valid input=squares.geojson output=OUT.gpkg
+fids_lost
+    vector convert input=sparse_ids.gpkg output=OUT.geojson
+    vector convert input=points.gpkg output=OUT.geojson
+    vector convert input=keyed_ids.gpkg output=OUT.geojson
+    vector sql input=sparse_ids.gpkg output=OUT.geojson sql=SELECT fid AS source_fid, * FROM sparse_ids
+fids_lost ignoring:identical_to_input
+    vector convert input=sparse_ids.gpkg output=OUT.csv layer-creation-option=["GEOMETRY=AS_XY"]
+    vector convert input=sparse_ids.gpkg output=OUT.gpkg
+    vector convert input=towns.geojson output=OUT.shp
+
+# data of another kind, and files with several layers
+wrong_kind refused before mends
+    reproject input=points.gpkg output=OUT.gpkg dst_crs=EPSG:25832
+    vector_reproject input=points.gpkg output=OUT.gpkg output-crs=EPSG:25832
+wrong_kind refused before
+    raster slope input=points.gpkg output=OUT.tif
+    raster slope input=elevation.tif output=OUT.tif
+wrong_kind refused before
+    vector buffer input=elevation.tif output=OUT.gpkg distance=1
+    vector buffer input=squares_m.geojson output=OUT.gpkg distance=1
+wrong_kind refused mends
+    vector info input=elevation.tif
+    vector info input=points.gpkg
+layers_as_table refused
+    query inputs=["two_layers.gpkg"] sql=SELECT count(*) AS n FROM two_layers
+    query inputs=["two_layers.gpkg"] sql=SELECT count(*) AS n FROM two_layers_wells
+    query inputs=["two_layers.gpkg"] sql=SELECT count(*) AS n FROM wells
+    query inputs={"a":"two_layers.gpkg","two_layers":"points.gpkg"} sql=SELECT count(*) AS n FROM two_layers
 
 # lengths and areas of data in degrees
 units_in_degrees
@@ -481,6 +526,10 @@ integer_division
     query inputs=["towns.geojson"] sql=SELECT name, pop/(pop + 1) AS share FROM towns
     query inputs=["towns.geojson"] sql=SELECT name, 1.0 * pop/(pop + 1) AS share FROM towns
     query inputs=["towns.geojson"] sql=SELECT name, CAST(pop AS REAL)/pop AS share, pop/10 AS bin FROM towns
+integer_division
+    query inputs=["minutes.csv"] sql=SELECT name, deg + min / 60 + sec / 3600 AS lat FROM minutes
+    query inputs=["minutes.csv"] sql=SELECT name, CASE hem WHEN 'S' THEN -1 ELSE 1 END * (deg + min / 60.0 + sec / 3600.0) AS lat FROM minutes
+    query inputs=["minutes.csv"] sql=SELECT name, min / 60 AS hours, deg / 60 + 1 AS page FROM minutes
 integer_division
     vector sql input=areas.geojson output=OUT.csv sql=SELECT code, size/size AS share FROM areas
 column_unknown
@@ -926,9 +975,31 @@ statistics_stale
     info path=true_statistics.tif
 statistics_stale
     gdal_read algorithm=raster info arguments={"input":"stored_statistics.tif","stats":true}
+zeros_around
+    gdal_read algorithm=raster info arguments={"input":"turned_zeros.tif","stats":true}
+    gdal_read algorithm=raster info arguments={"input":"turned_zeros.tif"}
+    gdal_read algorithm=raster info arguments={"input":"turned_nodata.tif","stats":true}
+    gdal_read algorithm=raster info arguments={"input":"turned_mask.tif","stats":true}
+    gdal_read algorithm=raster info arguments={"input":"coast.tif","stats":true}
+    gdal_read algorithm=raster info arguments={"input":"photo.tif","stats":true}
 overviews_stale
     raster resize input=old_overviews.tif output=OUT.tif size=["100","100"] resampling=average
     raster resize input=true_overviews.tif output=OUT.tif size=["100","100"] resampling=average
+overviews_unexamined
+    raster resize input=large_overviews.tif output=OUT.tif size=["220","200"] resampling=average
+    raster resize input=large_overviews.tif output=OUT.tif size=["2000","1900"] resampling=average
+    raster resize input=true_overviews.tif output=OUT.tif size=["50","50"] resampling=average
+    raster slope input=large_overviews.tif output=OUT.tif
+    info path=large_overviews.tif
+overviews_unexamined
+    reproject input=large_overviews.tif output=OUT.tif dst_crs=EPSG:25832 resampling=average extra_args=["--resolution=1000,1000"]
+    reproject input=large_overviews.tif output=OUT.tif dst_crs=EPSG:25832 resampling=average
+overviews_unexamined
+    preview path=large_overviews.tif
+    preview path=true_overviews.tif
+overviews_unexamined
+    gdal_read algorithm=raster info arguments={"input":"large_overviews.tif","approx-stats":true}
+    gdal_read algorithm=raster info arguments={"input":"large_overviews.tif","stats":true}
 spatial_index_stale ignoring:identical_to_input
     vector filter input=old_index.shp output=OUT.gpkg bbox=[45,15,65,35]
     vector filter input=true_index.shp output=OUT.gpkg bbox=[-1,-1,3.5,20]
@@ -1024,6 +1095,12 @@ band_missing refused
 band_missing refused
     pipeline steps=read elevation.tif ! hillshade --band=2 ! write OUT.tif
     pipeline steps=read elevation.tif ! hillshade --band=1 ! write OUT.tif
+band_missing refused before
+    pipeline steps=read photo.tif ! select --band=3,1 ! select --band=3 ! write OUT.tif
+    pipeline steps=read photo.tif ! select --band=3,1 ! select --band=2 ! write OUT.tif
+band_missing refused before
+    pipeline steps=read elevation.tif ! hillshade ! select --band=2 ! write OUT.tif
+    pipeline steps=read elevation.tif ! hillshade ! select --band=1 ! write OUT.tif
 constant
     raster calc input=["A=elevation.tif"] calc=["A*0"] output=OUT.tif
     raster calc input=["A=elevation.tif"] calc=["A*2"] output=OUT.tif

@@ -103,6 +103,7 @@ TEXTS = {
     "unplaced.geojson": features(
         [(point(10.5, 50.5), {"name": "a", "n": 1}), (None, {"name": None, "n": 2})]
     ),
+    "minutes.csv": "name,deg,min,sec,hem\na,41,53,24,N\nb,45,27,36,N\n",
     "rates.csv": "name,labour_force,jobless_pct\na,1000,20\nb,1000,20\nc,98000,1\n",
     "even_rates.csv": "name,labour_force,jobless_pct\na,1000,20\nb,1000,20\nc,1000,5\n",
     "reordered.csv": "pop,name\n5,x\n6,y\n",

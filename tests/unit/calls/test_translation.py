@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, thread_messages, unreported_stderr
+from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unreported_stderr
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.toolboxes.gdal.answers.described import described
 from sandbox import errors
@@ -124,11 +124,6 @@ def test_only_failures_are_told_as_what_went_wrong():
 def test_stderr_is_capped():
     assert len(stderr_of(result(Exited(1), stderr=b"x" * 1_000_000))["stderr"]) < 20_000
     assert stderr_of(result(Exited(1))) == {}
-
-
-def test_what_a_thread_of_gdals_printed_is_a_message_too() -> None:
-    found = thread_messages("Warning 1: cut\nproj: no grid\nERROR 3: half\n")
-    assert [one.text for one in found] == ["cut", "half"]
 
 
 def test_what_the_messages_say_is_not_told_twice() -> None:

@@ -169,6 +169,24 @@ def test_an_output_is_predicted_with_size_type_bands_and_place():
     assert estimated(ask("convert", ZONES, driver="GPKG")).output is None
 
 
+def test_the_number_of_bands_is_certain_where_the_arguments_and_the_inputs_decide_it():
+    for certain in (
+        ask("raster slope", replace(WORLD, bands_estimated=True)),
+        ask("raster select", WORLD, band=(2, 1)),
+        ask("raster reproject", WORLD, output_crs="EPSG:3857"),
+        ask("raster calc", DEM, calc=("A*2", "A+1")),
+    ):
+        assert not estimated(certain).output.bands_estimated
+    for estimate_only in (
+        ask("raster reproject", WORLD, output_crs="EPSG:3857", add_alpha="true"),
+        ask("raster select", WORLD, band=3, exclude="true"),
+        ask("raster calc", WORLD, calc="A[1]"),
+        ask("raster convert", WORLD, driver="JPEG"),
+        ask("raster convert", replace(WORLD, bands_estimated=True)),
+    ):
+        assert estimated(estimate_only).output.bands_estimated
+
+
 def test_reading_takes_longer_the_more_there_is():
     large = replace(DEM, width=10_000, height=10_000)
     short, long = (estimated(ask("raster info", one, driver="", checksum="true")) for one in (DEM, large))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.calls.refusals import tool_hint
 from gdal_mcp.server.mcp import render
 from gdal_mcp.settings import SettingsError, load_settings
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
@@ -25,6 +26,19 @@ def names(**settings: object) -> set[str]:
 def test_the_default_set_is_small_and_complete() -> None:
     assert META | {"info", "convert", "reproject", "pipeline", "preview", "list_workspace"} <= names()
     assert 15 <= len(names()) - len(META) <= 20
+
+
+def test_an_unknown_name_is_answered_with_a_near_one_and_else_with_the_search() -> None:
+    for name, near in (
+        ("hilshade", "raster hillshade"),
+        ("prevew", "preview"),
+        ("raster slop", "raster slope"),
+    ):
+        assert f"`{near}`" in tool_hint(name, made())
+    for name in ("nope", "xyzzy"):
+        assert "slope" not in tool_hint(name, made())
+        assert "`gdal_search`" in tool_hint(name, made())
+    assert tool_hint("nope", made(toolsets=("vsi",), exclude_tools=("gdal_search",))) == ""
 
 
 def test_the_default_list_is_under_twenty_kilobytes() -> None:

@@ -36,6 +36,8 @@ RASTERS = (
     ".dem",
 )  # formats with facts that can be stale
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
+# what asks for statistics of pixels
+MEASURED = frozenset({"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats"})
 PIXEL = 0.01  # allowed difference between two positions of one raster
 HALF = 180.0  # degrees
 NEAR = 1e-6  # of an extent's size
@@ -211,6 +213,15 @@ def checks(job):
             if not (named and one["code"] == "encoding_misread")
         )
         yield from raster_checks(number, path, reads=not job["outputs"], reduced=reads_less(job))
+        if MEASURED.intersection(job.get("options", ())):
+            yield from zero_checks(number, path)
+
+
+def zero_checks(number, path):
+    with quiet():
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+        found = list(part("collars").zeros_around(dataset)) if dataset is not None else []
+    yield from ({**one, "input": number} for one in found)
 
 
 def reads_less(job):

@@ -4,18 +4,15 @@ import itertools
 import math
 import re
 
-from osgeo import gdal, ogr, osr
+from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_other_georeferencing
-from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks, reference, traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import any_holes, value_ranges
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
-SIDE = 21  # points on each side of a raster where the coverage of the inputs is tested
 MAX_BLOCKS = 10_000  # of a raster that are looked for
-MAX_SHAPES = 1000  # that cut a raster
-FEW = 3  # of them: what a slanted edge leaves
 MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
 MAX_PIXELS = 4 << 20  # of a band
@@ -50,7 +47,7 @@ def raster_checks(dataset, facts, rows, origin):
     if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
-        yield from collar_checks(dataset, facts, sources, origin.cut)
+        yield from part("collars").collar_checks(dataset, facts, sources, origin.cut)
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
     if "summed" in expected:
@@ -184,83 +181,6 @@ def colors_of(band):
 
 def scale_of(band):
     return band.get("scale", 1), band.get("offset", 0)
-
-
-def collar_checks(dataset, facts, sources, cut=None):
-    """Pixels beyond all inputs, or beyond the shapes that cut it (layers, or `cut`: WKT or GeoJSON and its CRS), count as data where nothing hides them: the corners of a raster that was turned."""
-    masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
-    if masked or any(source is None for _, source in sources):
-        return
-    rasters = [path for path, source in sources if "bands" in source["facts"]]
-    covering = [reaches(path, dataset) for path in rasters]
-    cutting = [covers(path, dataset) for path, _ in sources if path not in rasters]
-    cutting += [within(*cut, dataset)] if cut else []
-    if not rasters or None in (*covering, *cutting):
-        return
-    across, down = ([int((i + 0.5) / SIDE * side) for i in range(SIDE)] for side in facts["size"])
-    places = dict.fromkeys(itertools.product(across, down))
-    beyond = [
-        (x, y)
-        for x, y in places
-        if not (
-            any(one(x + 0.5, y + 0.5) for one in covering) and all(one(x + 0.5, y + 0.5) for one in cutting)
-        )
-    ]
-    # in all bands; not the pixels that an edge goes through
-    zeros = sum(
-        not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1") for place in beyond
-    )
-    if FEW <= len(beyond) < len(places) and zeros > 0.8 * len(beyond):
-        yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / len(places), 1)}
-
-
-def within(text, own, dataset):
-    """Whether a shape that a call gives, in a CRS by its name or in that of the raster, covers a pixel of the raster."""
-    shape = (ogr.CreateGeometryFromJson if text.lstrip().startswith("{") else ogr.CreateGeometryFromWkt)(text)
-    there = reference(own) if own else dataset.GetSpatialRef()
-    return None if shape is None else contains([shape], there, dataset)
-
-
-def covers(path, dataset):
-    """Whether the only layer of a file covers a pixel of the raster; None where it has several, or none in a CRS."""
-    source = gdal.OpenEx(path, gdal.OF_VECTOR)
-    layer = source.GetLayer(0) if source is not None and source.GetLayerCount() == 1 else None
-    if layer is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
-        return None
-    shapes = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
-    return contains(shapes, layer.GetSpatialRef(), dataset)
-
-
-def contains(shapes, there, dataset):
-    """Whether one of the shapes, in the CRS `there`, contains the place of a pixel; None where its place is not known."""
-    crs, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
-    if crs is None or there is None or transform is None:
-        return None
-    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(there))
-
-    def inside(x, y):
-        point = ogr.Geometry(ogr.wkbPoint)
-        point.AddPoint_2D(*change.TransformPoint(*gdal.ApplyGeoTransform(transform, x, y))[:2])
-        return any(shape.Contains(point) for shape in shapes)
-
-    return inside if change is not None else None
-
-
-def reaches(path, dataset):
-    """Whether an input has a pixel at a pixel of the raster, give or take one; None where GDAL cannot tell."""
-    source = gdal.OpenEx(path, gdal.OF_RASTER)
-    if source is None:
-        return None
-    its = source.GetSpatialRef() or source.GetGCPSpatialRef()
-    if (its is None) != (dataset.GetSpatialRef() is None):
-        return None
-    change = gdal.Transformer(source, dataset, [])
-
-    def inside(x, y):
-        found, (column, line, _) = change.TransformPoint(True, x, y)
-        return found and -1 <= column <= source.RasterXSize + 1 and -1 <= line <= source.RasterYSize + 1
-
-    return inside if change is not None else None
 
 
 def statistics_checks(dataset, rows):

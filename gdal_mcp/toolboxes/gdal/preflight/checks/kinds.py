@@ -21,9 +21,14 @@ _VECTOR_FIRST: Final = frozenset({"GPKG"})
 def findings(
     draft: Draft, described: Iterable[tuple[WorkspacePath, DatasetFacts | None]], catalogue: Catalogue
 ) -> Iterator[Finding]:
-    """The first input of another kind than its argument takes. In a pipeline GDAL itself chooses the kind of each step."""
+    """The first input of another kind than its argument takes.
+
+    In a pipeline, and in commands without a kind such as `gdal convert`, GDAL itself chooses the kind.
+    """
     algorithm, facts = catalogue.algorithms.get(draft.algorithm), dict(described)
     if algorithm is None or draft.chain or draft.arguments.get("input-format"):
+        return
+    if draft.command.options[:1] != (algorithm.path.partition(" ")[0],):
         return
     arguments = {one.name: one for one in algorithm.arguments}
     for name, located in draft.named or ():
@@ -63,6 +68,6 @@ def _wrong_kind(words: Mapping[str, str], instead: str, *, fits: bool) -> Findin
     if not instead:
         return make_finding(f"{words['kind']}_instead", words, refuses=True)
     change: Mapping[str, tuple[str, ...]] | None = {} if fits else None
-    return make_finding(
-        "wrong_kind", {**words, "instead": instead}, refuses=True, change=change, instead=instead
-    )
+    output = "" if fits else f", and name an output in a {words['kind']} format"
+    words = {**words, "instead": instead, "output": output}
+    return make_finding("wrong_kind", words, refuses=True, change=change, instead=instead)
