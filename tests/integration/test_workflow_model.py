@@ -23,13 +23,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gdal_mcp.calls.pipeline import Reply
+from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.errors import Code
 from gdal_mcp.plan import Draft
 from gdal_mcp.server.operations.undoing import undo
 from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.workspace import WorkspacePath
-from tests.integration.memory_server import Person
+from tests.integration.memory_server import ANN, Person
 from tests.integration.memory_workflows import (
     MADE_CRS,
     PUBLISHED,
@@ -41,6 +41,7 @@ from tests.integration.memory_workflows import (
     toolbox,
     workflows,
 )
+from tests.waiting import until
 
 CONTENTS = st.sampled_from([b"red", b"green"])
 WORDS = st.sampled_from(["", "other"])
@@ -336,3 +337,31 @@ def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_i
     assert reply.error is None
     assert set(published(folder)) == set(PUBLISHED.values())
     assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))
+
+
+def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Path):
+    world = Steps(at="a")
+    world.then = lambda: until(lambda: "c" in world.ran) or 0
+    with workflows(folder, world) as made:
+        assert anyio.run(lambda: run(made)).error is None
+    assert world.ran[-1] == "b"
+
+
+def test_the_progress_of_a_run_names_each_step_and_never_goes_back(folder: Path):
+    told: list[tuple[float, str]] = []
+    with workflows(folder, Steps()) as made:
+        request = Request(
+            "workflow_run",
+            {"workflow": document()},
+            ANN,
+            "test",
+            Person(),
+            on_progress=lambda fraction, message: told.append((fraction, message)),
+        )
+        assert anyio.run(lambda: made.pipeline.call(request)).error is None
+    fractions = [fraction for fraction, message in told if message.startswith("step ")]
+    assert {name for name in STEPS if any(message.startswith(f"step {name}") for _, message in told)} == {
+        *STEPS
+    }
+    assert fractions == sorted(fractions)
+    assert fractions[-1] >= 0.5
