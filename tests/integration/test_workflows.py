@@ -205,7 +205,7 @@ def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path
 
 
 def test_a_step_that_fails_publishes_nothing_and_the_steps_before_it_are_not_repeated(ground: Path):
-    document = mistaken("addresses_by_district", "sums", sql="SELECT no_such_column FROM points")
+    document = mistaken("addresses_by_district", "sums", sql="SELECT json('{') AS broken FROM points")
     before = files(ground)
     with serving(ground) as client:
         with pytest.raises(CallFailed) as caught:
