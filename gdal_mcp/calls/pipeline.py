@@ -25,7 +25,7 @@ from gdal_mcp.approvals.service import expired_error
 from gdal_mcp.approvals.waiting import ApprovalQueue, ApprovalRequest
 from gdal_mcp.calls.activity import Activity, Changes, RunningCall
 from gdal_mcp.calls.bounded_threads import BoundedThreads, run_cancellable
-from gdal_mcp.calls.drafting import Drafting, learn
+from gdal_mcp.calls.drafting import Drafted, Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
 from gdal_mcp.calls.execution import Executor
 from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
@@ -231,7 +231,14 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     if outcome.done is not None:
         preflight.described(look.looked_at, outcome.done.parsed)
     again = await deps.drafts.run(asked.principal, partial(call.request.operation.draft, call, deps.drafting))
-    return call if isinstance(again, ImmediateResult) else replace(call, preflight=again.preflight)
+    return call if isinstance(again, ImmediateResult) else _know_more(call, again)
+
+
+def _know_more(call: Invocation, again: Drafted) -> Invocation:
+    """The call with what a second draft knows of it. What an approval covers stays the plan's."""
+    draft = replace(call.plan.draft, parts=again.draft.parts)
+    prepared = replace(call.prepared, plan=replace(call.plan, draft=draft)) if call.prepared else None
+    return replace(call, preflight=again.preflight, prepared=prepared)
 
 
 async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:

@@ -221,18 +221,25 @@ def _hosted(hosting: Hosting, world: World, box: Toolbox, concurrent: int) -> Me
 
 
 @contextmanager
-def server(folder: Path, policy: str = "", concurrent: int = 2, **settings: Any) -> Iterator[Server]:
+def server(
+    folder: Path,
+    policy: str = "",
+    concurrent: int = 2,
+    world: World | None = None,
+    made_box: Callable[[World], Toolbox] = toolbox,
+    **settings: Any,
+) -> Iterator[Server]:
     """A server on `folder/ws`, with what a server before left in `folder/state`."""
     root = folder / "ws"
     root.mkdir(exist_ok=True, mode=0o755)
     (root / "in.bin").write_bytes(b"input")
+    world = world or World()
     if policy:
         (folder / "policy.toml").write_text(policy, encoding="utf-8")
         settings["policy"] = str(folder / "policy.toml")
-    world = World()
     world.gate.set()
     world.engine.set()
-    box = toolbox(world)
+    box = made_box(world)
     given = {
         "workspaces": [str(root)],
         "state_dir": str(folder / "state"),

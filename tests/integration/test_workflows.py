@@ -40,6 +40,8 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
         asked, before = len(client.person.asked), files(ground)
         result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
         assert len(client.person.asked) - asked == 1
+        question = client.person.asked[-1]
+        assert question.count("EPSG:32633") == 1  # of the points, which are a prediction
         after = files(ground)
     assert {*after} - {*before} == {"addresses_by_district.csv", "made.json"}
     assert after["addresses_by_district.csv"] == Path(single["addresses_by_district.csv"]).read_bytes()
@@ -203,7 +205,7 @@ def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path
 
 
 def test_a_step_that_fails_publishes_nothing_and_the_steps_before_it_are_not_repeated(ground: Path):
-    document = mistaken("addresses_by_district", "sums", sql="SELECT no_such_column FROM points")
+    document = mistaken("addresses_by_district", "sums", sql="SELECT json('{') AS broken FROM points")
     before = files(ground)
     with serving(ground) as client:
         with pytest.raises(CallFailed) as caught:

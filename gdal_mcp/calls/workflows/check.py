@@ -73,10 +73,10 @@ class CheckedStep:
     unknown: tuple[str, ...] = ()  # what could not be looked at, in words
     predicts: str = ""  # what it would write, in words
     crs: str | None = None  # of that
+    figures: Mapping[str, float | None] | None = None  # bytes, files, memory in bytes, seconds
     key: str = ""
-    used: tuple[
-        tuple[WorkspacePath, str], ...
-    ] = ()  # files of workspaces that it reads, each with what stands for its content
+    # the files of workspaces that it reads, each with the digest or identity of its content
+    used: tuple[tuple[WorkspacePath, str], ...] = ()
     result: StepResult | None = None  # of an earlier run
     error: ToolError | None = None
 
@@ -240,6 +240,7 @@ class _CheckRun:
             unknown,
             preflight.kind_of(made) if made is not None else "",
             getattr(facts, "crs", None),
+            drafted.preflight.figures,
             key,
             used,
             result,
@@ -372,9 +373,13 @@ class _CheckRun:
 
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
-    """The id of each step and its command, as a person is shown them."""
-    done = " (done before; its result is used)"
-    return tuple((f"{one.id}{done if one.result else ''}", one.command or one.tool) for one in checked.steps)
+    """The id of each step and its command, as a person is shown them, with what it writes."""
+    rows = []
+    for one in checked.steps:
+        done = " (done before; its result is used)" if one.result else ""
+        makes = f" -> {one.predicts}" if one.predicts else ""
+        rows.append((f"{one.id}{done}", f"{one.command or one.tool}{makes}"))
+    return tuple(rows)
 
 
 def find_external_inputs(

@@ -1,6 +1,6 @@
 """What a check found, as the answer of `workflow_check`, as the findings of a call, and as errors that name their step. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,11 @@ def check_answer(checked: Checked) -> dict[str, Any]:
     }
 
 
+def _sum(rows: Sequence[Mapping[str, float | None]], name: str) -> float | None:
+    values = [row[name] for row in rows]
+    return None if None in values else sum(one for one in values if one is not None)
+
+
 @dataclass(frozen=True)
 class StepFinding:
     row: Mapping[str, Any]
@@ -39,8 +44,20 @@ class WorkflowReport:
     untrusted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def figures(self) -> None:
-        return None
+    def figures(self) -> Mapping[str, float | None] | None:
+        """What is published, the largest memory, and the seconds of all steps that are not done. None if one step has no estimate."""
+        made = [self.checked.step(name) for name in {one.source.step for one in self.checked.publishes}]
+        left = [one.figures for one in self.checked.steps if one.result is None]
+        rows, written = [one for one in left if one], [one.figures for one in made if one.figures]
+        if not rows or len(rows) < len(left):
+            return None
+        whole = len(written) == len(made)
+        return {
+            "output_bytes": _sum(written, "output_bytes") if whole else None,
+            "output_files": _sum(written, "output_files") if whole else None,
+            "memory_bytes": max(row["memory_bytes"] or 0 for row in rows),
+            "seconds": sum(row["seconds"] or 0 for row in rows),
+        }
 
     @property
     def findings(self) -> tuple[StepFinding, ...]:

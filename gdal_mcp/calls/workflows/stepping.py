@@ -2,7 +2,8 @@
 
 Invariants:
 * the cancellation of the whole cancels every step that runs, and no further step starts;
-* a step whose result differs from the prediction, in a way that the approval question showed, ends the workflow.
+* a step whose result differs from the prediction, in a way that the approval question showed, ends the workflow;
+* a step that may have read another content of a file than was approved ends the workflow, and its result is not used again.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,8 +76,8 @@ class StepCalls:
         if reply.error is not None:
             raise reply.error
         result = _make_result(checked, reply)
-        _require_predicted(checked, result)
         await run_sync(self._keep, checked, result, reply)
+        _require_predicted(checked, result)  # after it was kept: the next check then knows what the step made
         self.run.results[name] = result
         return result
 
@@ -85,9 +86,9 @@ class StepCalls:
         if not self.checker.is_unchanged(checked, self.call.entitlements.settings.digest_size):
             raise ToolError(
                 Code.APPROVAL_EXPIRED,
-                Stage.RUN,
-                "a file that it reads was changed while the workflow ran; nothing was published.",
-                "Send the workflow again, so that it is checked with the files as they are now.",
+                Stage.APPROVAL,
+                "a file that the step reads was changed while the workflow ran; nothing was published.",
+                "Send the workflow again: it is checked and approved with the files as they are now.",
                 check={"code": "input_changed"},
             )
         if checked.draft is None or not checked.key:

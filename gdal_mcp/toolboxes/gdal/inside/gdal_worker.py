@@ -65,8 +65,8 @@ def worked(job, progress, errors, remote):
 
 
 def explain(job, report, errors, *, described):
-    """Adds to the errors of a job what helps to correct the call. The host may find the cause in the inputs, which are described now if they were not."""
-    if not described and not errors.memory:
+    """Adds what helps to correct a call that failed. The host may find the cause in the inputs: local ones are described now if they were not."""
+    if not (described or job.get("remote") or errors.memory):
         part("describe").describe_inputs(job, report, errors)
     part("sql_names").add_known_names(job, errors)
     part("archives").tell_members(job, errors)

@@ -14,7 +14,8 @@ SAMPLE = 512  # pixels on each side of what is looked at of it
 MAX_BANDS = 4
 HOLES = 0.01  # of the shape around all pixels that are not zero: data has few zeros inside
 OUTSIDE = 0.02  # of the raster, at least
-CORNERS = 8  # at most, of a raster that was turned or warped, when wobbles of a pixel are left out
+CORNERS = 8  # at most, of a raster that was turned or warped
+WOBBLE = 1.5  # pixels, of its edges
 
 
 def collar_checks(dataset, facts, sources, cut=None):
@@ -118,30 +119,51 @@ def reaches(path, dataset):
 
 
 def zeros_around(dataset):
-    """Yields a check for a raster without nodata, mask or alpha whose pixels that are not zero form a slanted shape with a few corners.
+    """Yields a check for a raster that hides no pixel and whose pixels that are not zero form a slanted shape with a few corners.
 
-    Classes and shorelines have no such shape. A mask does, but it has one value only.
+    Classes and shorelines have no such shape. A mask may have it, but it has one value only.
     """
-    import numpy
-
-    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
-    if any(one.GetMaskFlags() != gdal.GMF_ALL_VALID or gdal.DataTypeIsComplex(one.DataType) for one in bands):
-        return
-    width, height = dataset.RasterXSize, dataset.RasterYSize
-    if not bands or width * height > MAX_PIXELS or min(width, height) < SIDE:
-        return
-    size = {"buf_xsize": min(width, SAMPLE), "buf_ysize": min(height, SAMPLE)}
-    values = numpy.stack([one.ReadAsArray(**size) for one in bands])
-    shown = (values != 0).any(0)
-    corners = shown[[0, 0, -1, -1], [0, -1, 0, -1]]
-    if corners.sum() > 2 or not shown.any() or len(numpy.unique(values[:, shown])) < FEW:
+    values = sampled(dataset)
+    shown = (values != 0).any(0) if values is not None else None
+    if shown is None or not shown.any() or has_one_value(values[:, shown]):
         return
     hull = hull_of(shown)
     beyond = 1 - hull.GetArea() / shown.size
-    few = hull.SimplifyPreserveTopology(1.5).GetGeometryRef(0).GetPointCount() - 1 <= CORNERS
-    zeros_inside = hull.GetArea() - shown.sum() - hull.Boundary().Length()
-    if beyond >= OUTSIDE and zeros_inside <= HOLES * hull.GetArea() and few and is_slanted(shown):
+    if beyond >= OUTSIDE and fills(shown, hull) and is_turned(shown, hull):
         yield {"code": "zeros_around", "percent": round(100 * beyond, 1)}
+
+
+def sampled(dataset):
+    """The values of the first bands, or of some of their pixels; None where a pixel is hidden, or that takes too long."""
+    import numpy
+
+    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
+    hidden = any(one.GetMaskFlags() != gdal.GMF_ALL_VALID for one in bands)
+    width, height = dataset.RasterXSize, dataset.RasterYSize
+    unfit = hidden or any(gdal.DataTypeIsComplex(one.DataType) for one in bands)
+    if unfit or not bands or width * height > MAX_PIXELS or min(width, height) < SIDE:
+        return None
+    size = {"buf_xsize": min(width, SAMPLE), "buf_ysize": min(height, SAMPLE)}
+    return numpy.stack([one.ReadAsArray(**size) for one in bands])
+
+
+def has_one_value(values):
+    """True if the values are one number, or that number and zero."""
+    return len({*values.ravel().tolist()} - {0}) < 2
+
+
+def fills(shown, hull):
+    """True if hardly any pixel in the hull is zero, but for those that its edges go through."""
+    return hull.GetArea() - shown.sum() - hull.Boundary().Length() <= HOLES * hull.GetArea()
+
+
+def is_turned(shown, hull):
+    """True for a shape with few corners that leaves corners of the raster free and has a slanted edge, unlike a frame around data."""
+    simple = hull.SimplifyPreserveTopology(WOBBLE).GetGeometryRef(0)
+    first = shown.argmax(1)[shown.any(1)]  # shown column of each line
+    slanted = len(set(first.tolist())) > SIDE // 2
+    free = 4 - shown[:: len(shown) - 1, :: shown.shape[1] - 1].sum()
+    return slanted and free >= 2 and simple.GetPointCount() - 1 <= CORNERS
 
 
 def hull_of(shown):
@@ -156,9 +178,3 @@ def hull_of(shown):
             point.AddPoint_2D(float(x), float(y))
             corners.AddGeometry(point)
     return corners.ConvexHull()
-
-
-def is_slanted(shown):
-    """True if the first pixels of the lines differ: a frame of zeros around data has straight edges."""
-    first = shown.argmax(1)[shown.any(1)]
-    return len(set(first.tolist())) > SIDE // 2

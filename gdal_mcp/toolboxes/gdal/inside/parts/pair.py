@@ -118,20 +118,14 @@ class Pair:
         yield from ({"code": code, "fields": places} for code, places in found.items())
 
     def ids(self):
-        """Ids of features that are more than a count of them, and are neither ids nor a field in the layer."""
+        """A check if the ids of the source's features are no plain count, and are in the layer neither as ids nor as a field."""
         before, after = self.before, self.after
-        named = self.theirs.GetFieldIndex("gml_id") >= 0  # whose number is part of a name, which is a field
-        if (
-            not (before.whole and after.whole)
-            or before.features != after.features
-            or before.numbered
-            or named
-        ):
+        compared = before.whole and after.whole and before.features == after.features
+        # the number of a GML id is a part of a name, which is a field
+        if not compared or before.numbered or self.theirs.GetFieldIndex("gml_id") >= 0:
             return
-        if "values" in self.keeps and before.ids.digest not in (
-            after.ids.digest,
-            *(one.digest for one in after.columns),
-        ):
+        kept = (after.ids_digest, *(one.digest for one in after.columns))
+        if "values" in self.keeps and before.ids_digest not in kept:
             yield {"code": "fids_lost", "count": before.features}
 
     def _coordinates(self):

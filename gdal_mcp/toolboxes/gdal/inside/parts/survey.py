@@ -88,8 +88,7 @@ class Survey:
         self.columns = [Column(kind) for kind in (kinds or own)]
         self.features = self.empty = self.invalid = self.checked = 0
         self.geometries, self.spans, self.whole = set(), [], True
-        self.ids = Column(ogr.OFTInteger64)
-        self._least_id, self._largest_id = None, None
+        self.ids = []
         self.part_spans = []  # of each part of features wider than half of the earth, as they are if cut at the antimeridian
         self.has_z = self.has_m = False
         self._edges = [0.0, 0.0, 0.0, 0.0]
@@ -105,7 +104,7 @@ class Survey:
 
     def _add(self, feature, own):
         self.features += 1
-        self._add_id(feature.GetFID())
+        self.ids.append(feature.GetFID())
         for i, column in enumerate(self.columns[: len(own)]):
             column.add(value_of(feature, i, own[i], column.kind))
             if own[i] == ogr.OFTDateTime and feature.IsFieldSetAndNotNull(i):
@@ -125,17 +124,18 @@ class Survey:
             self.checked += 1
             self.invalid += not geometry.IsValid()
 
-    def _add_id(self, number):
-        self.ids.add(str(number))
-        self._least_id = number if self._least_id is None else min(number, self._least_id)
-        self._largest_id = number if self._largest_id is None else max(number, self._largest_id)
-
     @property
     def numbered(self):
         """True if the ids of its features count them, from 0 or from 1."""
-        return not self.features or (
-            self._least_id in (0, 1) and self._largest_id - self._least_id + 1 == self.features
-        )
+        return not self.ids or (min(self.ids) in (0, 1) and max(self.ids) - min(self.ids) < len(self.ids))
+
+    @property
+    def ids_digest(self):
+        """As that of a column with the ids."""
+        column = Column(ogr.OFTInteger64)
+        for number in self.ids:
+            column.add(str(number))
+        return column.digest
 
     @property
     def middle(self):

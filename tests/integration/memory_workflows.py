@@ -1,0 +1,170 @@
+"""Workflows on the engine in memory: the tool `join` writes the digest of its inputs, and each run of a step is counted.
+
+`python -m tests.integration.memory_workflows FOLDER STEP` runs the workflow and kills itself when a step has begun.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from gdal_mcp.calls.pipeline import Reply
+from gdal_mcp.calls.workflows.check import Checker
+from gdal_mcp.calls.workflows.store import StepStore
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Execution, ImageSpec, Toolbox
+from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
+from sandbox import slot as slot_module
+from sandbox.pool import pool as pool_module
+from sandbox.template import STAGING_TARGET, Limits
+from tests.engines.memory import Box
+from tests.integration.memory_server import Person, Server, World, server
+from tests.unit.sandbox.pool_kit import _exactly, frame
+
+# two outputs of three steps; `b` depends on `a`, and `c` on neither
+STEPS = {"a": ["one.bin"], "b": ["${steps.a}"], "c": ["two.bin"]}
+MADE_CRS = "EPSG:3857"  # of each output, as the container describes it
+PUBLISHED = {"b": "b.bin", "c": "c.bin"}
+
+
+def document(word: str = "") -> dict[str, Any]:
+    """The workflow; the word is an argument of the step `b`."""
+    words = {"a": "", "b": word, "c": ""}
+    steps = [
+        {
+            "id": name,
+            "tool": "join",
+            "arguments": {"input": inputs, "word": words[name], "output": f"{name}.bin"},
+        }
+        for name, inputs in STEPS.items()
+    ]
+    outputs = {
+        name: {"from": f"${{steps.{name}}}", "to": to, "overwrite": True} for name, to in PUBLISHED.items()
+    }
+    return {"workflow": 1, "name": "model", "steps": steps, "outputs": outputs}
+
+
+def joined(word: str, *inputs: bytes) -> bytes:
+    """What a step writes."""
+    return hashlib.sha256(b"|".join([word.encode(), *inputs])).hexdigest().encode()
+
+
+class Joining(Arguments):
+    input: list[str]
+    output: str
+    word: str = ""
+
+
+def _join(arguments: Joining, context: Any) -> Draft:
+    sources = tuple(context.workspaces.input(path) for path in arguments.input)
+    target = context.workspaces.output(arguments.output)
+    made = Output(target, kind="file", replaces=(target,) if target.identity else ())
+    name = target.name.partition(".")[0]
+    command = Command("join", (name, arguments.word), tuple(map(str, sources)), made.inside)
+    return Draft(command, sources, (made,), algorithm="join")
+
+
+@dataclass
+class Steps(World):
+    """What ran. `at` is the step at which `then` is called before it writes anything."""
+
+    ran: list[str] = field(default_factory=list)
+    at: str = ""
+    then: Callable[[], int] = lambda: 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def worker(self, box: Box) -> int:
+        box.say(frame(b"R", {"mounts": list(map(_measured, box.template.mounts))}))
+        head = _exactly(box, 4)
+        request = json.loads(_exactly(box, int.from_bytes(head)))["request"] if head else None
+        if request is None:
+            return 0
+        code = 0
+        if request["program"] == "join":
+            name, word = request["argv"][1:3]
+            with self.lock:
+                self.ran.append(name)
+            code = self.then() if name == self.at else 0
+            if code == 0:
+                data = joined(word, *(Path(one).read_bytes() for one in request["inputs"]))
+                [staging] = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
+                for one in request["outputs"]:
+                    Path(staging.host_path, Path(one["path"]).name).write_bytes(data)
+        box.say(frame(b"F", {"code": code}))
+        return code
+
+
+def _measured(mount: Any) -> dict[str, Any]:
+    status = os.stat(mount.host_path) if mount.host_path else None
+    return {"target": str(mount.target), "identity": [status.st_dev, status.st_ino] if status else None}
+
+
+def toolbox(
+    _world: World, preflight: Callable[[Limits], Preflight] = lambda _limits: NoPreflight()
+) -> Toolbox:
+    join = Tool("join", "Join", "Writes.", **taking(Joining, _join), writes=True)
+    tools = (join, WORKFLOW_CHECK, WORKFLOW_RUN)
+
+    def context(scope: Any) -> Any:
+        paths = Paths(scope.workspaces, "outputs", scope.call_id, as_new=scope.as_new)
+        return SimpleNamespace(paths=paths, workspaces=scope.workspaces)
+
+    return Toolbox(
+        name="mem",
+        title="Memory",
+        version="1",
+        image=ImageSpec({"mem": "sha256:a"}),
+        toolsets={"core": lambda: tools},
+        operations=frozenset({"join"}),
+        execution=Execution(
+            environment=lambda _limits, _digest: {}, program=lambda _seconds: ("worker", "-c", "pass")
+        ),
+        analysis=Analysis(context=context, preflight=preflight),
+        answering=Answering(describe=lambda _final, count: (Described({"crs": {"code": MADE_CRS}}),) * count),
+    )
+
+
+@contextmanager
+def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
+    """A server on `folder/ws` with these tools, whose containers measure nothing and have memory enough."""
+    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as made:
+        patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
+        patch.setattr(pool_module, "machine_memory", dict)
+        pipeline, operations = made.app.pipeline, made.app.pipeline.operations
+        checker = Checker(pipeline.drafting, StepStore(made.app.settings.state.workflows))
+        operations["workflow_check"] = replace(operations["workflow_check"], checker=checker)  # type: ignore[type-var]
+        operations["workflow_run"] = replace(  # type: ignore[type-var]
+            operations["workflow_run"], checker=checker, pipeline=lambda: pipeline
+        )
+        yield made
+
+
+async def run(made: Server, *, word: str = "", fresh: bool = False, yes: bool | None = True) -> Reply:
+    return await made.call("workflow_run", by=Person(yes), workflow=document(word), fresh=fresh)
+
+
+def main(folder: Path, step: str, word: str) -> None:
+    def end() -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 1
+
+    with workflows(folder, Steps(at=step, then=end)) as made:
+        anyio.run(lambda: run(made, word=word))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,367 @@
+"""Runs of a workflow in any order with everything that can happen to them, against a model.
+
+Invariants:
+* a workspace has all outputs of a run that succeeded, and no output of a run that did not;
+* what is published is what the contents of the inputs at the time of approval give, also when steps are used again;
+* a step with the same contents, arguments and earlier steps runs once, unless everything is to run again;
+* private results are those of recorded steps alone, and what a killed run left is gone after the next;
+* an undo restores what was there before.
+"""
+
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.errors import Code
+from gdal_mcp.plan import Draft
+from gdal_mcp.server.operations.undoing import undo
+from gdal_mcp.toolboxes.preflight import Preflight
+from sandbox.workspace import WorkspacePath
+from tests.integration.memory_server import ANN, Person
+from tests.integration.memory_workflows import (
+    MADE_CRS,
+    PUBLISHED,
+    STEPS,
+    Steps,
+    document,
+    joined,
+    run,
+    toolbox,
+    workflows,
+)
+from tests.waiting import until
+
+CONTENTS = st.sampled_from([b"red", b"green"])
+WORDS = st.sampled_from(["", "other"])
+STEP = st.sampled_from(sorted(STEPS))
+FOREIGN = b"of somebody else"
+Key = tuple[str, ...]
+
+
+class WorkflowModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.folder.chmod(0o755)
+        self.root = self.folder / "ws"
+        self.root.mkdir(mode=0o755)
+        self.files: dict[str, bytes] = {"one.bin": b"red", "two.bin": b"red", "in.bin": b"input"}
+        self.certain: set[Key] = set()  # steps with a result that is kept
+        self.possible: set[Key] = set()  # steps that may have one
+        self.runs: list[
+            tuple[str, dict[str, bytes]]
+        ] = []  # that can be undone: the call, and the files before it
+        self.was_killed = False
+
+    @initialize()
+    def begin(self) -> None:
+        for name in ("one.bin", "two.bin"):
+            (self.root / name).write_bytes(self.files[name])
+        self._serve()
+
+    def _serve(self) -> None:
+        self.serving = ExitStack()
+        self.world = Steps()
+        self.server = self.serving.enter_context(workflows(self.folder, self.world))
+
+    def teardown(self) -> None:
+        self.serving.close()
+        self.stack.close()
+
+    def _keys(self, word: str) -> dict[str, Key]:
+        one, two = (self.files[name].decode() for name in ("one.bin", "two.bin"))
+        return {"a": ("a", one), "b": ("b", word, one), "c": ("c", two)}
+
+    def _expected(self, word: str) -> dict[str, bytes]:
+        first = joined("", self.files["one.bin"])
+        return {PUBLISHED["b"]: joined(word, first), PUBLISHED["c"]: joined("", self.files["two.bin"])}
+
+    def _ended(self, reply: Reply, word: str, *, fresh: bool = False, stopped: str = "") -> None:
+        """What a run did, of which the step `stopped` did not succeed."""
+        keys, ran = self._keys(word), self.world.ran
+        assert len(set(ran)) == len(ran)
+        if not fresh:
+            assert not self.certain & {keys[name] for name in ran}
+        if reply.error is None:
+            before = dict(self.files)
+            self.files |= self._expected(word)
+            self.runs.append((reply.call_id, before))
+            assert set(ran) >= {
+                name for name in STEPS if fresh or keys[name] not in self.certain | self.possible
+            }
+            self.certain |= set(keys.values())
+        else:
+            self.possible |= {keys[name] for name in ran if name != stopped}
+        self.was_killed = False
+
+    def _run(self, word: str, *, fresh: bool = False, yes: bool | None = True) -> Reply:
+        self.world.ran.clear()
+        return anyio.run(lambda: run(self.server, word=word, fresh=fresh, yes=yes))
+
+    def _with(self, step: str, then: object, word: str, *, fresh: bool = False) -> Reply:
+        self.world.at, self.world.then = step, then  # type: ignore[assignment]
+        try:
+            return self._run(word, fresh=fresh)
+        finally:
+            self.world.at = ""
+
+    @rule(word=WORDS, fresh=st.booleans())
+    def succeeds(self, word: str, fresh: bool) -> None:
+        reply = self._run(word, fresh=fresh)
+        assert reply.error is None, reply.result
+        self._ended(reply, word, fresh=fresh)
+
+    @rule(word=WORDS)
+    def is_denied(self, word: str) -> None:
+        reply = self._run(word, yes=False)
+        assert reply.error is not None
+        assert reply.error.code is Code.DENIED
+        assert self.world.ran == []
+
+    @rule(word=WORDS, step=STEP, fresh=st.booleans())
+    def fails(self, word: str, step: str, fresh: bool) -> None:
+        reply = self._with(step, lambda: 1, word, fresh=fresh)
+        assert (reply.error is not None) == (step in self.world.ran)
+        if reply.error is not None:
+            assert (reply.error.check or {})["step"] == step
+        self._ended(reply, word, fresh=fresh, stopped=step)
+
+    @rule(word=WORDS, step=STEP, fresh=st.booleans())
+    def is_cancelled(self, word: str, step: str, fresh: bool) -> None:
+        begun, over = threading.Event(), threading.Event()
+
+        def wait() -> int:
+            begun.set()
+            over.wait(60)
+            return 1
+
+        async def cancelled() -> Reply | None:
+            replies: list[Reply] = []
+
+            async def call() -> None:
+                replies.append(await run(self.server, word=word, fresh=fresh))
+                group.cancel_scope.cancel()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await anyio.to_thread.run_sync(begun.wait, 60, abandon_on_cancel=True)
+                group.cancel_scope.cancel()
+                over.set()  # a thread is not killed as a container is
+            return replies[0] if replies else None
+
+        self.world.ran.clear()
+        self.world.at, self.world.then = step, wait
+        try:
+            reply = anyio.run(cancelled)
+        finally:
+            self.world.at = ""
+            over.set()
+            begun.set()
+        if reply is not None:
+            assert step not in self.world.ran
+            self._ended(reply, word, fresh=fresh)
+        else:
+            keys = self._keys(word)
+            self.possible |= {keys[name] for name in self.world.ran if name != step}
+
+    @rule(word=WORDS, step=STEP)
+    def meets_a_file_that_came_meanwhile(self, word: str, step: str) -> None:
+        def write() -> int:
+            (self.root / "c.bin").write_bytes(FOREIGN)
+            return 0
+
+        reply = self._with(step, write, word)
+        if step in self.world.ran:
+            assert reply.error is not None
+            self.files["c.bin"] = FOREIGN
+            self.runs.clear()  # an undo would find other files than the run left
+        self._ended(reply, word)
+
+    @rule(
+        word=WORDS,
+        step=STEP,
+        name=st.sampled_from(["one.bin", "two.bin"]),
+        content=CONTENTS,
+        fresh=st.booleans(),
+    )
+    def meets_an_input_that_changes(
+        self, word: str, step: str, name: str, content: bytes, fresh: bool
+    ) -> None:
+        reply = self._with(step, lambda: (self.root / name).write_bytes(content) * 0, word, fresh=fresh)
+        assert reply.error is None or step in self.world.ran
+        read_by = "c" if name == "two.bin" else "a"
+        if reply.error is not None:  # also for the same content, which was written again
+            assert (reply.error.check or {})["step"] == read_by
+        self._ended(reply, word, fresh=fresh, stopped=read_by)
+        if step in self.world.ran:
+            self.files[name] = content
+
+    @rule(word=WORDS, step=STEP)
+    def is_killed(self, word: str, step: str) -> None:
+        keys = self._keys(word)
+        self.serving.close()
+        words = [sys.executable, "-m", "tests.integration.memory_workflows", str(self.folder), step, word]
+        ended = subprocess.run(words, capture_output=True, check=False)
+        self._serve()
+        if ended.returncode == 0:  # the result of the step was there
+            assert keys[step] in self.certain | self.possible, ended.stderr
+            self.files |= self._expected(word)
+            self.runs.clear()
+        else:
+            assert ended.returncode == -9, ended.stderr
+            assert keys[step] not in self.certain
+            self.was_killed = True
+        self.possible |= set(keys.values()) - ({keys[step]} if self.was_killed else set())
+
+    @rule()
+    def is_restarted(self) -> None:
+        self.serving.close()
+        self._serve()
+
+    @rule(name=st.sampled_from(["one.bin", "two.bin"]), content=CONTENTS)
+    def another_input(self, name: str, content: bytes) -> None:
+        (self.root / name).write_bytes(content)
+        self.files[name] = content
+
+    @precondition(lambda self: self.runs)
+    @rule()
+    def is_undone(self) -> None:
+        call, before = self.runs.pop()
+        undo(self.server.app, call, "ann")
+        inputs = {name: self.files[name] for name in ("one.bin", "two.bin")}
+        self.files = {**before, **inputs}
+
+    @invariant()
+    def the_workspace_is_whole(self) -> None:
+        found = {one.name: one.read_bytes() for one in self.root.iterdir() if one.is_file()}
+        assert found == self.files
+
+    @invariant()
+    def private_results_are_those_of_recorded_steps(self) -> None:
+        store = self.folder / "state" / "workflows"
+        if not store.exists() or self.was_killed:
+            return
+        folders = {one.name for one in store.iterdir() if one.is_dir() and one.name != ".gdal-mcp"}
+        records = list(store.glob("*.json"))
+        assert not {one for one in folders if one.startswith("check-")}
+        assert len(folders) <= len(records) <= len(self.certain | self.possible)
+
+
+class TestQuick(WorkflowModel.TestCase):
+    settings = settings(max_examples=8, stateful_step_count=20)
+
+
+@pytest.mark.nightly
+class TestLong(WorkflowModel.TestCase):
+    settings = settings(max_examples=60, stateful_step_count=50)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir(mode=0o755)
+    for name in ("one.bin", "two.bin"):
+        (tmp_path / "ws" / name).write_bytes(b"red")
+    return tmp_path
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    return {name: path.read_bytes() for name in PUBLISHED.values() if (path := folder / "ws" / name).exists()}
+
+
+@pytest.mark.parametrize(("step", "name"), [("a", "one.bin"), ("a", "two.bin"), ("c", "two.bin")])
+def test_a_result_of_a_file_that_changed_since_the_approval_is_neither_published_nor_used_again(
+    folder: Path, step: str, name: str
+):
+    def change() -> int:
+        (folder / "ws" / name).write_bytes(b"something else")
+        return 0
+
+    world = Steps(at=step, then=change)
+    with workflows(folder, world) as made:
+        reply = anyio.run(lambda: run(made))
+        assert reply.error is not None
+        assert reply.error.code is Code.APPROVAL_EXPIRED
+        assert published(folder) == {}
+        world.at = ""
+        (folder / "ws" / name).write_bytes(b"red")
+        assert anyio.run(lambda: run(made)).error is None
+    red = joined("", b"red")
+    assert published(folder) == {"b.bin": joined("", red), "c.bin": red}
+
+
+class Mistaken(Preflight):
+    """Predicts another CRS than the container describes, until it has learned better."""
+
+    def __init__(self) -> None:
+        self.learned: set[Path] = set()
+
+    def within(self, _limits: object, /) -> "Mistaken":
+        return self
+
+    def predicted(self, draft: Draft, /) -> Any:
+        return SimpleNamespace(crs="EPSG:4326") if draft.algorithm == "join" else None
+
+    def learn(self, located: WorkspacePath, _facts: object, _predicted: object = None, /) -> None:
+        self.learned.add(located.path)
+
+    def kind_of(self, located: WorkspacePath, /) -> str:
+        return MADE_CRS if located.path in self.learned else "EPSG:4326"
+
+
+def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_it_is(folder: Path):
+    preflight = Mistaken()
+    asked: list[str] = []
+    with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as made:
+        for left in range(len(STEPS), -1, -1):  # each step in turn is not as predicted
+            person = Person()
+            reply = anyio.run(lambda one=person: made.call("workflow_run", by=one, workflow=document()))
+            asked += ["\n".join(one["command"] for one in row.details["steps"]) for row in person.asked]
+            if reply.error is None:
+                break
+            assert left
+            assert (reply.error.check or {})["made"] == MADE_CRS
+            assert published(folder) == {}
+    assert reply.error is None
+    assert set(published(folder)) == set(PUBLISHED.values())
+    assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))
+
+
+def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Path):
+    world = Steps(at="a")
+    world.then = lambda: until(lambda: "c" in world.ran) or 0
+    with workflows(folder, world) as made:
+        assert anyio.run(lambda: run(made)).error is None
+    assert world.ran[-1] == "b"
+
+
+def test_the_progress_of_a_run_names_each_step_and_never_goes_back(folder: Path):
+    told: list[tuple[float, str]] = []
+    with workflows(folder, Steps()) as made:
+        request = Request(
+            "workflow_run",
+            {"workflow": document()},
+            ANN,
+            "test",
+            Person(),
+            on_progress=lambda fraction, message: told.append((fraction, message)),
+        )
+        assert anyio.run(lambda: made.pipeline.call(request)).error is None
+    fractions = [fraction for fraction, message in told if message.startswith("step ")]
+    assert {name for name in STEPS if any(message.startswith(f"step {name}") for _, message in told)} == {
+        *STEPS
+    }
+    assert fractions == sorted(fractions)
+    assert fractions[-1] > 0
