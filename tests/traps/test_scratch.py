@@ -81,12 +81,12 @@ def test_what_an_output_needs_on_disk_fits_or_does_not_or_is_unknown_before_it_i
     _, place = little_scratch
     options = ("--approval", "never", "--no-preview", "--staging-size", "15MiB")
     with inside(place.command(*options)) as talk:
-        plain = talk.failed(
-            "validate_call", tool="gdal_write", arguments=converted("flat.tif", "a.tif", "COMPRESS=NONE")
-        )
-        assert plain["code"] == "DISK_LIMIT"
+        plain = converted("flat.tif", "a.tif", "COMPRESS=NONE")
+        assert not talk.done("validate_call", tool="gdal_write", arguments=plain)["valid"]
+        assert talk.failed("gdal_write", **plain)["code"] == "DISK_LIMIT"
         for source in ("flat.tif", "scene.tif"):
             said = talk.done("validate_call", tool="gdal_write", arguments=converted(source, "b.tif"))
+            assert said["valid"]
             assert checks(said)["space_unknown"] == "unknown"
         talk.done("gdal_write", **converted("flat.tif", "flat_cog.tif"))
         assert talk.failed("gdal_write", **converted("scene.tif", "scene_cog.tif"))["code"] == "DISK_LIMIT"
