@@ -128,6 +128,7 @@ def test_a_result_is_not_stored_under_the_content_that_an_input_had_before_the_r
     assert digest(field, "raced.tif") == true
 
 
+@pytest.mark.claim("outputs.inputs-kept")
 def test_a_manifest_replaces_manifests_alone(field: Field):
     before = files(field.root)
     for name in ("dem.asc", "districts.geojson", "addresses.csv"):
@@ -137,6 +138,7 @@ def test_a_manifest_replaces_manifests_alone(field: Field):
         assert "error" not in field.run(copying("dem.asc", "m.tif"), manifest="made.json")
 
 
+@pytest.mark.claim("paths.inside")
 def test_a_path_that_leaves_the_workspace_is_refused_wherever_it_stands(field: Field):
     outside = field.root.parent / "outside.tif"
     outside.write_text("kept")
@@ -153,6 +155,7 @@ def test_a_path_that_leaves_the_workspace_is_refused_wherever_it_stands(field: F
     (field.root / "up").unlink()
 
 
+@pytest.mark.claim("resources.server-goes-on")
 def test_a_short_document_cannot_stand_for_gigabytes(field: Field):
     steps = [{"id": "a", "tool": "info", "arguments": {"path": "${parameters.p}" * 2000}}]
     document = {"workflow": 1, "name": "bomb", "parameters": {"p": {"type": "string"}}, "steps": steps}
