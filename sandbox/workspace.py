@@ -161,6 +161,8 @@ class Workspaces:
         start = PurePosixPath(path)
         absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start
         workspace, parts = self._enter(absolute)
+        if not workspace.shows(PurePosixPath(os.path.normpath(PurePosixPath(*parts)))):
+            raise PathRefused(OUTSIDE)  # the same, whether or not something is there
         found = self._walk(workspace, parts, follow_last=follow_last)
         if not found.workspace.shows(found.relative):
             raise PathRefused(OUTSIDE)

@@ -48,7 +48,8 @@ _NUMBERS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", re.IGNORECAS
 _MANY_LINES = 4  # of one kind are folded
 _COMPARED = 400  # characters of a line; a message is cut later
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
-_FULL = "No space left on device"  # as the C library says it; of the disk itself an outcome tells
+# as the C library and SQLite say it; of the disk itself an outcome tells
+_FULL = ("No space left on device", "database or disk is full")
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
@@ -105,7 +106,8 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
     texts = [one.text for one in errors[:_FIRST]]
-    if any(_FULL in text for text in (*texts, stderr_of(result).get("stderr", ""))):
+    said = "\n".join((*texts, stderr_of(result).get("stderr", "")))
+    if any(text in said for text in _FULL):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
         suggestion = "Ask for less, or ask the operator to raise the setting scratch_size (--scratch-size)."
         return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: texts})

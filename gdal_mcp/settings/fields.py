@@ -153,7 +153,7 @@ class Settings(WebSettings):
     scratch_size: Size = Field(
         _LIMITS.scratch_bytes,
         ge=1 << 20,
-        description="Size of one call's temporary files, in memory. GDAL's own temporary files for an output are next to it.",
+        description="Size of one call's temporary files, in memory. Those of GDAL and SQLite for an output are next to it, within staging_size.",
     )
     memory_share: float = Field(
         0.75,

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from gdal_mcp.toolboxes.gdal.faults import NOT_PROBED, Probed, faults, load_probed, workarounds
-from sandbox.template import Limits
+from sandbox.template import STAGING_TARGET, Limits
 
 SKIPPED_DRIVERS: Final = (
     # OGC and vendor web services
@@ -51,6 +51,8 @@ FIXED: Final = MappingProxyType(
         "GML_DOWNLOAD_SCHEMA": "NO",
         "PROJ_NETWORK": "OFF",
         "GDAL_PAM_PROXY_DIR": "/tmp/pam",  # noqa: S108 - inside the container; statistics of read-only data go there
+        # where `inside/parts/temporary.py` makes a folder for a call that writes; SQLite takes /tmp where it is missing
+        "SQLITE_TMPDIR": f"{STAGING_TARGET}/.temporary",
         "GDAL_MAX_DATASET_POOL_SIZE": "64",
         "CPL_MAX_ERROR_REPORTS": "50",  # a damaged file repeats one error thousands of times
         "CPL_DEBUG": "OFF",

@@ -1,10 +1,12 @@
 """Calls that name addresses, from a client to a real origin and back: what is read, by whom, and what people are told of it."""
 
 import json
+import os
 import shutil
 import socket
 import threading
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -283,3 +285,35 @@ def test_augmentation_takes_addresses_as_other_tools_do(serve: Serve, origin: Or
         assert result["receipt"]["remote"][0]["read_by"] == "server"
         assert result.get("success", True) is True
     assert list((place.workspace / "chips").glob("*/images/*.tif"))
+
+
+@pytest.mark.nightly  # nine thousand requests
+@pytest.mark.claim("remote.one-descriptor", "resources.server-goes-on")
+def test_a_store_of_nine_thousand_chunks_takes_few_descriptors_of_a_server_and_others_are_answered(
+    serve: Serve, origin: Origin, data: Path, place: Place
+):
+    array = {"zarr_format": 2, "shape": [900, 1000], "chunks": [10, 10], "dtype": "|u1", "order": "C"}
+    array |= {"compressor": None, "filters": None, "fill_value": 0}
+    metadata = {".zgroup": {"zarr_format": 2}, "a/.zarray": array, "a/.zattrs": {}}
+    origin.files["n.zarr/.zmetadata"] = json.dumps(
+        {"zarr_consolidated_format": 1, "metadata": metadata}
+    ).encode()
+    origin.files |= {f"n.zarr/{name}": json.dumps(value).encode() for name, value in metadata.items()}
+    origin.files |= {
+        f"n.zarr/a/{y}.{x}": bytes([1 + (x + y) % 200]) * 100 for y in range(90) for x in range(100)
+    }
+    (place.workspace / "a.tif").write_bytes((data / "a.tif").read_bytes())
+    talk = serve("--approval", "never", "--timeout-seconds", "900", "--no-preview", "--concurrent", "2")
+    before = len(os.listdir("/proc/self/fd"))
+    reading = talk.start("convert", input=origin.url("/ok/n.zarr"), output="n.tif")
+    most = 0
+    while not reading.done():
+        assert talk.done("info", path="a.tif")
+        most = max(most, len(os.listdir("/proc/self/fd")))
+    result = reading.result()
+    assert not result.is_error, result.structured_content
+    assert sum("/n.zarr/a/" in path for path in origin.paths()) >= 9000
+    assert most < before + 150
+    assert talk.done("convert", input="a.tif", output="local.tif")
+    until(lambda: len(os.listdir("/proc/self/fd")) < before + 60)
+    assert place.staged == []

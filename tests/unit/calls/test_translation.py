@@ -136,17 +136,15 @@ def test_what_the_messages_say_is_not_told_twice() -> None:
         assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1
 
 
-def test_temporary_files_without_room_are_a_limit_that_a_setting_raises():
-    final = {
-        "errors": [
-            {
-                "level": "error",
-                "number": 1,
-                "message": "TIFFAppendToStrip: No space left on device",
-                "count": 1,
-            }
-        ]
-    }
+@pytest.mark.parametrize(
+    "message",
+    [
+        "TIFFAppendToStrip: No space left on device",
+        "In GetNextArrowArray(): sqlite3_step() : database or disk is full",
+    ],
+)
+def test_temporary_files_without_room_are_a_limit_that_a_setting_raises(message: str):
+    final = {"errors": [{"level": "error", "number": 1, "message": message, "count": 1}]}
     told = judge(SandboxResult(Exited(1), Usage("cold"), final), GDAL)
     assert told is not None
     assert told.code is Code.DISK_LIMIT

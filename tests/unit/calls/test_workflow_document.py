@@ -170,3 +170,62 @@ def test_text_from_a_command_line_is_read_by_the_type_of_its_parameter():
 def test_any_json_is_a_document_or_is_refused(value):
     with pytest.raises(WorkflowInvalid):
         parse({"workflow": 1, "name": "a", "steps": value})
+
+
+WHOLE = "workflow: 1\nname: a\nsteps:\n- {{id: a, tool: info, arguments: {{x: {}}}}}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('!!int "x"', '!!float "x"', '!!bool "x"', '!!timestamp "x"', '!!binary "%"', "!!set {a}", "!x y"),
+        *(
+            "9" * 5000,
+            "-" + "9" * 5000,
+            "[" * 400 + "]" * 400,
+            "[" * 9000,
+            "*a",
+            '"' + "x" * (64 << 10) + '"',
+        ),
+    ],
+)
+def test_a_text_that_no_json_could_be_is_an_invalid_document_and_no_fault(text: str):
+    with pytest.raises(WorkflowInvalid):
+        load(WHOLE.format(text))
+
+
+@pytest.mark.parametrize("text", ["010", "0x1F", "1:30", ".nan", ".inf", "1_000", "2001-01-01", "no", "+1"])
+def test_what_only_yaml_takes_for_a_number_is_text(text: str):
+    assert load(WHOLE.format(text)).steps[0].arguments == {"x": text}
+
+
+def test_numbers_are_those_of_json():
+    assert load(WHOLE.format("[1, -2, 0, 1.5, -0.5, 1e3, 2E-2, true, null]")).steps[0].arguments == {
+        "x": [1, -2, 0, 1.5, -0.5, 1000.0, 0.02, True, None]
+    }
+
+
+def test_values_that_are_too_deep_or_too_long_are_an_invalid_document():
+    deep = {"workflow": 1, "name": "a", "steps": [{"id": "a", "tool": "info", "arguments": {}}]}
+    value = "x"
+    for _ in range(5000):
+        value = [value]
+    deep["steps"][0]["arguments"] = {"x": value}
+    long = {**deep, "steps": [{"id": "a", "tool": "info", "arguments": {"x": "y" * (64 << 10)}}]}
+    for document in (deep, long):
+        with pytest.raises(WorkflowInvalid):
+            parse(document)
+
+
+def test_references_stand_for_a_bounded_length():
+    steps = [{"id": "a", "tool": "info", "arguments": {"x": "${parameters.p}" * 1000}}]
+    outputs = {f"o{n}": {"from": "${steps.a}", "to": f"{n}" + "${parameters.p}" * 50} for n in range(30)}
+    document = {
+        "workflow": 1, "name": "a", "parameters": {"p": {"type": "string"}}, "steps": steps, "outputs": outputs
+    }  # fmt: skip
+    small, large = (bind(parse(document), {"p": "x" * length}) for length in (100, 10_000))
+    assert len(small.arguments("a", {})["x"]) == 100_000
+    assert len(small.published) == 30
+    for wrong in (lambda: large.arguments("a", {}), lambda: large.published):
+        with pytest.raises(WorkflowInvalid):
+            wrong()

@@ -1,6 +1,7 @@
 """Workflow files of a workspace as prompts: only identifiers of a file reach a model, and only callers who may run them get them."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from gdal_mcp.policy.policy import Policy
 from gdal_mcp.policy.policy_file import load_policy
 from gdal_mcp.server.mcp.prompts import get_prompt
-from gdal_mcp.server.mcp.workflow_prompts import MOST, workflow_prompts
+from gdal_mcp.server.mcp.workflow_prompts import MOST, MOST_BYTES, workflow_prompts
 from gdal_mcp.settings import load_settings
 from sandbox.workspace import Workspace, Workspaces
 
@@ -75,6 +76,24 @@ def test_what_is_no_workflow_of_this_folder_is_left_out(root: Path, tmp_path: Pa
     for number in range(MOST + 5):
         (folder / f"z{number:03}.json").write_text(document(f"w{number}"))
     assert len(prompts(root)) <= MOST
+
+
+def test_files_that_cannot_be_read_or_take_long_cost_the_others_nothing(root: Path):
+    folder = root / "workflows"
+    before = prompts(root)
+    hostile = ("a: !!int x", "a: !!bool x", "9" * 5000, "[" * 60_000, '"\\ud800"', "? " * 30_000)
+    for number, text in enumerate(hostile):
+        (folder / f"hostile{number}.yaml").write_text(text)
+    os.mkfifo(folder / "fifo.yaml")
+    (folder / "endless.yaml").symlink_to("/dev/zero")
+    assert prompts(root) == before
+
+
+def test_the_files_of_a_workspace_are_read_up_to_a_number_of_bytes(root: Path):
+    padding = " " * 60_000
+    for number in range(10):
+        (root / "workflows" / f"w{number}.json").write_text(document(f"w{number}") + padding)
+    assert 0 < len(prompts(root)) <= MOST_BYTES // len(padding)
 
 
 def test_a_linked_folder_has_none(root: Path, tmp_path: Path):

@@ -299,6 +299,24 @@ def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, 
 # workspaces
 
 
+def test_of_a_workspace_that_shows_some_folders_nothing_else_is_located_or_told_of(root):
+    (root / "sub/deep/in.tif").write_bytes(b"raster")
+    (root / "sub/deep/link.tif").symlink_to("../b.tif")
+    shown = Workspace(root, writable=True, shown=(PurePosixPath("sub/deep"),))
+    found = Workspaces((shown,))
+    assert found.input(f"{root}/sub/deep/in.tif").relative == PurePosixPath("sub/deep/in.tif")
+    assert found.output("sub/deep/new.tif").identity is None
+    others = "a.tif no.tif sub sub/b.tif sub/no.tif sub/deeper . sub/deep/.. sub/deep/../b.tif sub/deep/link.tif no/x"
+    said = set()
+    for text in others.split():
+        with pytest.raises(PathRefused) as caught:
+            found.input(text)
+        said.add((type(caught.value), str(caught.value)))
+        with pytest.raises(PathRefused):
+            found.output(text)
+    assert len(said) == 1
+
+
 def test_one_of_two_workspaces_must_not_lie_in_the_other(root):
     outer, inner = (Workspace.at(path, writable=True) for path in (root, root / "sub"))
     for pair in ((outer, inner), (inner, outer), (outer, Workspace.at(root, writable=False))):

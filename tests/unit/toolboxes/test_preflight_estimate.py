@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
-from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
+from gdal_mcp.toolboxes.gdal.preflight.estimate import (
+    Estimate,
+    LimitViolation,
+    estimate,
+    table,
+    uncertain_space,
+    violation,
+)
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, CrsExtent, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
 from sandbox.template import Limits
@@ -138,6 +145,27 @@ def test_what_one_step_is_not_sure_of_the_next_is_not_either():
         assert refused(step) is not None
         assert refused(replace(step, certain=clip.certain)) is None
     assert estimated(ask("raster convert", huge)).certain == 1
+
+
+def test_space_has_three_answers_certain_to_fit_certain_not_to_and_unknown():
+    """As measured: a COG of noise needs 3.3 times its pixels while it is made, one of a single value next to nothing."""
+    raw = 10_980 * 10_980 * 3
+    scene = replace(DEM, width=10_980, height=10_980, bands=3, data_type="Byte")
+    cog = ask("raster reproject", scene, driver="COG", output_crs="EPSG:32611")
+    plain = ask("raster convert", scene, driver="COG", creation_option="COMPRESS=NONE")
+    for call, staging, answer in (
+        (cog, 4 * raw, "fits"),
+        (cog, 3 * raw, "unknown"),
+        (cog, raw // 100, "unknown"),
+        (plain, 4 * raw, "fits"),
+        (plain, raw - 1, "does not"),
+        (ask("raster convert", scene), raw + 1, "fits"),
+        (ask("raster convert", scene, creation_option="COMPRESS=DEFLATE"), raw + 1, "unknown"),
+    ):
+        limits = replace(Limits(), staging_bytes=staging)
+        made = estimated(call)
+        broken, unsure = violation(made, limits), uncertain_space(made, limits)
+        assert ("does not" if broken else "unknown" if unsure else "fits") == answer, (call, staging)
 
 
 def test_each_limit_is_broken_by_itself():

@@ -20,6 +20,7 @@ from sandbox.template import Limits
 
 _NANO: Final = 1e-9
 _MAX_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
+_INCOMPRESSIBLE: Final = 1.4  # bytes of LZW for each byte of noise; the other methods need less
 _OVERVIEWS: Final = 4 / 3  # of a raster's bytes, with all levels
 _WORLD: Final = 2 * math.pi * 6378137.0  # metres on a side of web Mercator
 _DEEPEST: Final = 30  # zoom level
@@ -92,6 +93,9 @@ class Estimate:
     least: Least = field(default_factory=Least)
     output: DatasetFacts | None = None  # the raster that would be made
     certain: float = 0.0  # part of its pixels that is certainly made; `Call.certain` of a next step
+    # the most that the largest file, and the output folder with temporary files, may have if nothing compresses; 0 if that is not in question
+    most_file_bytes: int = 0
+    most_bytes: int = 0
 
     @property
     def figures(self) -> dict[str, int | None]:
@@ -127,8 +131,9 @@ def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     form, made = table().format.get(call.driver, {}), _output(call, cost, size)
     likely = round(made.raw_bytes * table().compression.get(made.compression, 0.5) * form.get("copies", 1.0))
     virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
-    least = Least()
+    least, largest = Least(), 0.0
     if not virtual:
+        largest = made.raw_bytes * copies * (1.0 if made.compression == "NONE" else _INCOMPRESSIBLE)
         whole = form.get("exact") and made.compression == "NONE"
         exact = whole and not sparse and not call.option("NBITS")  # fewer bits than the type has
         nanos = made.pixels * made.bands * size.certain * cost.pixel_ns
@@ -145,6 +150,8 @@ def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
         least=least,
         output=made,
         certain=size.certain,
+        most_file_bytes=int(largest),
+        most_bytes=int(max(largest, made.raw_bytes * form.get("peak", 0.0))) if largest else 0,
     )
 
 
@@ -285,10 +292,12 @@ class LimitViolation:
         )
 
     def _with_unit(self, number: float) -> str:
-        if "bytes" not in self.what:
-            return f"{number:,.0f}"
-        power = min(int(math.log2(max(number, 1)) // 10), len(_UNITS) - 1)
-        return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
+        return size_text(number) if "bytes" in self.what else f"{number:,.0f}"
+
+
+def size_text(number: float) -> str:
+    power = min(int(math.log2(max(number, 1)) // 10), len(_UNITS) - 1)
+    return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
 
 
 def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
@@ -302,3 +311,12 @@ def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
         LimitViolation("seconds", least.seconds, limits.wall_seconds, "--timeout-seconds"),
     )
     return next((one for one in candidates if one.number > one.limit), None)
+
+
+def uncertain_space(made: Estimate, limits: Limits) -> tuple[int, int, str] | None:
+    """Bytes that a call may need, the limit below that, and its setting; None if the call stays within, however its data compresses."""
+    candidates = (
+        (made.most_file_bytes, limits.file_bytes, "--file-size"),
+        (made.most_bytes, limits.staging_bytes, "--staging-size"),
+    )
+    return next((one for one in candidates if one[0] > one[1]), None)

@@ -25,7 +25,14 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
     values,
     vector,
 )
-from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
+from gdal_mcp.toolboxes.gdal.preflight.estimate import (
+    Estimate,
+    LimitViolation,
+    estimate,
+    table,
+    uncertain_space,
+    violation,
+)
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import SELF_CONTAINED, DatasetFacts, FactsCache, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.layers import tables_of
@@ -120,6 +127,7 @@ class Preflight:
         said += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()
         said += transformations.unexamined_changes(draft, self.catalogue)
         said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
+        said += unexamined.space(uncertain_space(cost, self.limits) if cost is not None else None)
         said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 

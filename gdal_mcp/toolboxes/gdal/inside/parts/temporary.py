@@ -1,4 +1,8 @@
-"""Where GDAL keeps its temporary files: beside the output, which has a whole disk, and not in memory."""
+"""Where GDAL keeps its temporary files: beside the output, which has a whole disk, and not in memory.
+
+CPL_TMPDIR is GDAL's own setting for it. SQLite, which sorts large tables in files, has SQLITE_TMPDIR, which it reads once when it is first
+used: so that is in the environment of every container, with the path of this folder.
+"""
 
 import contextlib
 import os
@@ -11,7 +15,7 @@ FOLDER = ".temporary"
 
 @contextlib.contextmanager
 def beside_output(job):
-    """A COG that is reprojected into is first written whole, uncompressed, to such a file."""
+    """A COG that is reprojected into is first written whole to such a file, then its overviews to another."""
     outputs = job["outputs"]
     folder = os.path.join(os.path.dirname(outputs[0]["path"]), FOLDER) if outputs else None
     try:

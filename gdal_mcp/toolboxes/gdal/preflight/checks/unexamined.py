@@ -9,6 +9,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding, steps_of
 from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import crs_changes
 from gdal_mcp.toolboxes.gdal.preflight.checks.values import pixel_probes
+from gdal_mcp.toolboxes.gdal.preflight.estimate import size_text
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import relates
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
@@ -45,6 +46,14 @@ def findings(
             yield make_finding("driver_unexamined", inputs=where)
         elif facts is not None and facts.driver in _SHEETS and facts.fields >= _MOST_COLUMNS:
             yield make_finding("columns_unexamined", {"most": _MOST_COLUMNS}, inputs=where)
+
+
+def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
+    """Of `estimate.uncertain_space`: it refuses nothing, as most data compresses."""
+    if uncertain is not None:
+        most, limit, setting = uncertain
+        words = {"most": size_text(most), "limit": size_text(limit), "setting": setting}
+        yield make_finding("space_unknown", words, numbers={"most_bytes": most, "limit_bytes": limit})
 
 
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
