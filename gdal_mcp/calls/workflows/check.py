@@ -73,7 +73,7 @@ class CheckedStep:
     unknown: tuple[str, ...] = ()  # what could not be looked at, in words
     predicts: str = ""  # what it would write, in words
     crs: str | None = None  # of that
-    figures: Mapping[str, float | None] | None = None  # bytes, files, memory in bytes, seconds
+    figures: Mapping[str, int | None] | None = None  # expected bytes and files
     key: str = ""
     # the files of workspaces that it reads, each with the digest or identity of its content
     used: tuple[tuple[WorkspacePath, str], ...] = ()

@@ -22,7 +22,7 @@ def check_answer(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _sum(rows: Sequence[Mapping[str, float | None]], name: str) -> float | None:
+def _sum(rows: Sequence[Mapping[str, int | None]], name: str) -> int | None:
     values = [row[name] for row in rows]
     return None if None in values else sum(one for one in values if one is not None)
 
@@ -44,20 +44,13 @@ class WorkflowReport:
     untrusted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def figures(self) -> Mapping[str, float | None] | None:
-        """What is published, the largest memory, and the seconds of all steps that are not done. None if one step has no estimate."""
+    def figures(self) -> Mapping[str, int | None] | None:
+        """The bytes and number of files that are published. None if a step that makes one has no estimate."""
         made = [self.checked.step(name) for name in {one.source.step for one in self.checked.publishes}]
-        left = [one.figures for one in self.checked.steps if one.result is None]
-        rows, written = [one for one in left if one], [one.figures for one in made if one.figures]
-        if not rows or len(rows) < len(left):
+        rows = [one.figures for one in made if one.figures]
+        if not rows or len(rows) < len(made):
             return None
-        whole = len(written) == len(made)
-        return {
-            "output_bytes": _sum(written, "output_bytes") if whole else None,
-            "output_files": _sum(written, "output_files") if whole else None,
-            "memory_bytes": max(row["memory_bytes"] or 0 for row in rows),
-            "seconds": sum(row["seconds"] or 0 for row in rows),
-        }
+        return {name: _sum(rows, name) for name in ("output_bytes", "output_files")}
 
     @property
     def findings(self) -> tuple[StepFinding, ...]:

@@ -129,7 +129,8 @@ def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
 def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
     form, made = table().format.get(call.driver, {}), _output(call, cost, size)
-    likely = round(made.raw_bytes * table().compression.get(made.compression, 0.5) * form.get("copies", 1.0))
+    copies = form.get("copies", 1.0)
+    likely = round(made.raw_bytes * table().compression.get(made.compression, 0.5) * copies)
     virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
     least, largest = Least(), 0.0
     if not virtual:
