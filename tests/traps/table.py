@@ -103,17 +103,16 @@ collar_without_nodata
 collar_without_nodata mends
     reproject input=rotated.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
     reproject input=rotated.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear extra_args=["--output-nodata=-1"]
-    reproject input=mirrored.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
     convert input=rotated.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
 collar_without_nodata mends
     reproject input=turned_points.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
     reproject input=control_points.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear
 collar_without_nodata mends
     pipeline steps=read rotated.tif ! reproject --output-crs=EPSG:32632 --resampling=bilinear ! write OUT.tif
-    pipeline steps=read rotated.tif ! reproject --output-crs=EPSG:32632 --resampling=bilinear --add-alpha ! write OUT.tif
+    pipeline steps=read rotated.tif ! reproject --output-crs=EPSG:32632 --resampling=bilinear --output-nodata=-1 ! write OUT.tif
 collar_without_nodata mends
     gdalwarp src_datasets=["rotated.tif"] dst_dataset=OUT.tif t_srs=EPSG:32632 r=bilinear
-    gdalwarp src_datasets=["mirrored.tif"] dst_dataset=OUT.tif t_srs=EPSG:32632 r=bilinear
+    gdalwarp src_datasets=["photo.tif"] dst_dataset=OUT.tif t_srs=EPSG:25832 r=bilinear
 outside_area_of_use
     raster resize input=utm_far.tif output=OUT.tif size=["20","15"] resampling=average
     raster resize input=low.tif output=OUT.tif size=["20","15"] resampling=average
