@@ -23,17 +23,9 @@ IMMUTABLE = (
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_TEXT = 2 << 20  # of a file that is read whole for it
 MAX_FEATURES = 20_000
-RASTERS = (
-    ".tif",
-    ".tiff",
-    ".img",
-    ".jp2",
-    ".png",
-    ".jpg",
-    ".asc",
-    ".bil",
-    ".dem",
-)  # formats with facts that can be stale
+# drivers of formats with facts that can be stale
+RASTERS = ("GTiff", "COG", "HFA", "JP2OpenJPEG", "PNG", "JPEG", "AAIGrid", "EHdr", "USGSDEM")
+VECTORS = ("GPKG", "ESRI Shapefile", "FlatGeobuf", "SQLite", "GeoJSON", "CSV", "MapInfo File")
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
 PIXEL = 0.01  # allowed difference between two positions of one raster
 HALF = 180.0  # degrees
@@ -213,21 +205,17 @@ def checks(job):
 
 
 def raster_checks(number, path, *, reads):
-    if os.path.splitext(path)[1].lower() not in RASTERS:
-        return
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=RASTERS)
         found = list(part("stored").raster_checks(dataset, reads=reads)) if dataset is not None else []
     yield from ({**one, "input": number} for one in found)
 
 
 def extent_checks(number, path, *, reads):
-    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith(
-        (".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json", ".csv", ".tab", ".mif", ".dbf")
-    ):
+    if os.path.getsize(path) > MAX_BYTES:
         return
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
+        dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=VECTORS)
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
         parts = [
