@@ -33,7 +33,7 @@ class _File(Table):
     principal: tuple[PolicyEntry, ...] = ()
 
 
-_TABLES: Final = {"rule": PolicyRule, "principal": PolicyEntry}
+_TABLES: Final[Mapping[str, type[Table]]] = {"rule": PolicyRule, "principal": PolicyEntry}
 
 
 def load_policy(

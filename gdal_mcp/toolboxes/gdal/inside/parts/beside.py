@@ -204,18 +204,26 @@ def checks(job):
         yield from raster_checks(number, path, reads=not job["outputs"])
 
 
-def raster_checks(number, path, *, reads):
+def is_of(drivers, path, kind):
+    """Whether GDAL recognises the file as data of one of the drivers, whatever its name. Leaves no error behind."""
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=RASTERS)
+        return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
+
+
+def raster_checks(number, path, *, reads):
+    if not is_of(RASTERS, path, gdal.OF_RASTER):
+        return
+    with quiet():
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
         found = list(part("stored").raster_checks(dataset, reads=reads)) if dataset is not None else []
     yield from ({**one, "input": number} for one in found)
 
 
 def extent_checks(number, path, *, reads):
-    if os.path.getsize(path) > MAX_BYTES:
+    if os.path.getsize(path) > MAX_BYTES or not is_of(VECTORS, path, gdal.OF_VECTOR):
         return
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=VECTORS)
+        dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
         parts = [
