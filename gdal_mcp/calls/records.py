@@ -4,7 +4,7 @@ import hashlib
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import structlog
@@ -19,6 +19,7 @@ from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry, Registr
 from gdal_mcp.records.schema import json_text
 from gdal_mcp.remote.places import label, local, without_secrets
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.toolbox import Described
 from sandbox.outputs.store import PublishedFile
 
@@ -30,13 +31,15 @@ _log = structlog.get_logger()
 
 MEDIA_TYPES = {  # what mimetypes does not know
     ".tif": "image/tiff; application=geotiff",
-    ".tiff": "image/tiff; application=geotiff",
     ".gpkg": "application/geopackage+sqlite3",
     ".geojson": "application/geo+json",
     ".fgb": "application/vnd.flatgeobuf",
     ".shp": "application/vnd.shp",
     ".vrt": "application/xml",
     ".nc": "application/netcdf",
+    ".h5": "application/x-hdf5",
+    ".jp2": "image/jp2",
+    ".kmz": "application/vnd.google-earth.kmz",
     ".npy": "application/x-npy",
     ".parquet": "application/vnd.apache.parquet",
     ".kml": "application/vnd.google-earth.kml+xml",
@@ -52,8 +55,9 @@ MEDIA_TYPES = {  # what mimetypes does not know
 
 
 def media_type(name: str) -> str:
-    suffix = "." + name.rsplit(".", 1)[-1].lower() if "." in name else ""
-    return MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    suffix, usual = PurePosixPath(name).suffix.lower(), PurePosixPath(usual_name(name)).suffix
+    known = MEDIA_TYPES.get(suffix) or MEDIA_TYPES.get(usual)
+    return known or mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)

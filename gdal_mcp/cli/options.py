@@ -212,7 +212,7 @@ class _Removed(argparse.Action):
 def settings_of(given: argparse.Namespace) -> Settings:
     """The settings with the values of the command line. Configures logging. Raises SettingsError."""
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
-    settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), **typed)
+    settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), option_of, **typed)
     if settings.run_as == "owner":
         from gdal_mcp.runtime.user import give_up_root  # noqa: PLC0415 - for our image alone
 

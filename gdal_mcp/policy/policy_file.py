@@ -17,19 +17,23 @@ calls_per_minute = 60
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from gdal_mcp.policy.policy import NO_ALIASES, Aliases, Policy, PolicyEntry, PolicyRule, Table
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.settings.file import trusted_toml
+from gdal_mcp.settings.file import nearest, sentence, trusted_toml
 
 
 class _File(Table):
     rule: tuple[PolicyRule, ...] = ()
     principal: tuple[PolicyEntry, ...] = ()
+
+
+_TABLES: Final[Mapping[str, type[Table]]] = {"rule": PolicyRule, "principal": PolicyEntry}
 
 
 def load_policy(
@@ -46,12 +50,7 @@ def load_policy(
     try:
         parsed = _File.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(
-            *(
-                f"Policy file {path}, {'.'.join(map(str, row['loc']))}: {row['msg'][:1].lower()}{row['msg'][1:]}."
-                for row in error.errors()
-            )
-        ) from error
+        raise SettingsError(*(f"Policy file {path}, {_problem(row)}" for row in error.errors())) from error
     policy = Policy(
         settings.approval,
         parsed.rule,
@@ -64,6 +63,26 @@ def load_policy(
     if problems := list(_unknown(policy, settings, frozenset(names()))):
         raise SettingsError(*(f"Policy file {path}: {problem}" for problem in problems))
     return policy
+
+
+def _problem(row: Mapping[str, Any]) -> str:
+    """Where in the file something is wrong, what is wrong, and what to write."""
+    table, *rest = row["loc"]
+    keys = [one for one in rest if isinstance(one, str)]
+    numbers = [one + 1 for one in rest if isinstance(one, int)]
+    place = " ".join(map(str, (table, *numbers[:1])))
+    text = sentence(row["msg"])
+    if row["type"] == "extra_forbidden":
+        known = _TABLES[table].model_fields if keys else _File.model_fields
+        unknown = keys[-1] if keys else table
+        where = f"{place}: " if keys else ""
+        return f"{where}there is no key {unknown[:80]!r}; the nearest is {nearest(unknown, known)}."
+    if row["type"] == "missing":
+        return f"{place}: the key {keys[-1]} is missing."
+    if not keys and not numbers:
+        return f"{table}: write each as a table, [[{table}]]."
+    value = repr(row["input"])[:80]
+    return f"{', '.join([place, *keys[:1]])}: the value cannot be {value}: {text}"
 
 
 def _unknown(policy: Policy, settings: Settings, names: frozenset[str]) -> Iterator[str]:

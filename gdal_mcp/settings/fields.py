@@ -1,7 +1,7 @@
 """Every setting of a server with its type, default and bounds, read from all sources, and as the documentation shows them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -12,7 +12,15 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gdal_mcp.settings.file import PREFIX, SettingsError, nearest, no_setting, read_toml, trusted_toml
+from gdal_mcp.settings.file import (
+    PREFIX,
+    SettingsError,
+    nearest,
+    no_setting,
+    read_toml,
+    sentence,
+    trusted_toml,
+)
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import REMOTE_KEYS, Remote, RemoteSettings
 from gdal_mcp.settings.removed import is_removed, notices
@@ -362,10 +370,13 @@ class Settings(WebSettings):
             )
 
 
-def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Settings:
+def load_settings(
+    removed_options: Sequence[str] = (), option_of: Callable[[str], str] = str, /, **explicit: Any
+) -> Settings:
     """The settings; explicit values win, None means not set.
 
-    `removed_options` are options of the command line that no longer have an effect. Raises SettingsError with every problem.
+    `removed_options` are options of the command line that no longer have an effect; `option_of` is how errors name an explicit
+    setting. Raises SettingsError with every problem.
     """
     given = {name: value for name, value in explicit.items() if value is not None}
     known = {name: value for name, value in given.items() if name in Settings.model_fields}
@@ -379,7 +390,8 @@ def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Se
     except ValidationError as error:
         rows = error.errors(include_url=False, include_context=False)
         file = known.get("config") or os.environ.get(f"{PREFIX}CONFIG")
-        raise SettingsError(*problems, *(_sentence(row, known, file) for row in rows)) from error
+        explicit_names = {name: option_of(name) for name in known}
+        raise SettingsError(*problems, *(_sentence(row, explicit_names, file) for row in rows)) from error
     except SettingsError as error:
         raise SettingsError(*problems, *error.problems) from error
     if problems:
@@ -389,25 +401,27 @@ def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Se
     return settings
 
 
-def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any], file: object) -> str:
+def _sentence(row: Mapping[str, Any], explicit: Mapping[str, str], file: object) -> str:
     """The error for one setting, with the name under which it was set: an option, a variable, or a key of the file."""
-    problem = row["msg"].removeprefix("Value error, ")
+    problem = sentence(row["msg"])
     if not row["loc"]:
-        return f"{problem[:1].upper()}{problem[1:]}."
+        return f"{problem[:1].upper()}{problem[1:]}"
     name = str(row["loc"][0])
     source = _source(name, explicit, file)
     if len(row["loc"]) > 1 and name == "remote":  # the value may be a secret that was written out
         key = ".".join(map(str, row["loc"]))
         if row["type"] == "extra_forbidden":
-            problem = f"there is no such key; the nearest is {nearest(str(row['loc'][-1]), REMOTE_KEYS)}"
-        return f"{source.removesuffix(name)}{key}: {problem[:1].lower()}{problem[1:]}."
-    return f"{source} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+            problem = f"there is no such key; the nearest is {nearest(str(row['loc'][-1]), REMOTE_KEYS)}."
+        return f"{source.removesuffix(name)}{key}: {problem}"
+    return f"{source} cannot be {repr(row['input'])[:80]}: {problem}"
 
 
-def _source(name: str, explicit: Mapping[str, Any], file: object) -> str:
+def _source(name: str, explicit: Mapping[str, str], file: object) -> str:
     """The setting as it was written: an option or argument, a variable, or a key of the settings file."""
     variable = PREFIX + name.upper()
-    if name in explicit or not (os.environ.get(variable) or file):
+    if name in explicit:
+        return explicit[name]
+    if not (os.environ.get(variable) or file):
         return name
     return variable if os.environ.get(variable) else f"Settings file {Path(str(file)).absolute()}: {name}"
 

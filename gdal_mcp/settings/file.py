@@ -28,6 +28,12 @@ class SettingsError(Exception):
         self.problems = problems
 
 
+def sentence(message: str) -> str:
+    """A message of pydantic as the end of our own sentence."""
+    problem = message.removeprefix("Value error, ")
+    return f"{problem[:1].lower()}{problem[1:].rstrip('.')}."
+
+
 def nearest(word: str, known: Collection[str]) -> str:
     """The known word that is most like this one."""
     return difflib.get_close_matches(word, list(known), n=1, cutoff=0.0)[0]

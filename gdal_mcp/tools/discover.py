@@ -97,8 +97,8 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
 
 def _found(answer: CallAnswer) -> dict[str, Any]:
     found = answer.parsed if isinstance(answer.parsed, dict) else {}
-    matches, unknown = (found.get(name) or [] for name in ("matches", "unknown_words"))
-    return {"matches": matches, **({"unknown_words": unknown} if unknown else {})}
+    words = {name: found[name] for name in ("unknown_words", "corrected_words") if found.get(name)}
+    return {"matches": found.get("matches") or [], **words}
 
 
 def _found_beside_a_dataset(answer: CallAnswer) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from gdal_mcp.remote.budgets import Meter
 from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.tools.common import WRITES_OUTPUT, DegreesBox, DraftContext, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
@@ -19,7 +20,7 @@ from gdal_mcp.untrusted import UNTRUSTED, clean_value
 _DAY: Final = r"(\.\.|\d{4}(-\d\d(-\d\d(T\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d))?)?)?)"
 _WHEN: Final = f"^{_DAY}(/{_DAY})?$"
 _NEXT: Final = 5  # suggested calls
-_DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .vrt .jp2 .nc".split())
+_DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .geojsonl .vrt .jp2 .nc .h5".split())
 
 
 class StacSearchArguments(Arguments):
@@ -68,7 +69,7 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
             | ({"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified})
             for row, _ in shown
         ]
-        found = (address for row, address in shown if row.name.lower().endswith(_DATA))
+        found = (address for row, address in shown if usual_name(row.name).endswith(_DATA))
         return {
             "count": len(shown),
             "more": len(rows) > len(shown),

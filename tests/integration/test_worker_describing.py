@@ -14,6 +14,8 @@ PROGRAM = r"""
 steps = np.arange(600, dtype="int16").reshape(20, 30)
 raster("plain.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
 raster("copy.tif", steps, nodata=-999, options=["COMPRESS=DEFLATE"])
+for name, unit in (("feet", "ft"), ("survey", "US survey foot"), ("metres", "m"), ("odd", "furlong; drop table")):
+    made = raster(name + ".tif", steps); made.GetRasterBand(1).SetUnitType(unit); made = None
 raster("packed.tif", steps, nodata=-999, options=["COMPRESS=LZW"])
 changed = steps.copy(); changed[7, 7] += 1
 raster("changed.tif", changed, nodata=-999, options=["COMPRESS=DEFLATE"])
@@ -117,6 +119,13 @@ def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle
     east, north = (max(point[i] for point in ring) for i in (0, 1))
     assert facts["wgs84"] == pytest.approx([west, south, east, north], abs=1e-3)
     assert (facts["compression"], facts["block_size"], facts["overviews"]) == ("DEFLATE", [30, 20], 0)
+
+
+def test_the_unit_of_the_values_is_a_fact_where_the_file_says_it(box: Box, data: Path):
+    names = ("feet", "survey", "metres", "odd", "plain")
+    done = box.run(*(described(str(data / f"{name}.tif")) for name in names))
+    units = [one.facts["bands"][0].get("unit") for one in done]
+    assert units == ["foot", "US survey foot", "metre", "other", None]
 
 
 def test_the_size_of_a_pixel_is_that_of_its_sides_whichever_way_they_point(told: ImmediateResult):

@@ -102,7 +102,7 @@ def test_files_in_an_archive_are_named_by_paths_that_work(talk: Talk, place: Pla
     assert talk.done("info", path=path)["layers"][0]["featureCount"] == 1
 
 
-@pytest.mark.parametrize("ending", ["geoparquet", "parquet"])
+@pytest.mark.parametrize("ending", ["geoparquet", "parquet", "pq"])
 def test_usual_endings_choose_their_format(talk: Talk, ending: str) -> None:
     for tool, given in (
         ("vector_convert", {"input": "ten.gpkg"}),

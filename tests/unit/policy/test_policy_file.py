@@ -87,6 +87,31 @@ def test_a_slip_is_an_error(folders: tuple[Path, Path], subtests: pytest.Subtest
             loaded(folders, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            '[[rule]]\ndecision = "deny"\n[[rule]]\ndecision = "deny"\ntool = ["info"]',
+            ("rule 2: ", "'tool'", "tools"),
+        ),
+        ('[[rules]]\ndecision = "deny"', ("'rules'", "nearest is rule")),
+        ("[[rule]]", ("rule 1: ", "decision")),
+        ('[[rule]]\ndecision = "maybe"', ("rule 1, decision: ", "'maybe'", "'require'")),
+        ('[[rule]]\ndecision = "deny"\neffects = ["write"]', ("rule 1, effects: ", "'write'", "'replace'")),
+        ('[[principal]]\nprincipals = ["*"]\nmemory = "1MiB"', ("principal 1, memory: ", "'1MiB'")),
+        ('[[principal]]\nprincipals = ["*"]\ncalls_a_minute = 5', ("principal 1: ", "calls_per_minute")),
+        ('rule = "deny"', ("rule: ", "[[rule]]")),
+    ],
+)
+def test_an_error_names_the_file_the_table_the_key_and_what_to_write(
+    folders: tuple[Path, Path], text: str, parts: tuple[str, ...]
+):
+    with pytest.raises(SettingsError) as caught:
+        loaded(folders, text)
+    (problem,) = caught.value.problems
+    assert [part for part in (str(folders[0].parent / "policy.toml"), *parts) if part not in problem] == []
+
+
 @pytest.mark.claim("approval.policy-whole")
 def test_a_file_that_everybody_may_change_is_refused(folders: tuple[Path, Path]):
     file = folders[0].parent / "policy.toml"

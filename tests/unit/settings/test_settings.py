@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.cli.options import option_of
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.fields import describe
 from gdal_mcp.settings.types import LEAST_MEMORY, parse_size
@@ -234,6 +235,15 @@ def test_a_problem_of_the_settings_file_names_the_file_and_the_key(tmp_path: Pat
     for key in ("memory", "approval"):
         assert [str(config) in one for one in told if f" {key} " in one] == [True]
     assert [str(config) in one for one in told if one.startswith("pids ")] == [False]
+
+
+def test_a_wrong_value_is_named_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDAL_MCP_PIDS", "many")
+    config = toml(tmp_path, 'memory = "lots"')
+    with pytest.raises(SettingsError) as caught:
+        load_settings((), option_of, config=config, approval="sometimes", preview=3)
+    for name in ("--approval ", "--no-preview ", "GDAL_MCP_PIDS ", f"Settings file {config}: memory "):
+        assert [one.startswith(name) for one in caught.value.problems].count(True) == 1, name
 
 
 def test_every_path_of_a_settings_file_starts_at_the_folder_of_the_file(

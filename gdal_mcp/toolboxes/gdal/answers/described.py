@@ -140,6 +140,8 @@ _BAND: Final = shape(
     color=Color,
     scale=Real,
     offset=Real,
+    # of the values; absent if the file does not say it
+    unit=Literal["metre", "foot", "US survey foot", "degree", "kelvin", "other"],
     min=Real,
     max=Real,
     exact=Flag,

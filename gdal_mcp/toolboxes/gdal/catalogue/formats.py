@@ -5,21 +5,13 @@ from difflib import get_close_matches
 from typing import Final
 
 from gdal_mcp.errors import Code
+from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, SomeBuilds
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
 
 # Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
 _DOUBLE: Final = ("shp.zip", "gpkg.zip", "gdb.zip")
-# other usual endings, which GDAL does not know: the driver that is then named to it
-_USUAL: Final = {
-    **dict.fromkeys(("geoparquet", "gpq", "parq"), "Parquet"),
-    **dict.fromkeys(("ndjson", "ndgeojson", "geojsonseq", "geojsonl.json"), "GeoJSONSeq"),
-    **dict.fromkeys(("geotiff", "gtiff", "gtif"), "GTiff"),
-    "geo.json": "GeoJSON",
-    "geopackage": "GPKG",
-    "flatgeobuf": "FlatGeobuf",
-}
 # what is written in place of each kind of data, the most useful first
 _INSTEAD: Final[dict[Kind, tuple[str, ...]]] = {
     "raster": ("GTiff", "COG", "PNG"),
@@ -46,22 +38,14 @@ def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str
 
 def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
     """The driver that an ending means which GDAL does not know, and that has to be named to it; None for all other names."""
-    low = name.lower().rpartition("/")[2]
-    parts = low.split(".")
-    endings = (".".join(parts[-2:]) if len(parts) > 2 else "", parts[-1] if len(parts) > 1 else "")
-    named = next((_USUAL[one] for one in endings if one in _USUAL), "").lower()
-    driver = catalogue.driver_names.get(named)
-    if (
-        driver is None
-        or not driver.writes(kind)
-        or any(
-            parts[-1] in one.extensions
-            for one in catalogue.drivers
-            if one.writes(kind) and driver.name != one.name and endings[0] not in _USUAL
-        )
+    low, known = name.lower().rpartition("/")[2], usual_name(name)
+    own = low.rpartition(".")[2]
+    double = low.count(".") > known.count(".")  # such as .geo.json, of which GDAL sees .json
+    if known == low or (
+        not double and any(own in one.extensions for one in catalogue.drivers if one.writes(kind))
     ):
         return None
-    return driver.name
+    return driver_for(catalogue, known, kind)
 
 
 def refuse_absent(catalogue: Catalogue, name: str) -> None:
@@ -163,7 +147,7 @@ def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeB
     """By the first bytes of a file, else by the extension of its name, which no format of this image may have."""
     if found := _lacking(catalogue, lambda one: any(head[at:].startswith(start) for at, start in one.starts)):
         return found
-    _, dot, extension = name.lower().rpartition("/")[2].rpartition(".")
+    _, dot, extension = usual_name(name).rpartition(".")
     if not dot or any(extension in driver.extensions for driver in catalogue.drivers):
         return None
     return _lacking(catalogue, lambda one: extension in one.extensions)

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.catalogue.endings import with_usual
 from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
 from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
@@ -30,7 +31,11 @@ _DATA = data_of("gdal_mcp.toolboxes.gdal.datasets", "sidecars.toml")
 
 
 def _by_main(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    return {main: frozenset(endings.split()) for mains, endings in rows.items() for main in mains.split()}
+    return {
+        main: frozenset(endings.split())
+        for mains, endings in rows.items()
+        for main in with_usual(frozenset(mains.split()))
+    }
 
 
 APPENDED = frozenset(_DATA["appended"].split())  # after the whole name
@@ -39,7 +44,7 @@ _READ_APPENDED = APPENDED.union(_DATA["read"]["appended"].split())
 _READ_WITH_ANY = frozenset(_DATA["read"]["with_any"].split())
 _READ = _by_main(_DATA["read"]["with"])
 WHOLE: Final[Mapping[str, frozenset[str]]] = {  # folders, and files, that are one dataset
-    name: frozenset(endings.split()) for name, endings in _DATA["whole"].items()
+    name: with_usual(frozenset(endings.split())) for name, endings in _DATA["whole"].items()
 }
 _BARE = frozenset({".ers"})  # the pixels of x.ers are in x
 # every ending that assigns a file to a dataset

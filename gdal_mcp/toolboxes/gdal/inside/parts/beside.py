@@ -24,17 +24,9 @@ RESET = "Type and subtype of field definition are not compatible. Resetting to O
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_TEXT = 2 << 20  # of a file that is read whole for it
 MAX_FEATURES = 20_000
-RASTERS = (
-    ".tif",
-    ".tiff",
-    ".img",
-    ".jp2",
-    ".png",
-    ".jpg",
-    ".asc",
-    ".bil",
-    ".dem",
-)  # formats with facts that can be stale
+# drivers of formats with facts that can be stale
+RASTERS = ("GTiff", "COG", "HFA", "JP2OpenJPEG", "PNG", "JPEG", "AAIGrid", "EHdr", "USGSDEM")
+VECTORS = ("GPKG", "ESRI Shapefile", "FlatGeobuf", "SQLite", "GeoJSON", "CSV", "MapInfo File")
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
 # what asks for statistics of pixels
 MEASURED = frozenset({"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats"})
@@ -229,8 +221,14 @@ def reads_less(job):
     return job["program"] == "preview" or "--approx-stats" in job.get("options", ())
 
 
+def is_of(drivers, path, kind):
+    """True if GDAL recognises the file as data of one of the drivers, whatever its name. Leaves no error behind."""
+    with quiet():
+        return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
+
+
 def raster_checks(number, path, *, reads, reduced):
-    if os.path.splitext(path)[1].lower() not in RASTERS:
+    if not is_of(RASTERS, path, gdal.OF_RASTER):
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_RASTER)
@@ -243,9 +241,7 @@ def raster_checks(number, path, *, reads, reduced):
 
 
 def extent_checks(number, path, *, reads):
-    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith(
-        (".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json", ".csv", ".tab", ".mif", ".dbf")
-    ):
+    if os.path.getsize(path) > MAX_BYTES or not is_of(VECTORS, path, gdal.OF_VECTOR):
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR)

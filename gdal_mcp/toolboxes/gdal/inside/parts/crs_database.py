@@ -4,11 +4,12 @@ import itertools
 import os
 import re
 import sqlite3
+from difflib import get_close_matches
 from functools import cache
 
 from osgeo import osr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import common, size
+from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import common, size, words_of
 
 # names of projection methods, and what is true of a map made by them
 METHODS = {
@@ -20,6 +21,7 @@ METHODS = {
 PROJECTION = re.compile(r'PROJECTION\["([^"]+)"')  # in the WKT that some CRSs have instead of a conversion
 WGS_84 = ("EPSG", "6326")  # the datum
 MOST, ALL = 0.5, 0.9  # of an area: what an operation has to cover at least, and what counts as all of it
+SHORT, SIMILAR = 5, 0.84  # letters of a word that is corrected, and the least similarity
 SET_UP = """
 pragma temp_store = memory;
 create temp table crs as
@@ -99,6 +101,11 @@ where o.source_crs_auth_name = ? and o.source_crs_code = ? and o.target_crs_auth
 and not o.deprecated and o.accuracy is not null and o.table_name <> 'concatenated_operation'"""
 
 
+NAMES = """
+select name from crs union select alt_name from alias_name union select name from extent
+union select substr(description, 1, 200) from extent"""
+
+
 class Database:
     """Raises LookupError where the image has none."""
 
@@ -117,11 +124,13 @@ class Database:
 
     def texts(self, words):
         """(row id, text, weight) of all that holds one of the words."""
+        self._connection.execute("delete from word")
         self._connection.executemany("insert into word values ('%' || ? || '%')", [(word,) for word in words])
         return self.rows(TEXTS)
 
     def used(self, fits):
         """By row id the best fit of its areas of use; `fits` are rows of an extent's authority and code, and its fit."""
+        self._connection.execute("delete from area")
         self._connection.executemany("insert into area values (?, ?, ?)", fits)
         return dict(map(tuple, self.rows(USED)))
 
@@ -133,6 +142,18 @@ class Database:
         found = {row["id"]: (row, []) for row in rows}
         for one, area, scope, *box in self.rows(USAGES):
             found[one][1].append((area, scope, tuple(box)))
+        return found
+
+    def similar(self, words):
+        """By misspelled word, the most similar word of a name of a CRS or a place. The first letter is assumed to be right."""
+        known = {word for (name,) in self.rows(NAMES) for word in words_of(name)}
+        found = {}
+        for word in words:
+            if len(word) >= SHORT and word.isalpha() and word not in known:
+                alike = [one for one in known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
+                found.update(
+                    (word, one) for one in get_close_matches(word, sorted(alike), n=1, cutoff=SIMILAR)
+                )
         return found
 
     def accuracy(self, datum, other, box):

@@ -18,7 +18,15 @@ from gdal_mcp.toolboxes.gdal.inside.parts.crs_database import (
     Database,
     property_of,
 )
-from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import SOFT, Question, common, size, words_of
+from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import (
+    SOFT,
+    UNITS,
+    Question,
+    common,
+    folded,
+    size,
+    words_of,
+)
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import facts_and_names, opened
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves, reference
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
@@ -30,10 +38,16 @@ BY_CODE = (
 LIMIT = 50
 CLOSELY = 250
 CODE = re.compile(
-    r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:epsg\s*)?([0-9]{4,9}))", re.ASCII | re.IGNORECASE
+    r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:(epsg|esri|ogc|ign[fc])\s*)?([0-9]{4,9}))",
+    re.ASCII | re.IGNORECASE,
 )
 # weights of a fit, relative to 1 for a word of a name: the place, its name in the CRS's name, a meaning, a word that is part of many names
 PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
+# the fit of an area of use that is a part of the place, where words ask for more than the place: named for the place, and others
+ZONE, FOREIGN_ZONE = 0.5, 0.4
+SMALL_FIT = 0.02  # areas of use that fit less are not looked at
+ANY_ZONE = 0.5  # the weight of the word zone in the name of another zone than the one with the number
+UNNAMED = -1.0  # for a CRS in the place that has none of the other words
 OWN_NAME = 0.9  # a name of the CRS itself counts more
 WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question is the whole name, or all words after its last slash
 POOR = 0.4  # of the best sum: worse fits are left out
@@ -60,8 +74,10 @@ SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "co
 NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
 MEANT_KINDS = {
     "vertical": {"vertical": 1.0, "compound": 0.6},
+    "datum": {"geographic 2D": 0.5, "vertical": 0.5},
     **{kind: {kind: 1.0} for kind in ("geographic 2D", "geographic 3D", "geocentric")},
 }
+REPEATED = 0.2  # counts against a CRS for each better one with the same projection
 
 
 def run_find_crs(job, _report):
@@ -70,14 +86,21 @@ def run_find_crs(job, _report):
     box, datum = job.get("bbox"), WGS_84
     if job["inputs"]:
         box, datum = of_dataset(job["inputs"][0], database)
-    search = Search(database, query, box, datum)
+    search, corrected = Search(database, query, box, datum), {}
     found = by_code(database, query)
-    unknown = [] if found else search.unknown()
+    if not found and (unknown := search.unknown()) and (corrected := database.similar(unknown)):
+        search = Search(database, correct(query, corrected), box, datum)
     ids = (found or search.best())[: min(int(job["limit"]), LIMIT)]
     chosen = database.chosen(ids)
     matches = [search.row(one, *chosen[one]) for one in ids]
-    print_json({"matches": matches, "unknown_words": unknown})
+    unknown = [] if found else search.unknown()
+    print_json({"matches": matches, "unknown_words": unknown, "corrected_words": corrected})
     return True
+
+
+def correct(query, corrected):
+    """The question with its misspelled words replaced."""
+    return re.sub(r"[^\W\d_]+", lambda word: corrected.get(folded(word[0]), word[0]), query)
 
 
 def of_dataset(path, database):
@@ -106,8 +129,8 @@ def by_code(database, text):
     match = CODE.fullmatch(text.strip())
     if match is None:
         return []
-    authority, code, number = match.groups()
-    found = [row[0] for row in database.rows(BY_CODE, code or number, authority or "%")]
+    authority, code, other, number = match.groups()
+    found = [row[0] for row in database.rows(BY_CODE, code or number, authority or other or "%")]
     return found + [row[0] for one in found for row in database.rows(SUCCESSORS, one)]
 
 
@@ -117,39 +140,51 @@ class Search:
     def __init__(self, database, query, box, datum):
         self.database, self.datum, self.question = database, datum, Question(query)
         extents = database.rows(EXTENTS)
-        named = self.question.find_place(extents)
+        self.place_boxes = self.question.find_place(extents)
         self.box = None
         if box:  # a point has no size
             west, south, east, north = box
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
-        self.boxes = [self.box] if box else named
+        self.boxes = [self.box] if box else self.place_boxes
         self.named, self.bonus = self._names()
-        if self.boxes:
-            tight = TIGHT_BOX if box else TIGHT_PLACE
-            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
-        else:  # the larger the better
-            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
+        fits = ((*one[:2], self.area_fit(one["name"], one[4:])) for one in extents)
         # by CRS: how well its area of use fits the place, and the fit without one
-        self.areas = database.used([row for row in fits if row[2] > 0.1])
+        self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
         self.anywhere = 0.0 if self.boxes else 0.75
         self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
         self.chosen = {}
+
+    def area_fit(self, name, area):
+        """How well an area of use fits the box and the named place; without both, the larger the better."""
+        fits = [fit_in(area, self.box, TIGHT_BOX)] if self.box else []
+        if self.place_boxes:
+            zone = ZONE if set(self.question.place) <= set(words_of(name)) else FOREIGN_ZONE
+            zone *= bool(self.telling)
+            fits.append(
+                max(
+                    max(fit_in(area, box, TIGHT_PLACE), zone * part_in(area, box)) for box in self.place_boxes
+                )
+            )
+        return sum(fits) / len(fits) if fits else 1 + 0.06 * math.log10(size(area) / 720 + 1e-4)
 
     def _names(self):
         """By CRS, how well each word fits, and the weight of the whole name."""
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
+        self.telling = [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
         for one, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
                 # half for the beginning of a word; the beginning of a number or a short word does not count
                 begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
                 fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
+                if word == "zone" and self.question.zone not in " ".join(tokens):
+                    fit *= ANY_ZONE
                 fits[one][word] = max(fits[one].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
-            if tokens == self.question.exact:
+            if tokens in (self.question.exact, words):
                 bonus[one] = WHOLE_NAME
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[one] = max(bonus[one], LAST_PART)
@@ -167,12 +202,13 @@ class Search:
                 fits = {"conformal": 1.0, "equidistant": WORLD_DISTANCES}
             found = ((one, property_of(method)) for one, method in rows)
             return {one: fits[kind] for one, kind in found if kind in fits}
-        rows = self.database.rows("select rowid from crs where unit like ?", f"%{meaning}%")
+        rows = self.database.rows("select rowid from crs where unit like ?", UNITS[meaning])
         return {one: 1.0 for (one,) in rows}
 
     def unknown(self):
         found = {word for fits in self.named.values() for word, fit in fits.items() if fit}
-        return [word for word in self.question.words if word not in found and word not in self.question.place]
+        known = found.union(self.question.place, SOFT)
+        return [word for word in self.question.words if word not in known]
 
     def fit(self, one):
         named, place = self.named.get(one, {}), self.question.place
@@ -180,10 +216,14 @@ class Search:
         in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
         meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
         area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
-        return names + self.bonus[one] + MEANT * meant + area
+        whole = self.bonus[one] * all(one in fits for fits in self.meant.values())
+        unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
+        return names + whole + MEANT * meant + area + unnamed
 
     def best(self):
-        """The ids of the matching CRSs, best first."""
+        """The ids of the matching CRSs, best first. A unit alone does not match, since half of all CRSs have it."""
+        if not self.boxes and self.telling and not self.named and set(self.question.meanings) <= UNITS.keys():
+            return []
         fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
         fits = {one: self.fit(one) for one in fitting}
         least = POOR * max(fits.values(), default=0.0)
@@ -191,7 +231,16 @@ class Search:
         self.chosen = self.database.chosen(close)
         parts = dict(map(tuple, self.database.rows(COMPOUNDS)))
         scores = {one: fits[one] + self.usual(one) + 0.1 * math.log10(1 + parts.get(one, 0)) for one in close}
-        return sorted(close, key=lambda one: (-scores[one], one))
+        return self.varied(sorted(close, key=lambda one: (-scores[one], one)), scores)
+
+    def varied(self, ranked, scores):
+        """The same CRSs, those whose projection a better one has already a little later."""
+        earlier, repeated = Counter(), {}
+        for one in ranked:
+            projection = self.chosen[one][0]["conversion"] or one
+            repeated[one] = REPEATED * earlier[projection]
+            earlier[projection] += 1
+        return sorted(ranked, key=lambda one: (repeated[one] - scores[one], one))
 
     def usual(self, one):
         """How usual a CRS is for the question."""
@@ -280,3 +329,8 @@ def fit_in(area, box, tight):
     """1 for an area of use that equals the box; less if it does not cover it, or is wider."""
     both = common(area, box)
     return both / size(box) * (both / size(area)) ** tight if both else 0.0
+
+
+def part_in(area, box):
+    """The share of the smaller one of two boxes that is in the other."""
+    return common(area, box) / min(size(area), size(box))

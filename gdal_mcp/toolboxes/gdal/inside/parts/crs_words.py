@@ -40,9 +40,23 @@ MEANINGS = (
     (r"\bequidistant\b|\bdistances?\b", "equidistant"),
     (r"\bweb\b|\b(?:slippy|xyz) (?:maps?|tiles?)\b|\bmap tiles?\b|\bopenstreetmap\b|\bosm\b", "web"),
     (r"\bheights?\b|\belevations?\b(?! model)|\bvertical\b|\bgeoid\b|\bdepths?\b", "vertical"),
-    (r"\bin feet\b|\bfeet\b|\bfoot\b|\bft\b", "foot"),
+    (r"\bdatum\b", "datum"),
+    (
+        r"\bft-?us\b|\b(?:us|american)[ -]*(?:survey[ -]*)?(?:feet|foot|ft)\b|\bsurvey f(?:ee|oo)t\b",
+        "US survey foot",
+    ),
+    (r"\binternational f(?:ee|oo)t\b", "international foot"),
+    (r"\bfeet\b|\bfoot\b|\bft\b", "foot"),
+    (r"\bgrads?\b|\bgons\b|\bin gon\b", "grad"),
+    *((rf"\b{unit}s?\b", unit) for unit in ("link", "chain", "yard")),
     (r"\bmet(?:re|er)s?\b", "metre"),
 )
+# the names of units in the database, as patterns of SQL
+UNITS = {
+    "US survey foot": "US survey foot",
+    "international foot": "foot",
+    **{unit: f"%{unit}%" for unit in ("foot", "grad", "link", "chain", "yard", "metre")},
+}
 # words with little meaning; SOFT ones are part of many names and count a little there
 IDLE = frozenset(
     """a an and at between by charts code coordinate coordinates crs epsg for from in is map mapping maps measure measuring my of on
@@ -89,6 +103,7 @@ class Question:
             text, count = re.subn(pattern, " ", text)
             if count and meaning not in self.meanings:
                 self.meanings.append(meaning)
+        self.zone = (re.search(r"\bzone \d+\b", text) or [""])[0]
         self.words = [word for word in WORD.findall(text) if word not in IDLE]
         self.place = []  # those of the words that name one
 

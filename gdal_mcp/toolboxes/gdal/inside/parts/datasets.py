@@ -67,6 +67,16 @@ def has_other_georeferencing(dataset):
     return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
 
 
+# how files write the units of values, by the name that an answer has
+UNITS = {
+    **dict.fromkeys(("m", "metre", "metres", "meter", "meters"), "metre"),
+    **dict.fromkeys(("ft", "foot", "feet", "international foot", "international feet"), "foot"),
+    **dict.fromkeys(("us-ft", "us survey foot", "us survey feet", "ftus", "foot_us"), "US survey foot"),
+    **dict.fromkeys(("degree", "degrees", "deg"), "degree"),
+    **dict.fromkeys(("k", "kelvin"), "kelvin"),
+}
+
+
 def raster(dataset, *, whole):
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MOST))]
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
@@ -96,6 +106,8 @@ def raster(dataset, *, whole):
         for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
             if one is not None and one != usual:
                 row[key] = plain(one)
+        if unit := band.GetUnitType():
+            row["unit"] = UNITS.get(unit.strip().lower(), "other")
         if bits := band.GetMetadataItem("NBITS", "IMAGE_STRUCTURE"):
             row["bits"] = int(bits) if bits.isdecimal() else None
         facts["bands"].append(row)

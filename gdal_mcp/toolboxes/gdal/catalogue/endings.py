@@ -1,0 +1,35 @@
+"""Usual endings of file names that GDAL does not know, and the extension that GDAL has for the same format. Pure.
+
+An output with such an ending needs its format named. An input needs nothing, since GDAL looks at its bytes.
+"""
+
+from typing import Final
+
+ENDINGS: Final = {
+    "parquet": ("geoparquet", "gpq", "parq", "pq"),
+    "geojsonl": ("ndjson", "ndgeojson", "geojsonseq", "geojsonl.json", "jsonl"),
+    "geojson": ("geo.json",),
+    "tif": ("geotiff", "gtiff", "gtif", "tiff", "tff"),
+    "gpkg": ("geopackage",),
+    "fgb": ("flatgeobuf",),
+    "jp2": ("j2k", "j2c", "jpx", "jpf"),
+    "jpg": ("jpeg", "jpe", "jfif"),
+    "nc": ("nc4", "cdf", "netcdf"),
+    "h5": ("hdf5", "he5"),
+}
+_EXTENSIONS: Final = {ending: extension for extension, endings in ENDINGS.items() for ending in endings}
+
+
+def usual_name(name: str) -> str:
+    """The file name in lower case, without folders, and with GDAL's extension in place of another usual ending."""
+    low = name.lower().rpartition("/")[2]
+    parts = low.split(".")
+    for count in (2, 1):
+        if len(parts) > count and (extension := _EXTENSIONS.get(".".join(parts[-count:]))):
+            return ".".join([*parts[:-count], extension])
+    return low
+
+
+def with_usual(extensions: frozenset[str]) -> frozenset[str]:
+    """Extensions with their dots, and all other usual endings of the same formats."""
+    return extensions.union(f".{ending}" for ending, one in _EXTENSIONS.items() if f".{one}" in extensions)
