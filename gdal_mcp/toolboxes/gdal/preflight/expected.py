@@ -121,7 +121,9 @@ def statement(draft: Draft) -> Mapping[str, object] | None:
 
 def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | None:
     equalled = texts_equalled(given["where"][0])
-    return {"sql": "", "open_options": given.get("open-option", ()), "equalled": equalled} if equalled else None
+    return (
+        {"sql": "", "open_options": given.get("open-option", ()), "equalled": equalled} if equalled else None
+    )
 
 
 def _kept(draft: Draft) -> Sequence[str]:

@@ -210,6 +210,15 @@ def checks(job):
             if not (named and one["code"] == "encoding_misread")
         )
         yield from raster_checks(number, path, reads=not job["outputs"])
+        yield from sheet_checks(number, path)
+
+
+def sheet_checks(number, path):
+    if path.lower().endswith(".xlsx") and os.path.getsize(path) <= MAX_BYTES:
+        with quiet():
+            count = part("sheets").cut_times(path)
+        if count:
+            yield {"code": "times_cut", "input": number, "count": count}
 
 
 def raster_checks(number, path, *, reads):

@@ -245,10 +245,7 @@ def places_where(extent, holds):
     west, south, east, north = extent
     steps = [(i + 0.5) / SIDE for i in range(SIDE)]
     return [
-        (x, y)
-        for x in steps
-        for y in steps
-        if holds(west + x * (east - west), north - y * (north - south))
+        (x, y) for x in steps for y in steps if holds(west + x * (east - west), north - y * (north - south))
     ]
 
 

@@ -89,7 +89,9 @@ def case_checks(dataset, equalled):
         columns = [(i, wanted[name]) for i, name in named if name in wanted]
         rows = itertools.islice(layer, MAX_FEATURES if columns else 0)
         values = ((one.GetFieldAsString(i), texts) for one in rows for i, texts in columns)
-        count = sum(value not in texts and value.casefold() in map(str.casefold, texts) for value, texts in values)
+        count = sum(
+            value not in texts and value.casefold() in map(str.casefold, texts) for value, texts in values
+        )
         layer.ResetReading()
         if count:
             yield {"code": "case_ignored", "count": count}
