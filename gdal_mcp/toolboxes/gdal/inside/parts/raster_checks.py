@@ -231,7 +231,7 @@ def stack_checks(dataset, facts, sources):
         beyond = places_where(facts["extent"], lambda *place, inside=inside: not inside(*place))
         at = [(int(x * dataset.RasterXSize), int(y * dataset.RasterYSize)) for x, y in beyond]
         zeros = sum(not any(band.ReadRaster(*one, 1, 1, buf_type=gdal.GDT_Float64) or b"1") for one in at)
-        if FEW <= len(beyond) and zeros > 0.8 * len(beyond):
+        if len(beyond) >= FEW and zeros > 0.8 * len(beyond):
             yield {
                 "code": "collar_without_nodata",
                 "band": first,
@@ -260,7 +260,7 @@ def within(text, own, crs):
     def inside(x, y):
         point = ogr.Geometry(ogr.wkbPoint)
         point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
-        return shape.Contains(point)
+        return shape.Intersects(point)
 
     return inside if change is not None else None
 
@@ -277,7 +277,7 @@ def covers(path, crs):
     def inside(x, y):
         point = ogr.Geometry(ogr.wkbPoint)
         point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
-        return any(shape.Contains(point) for shape in shapes)
+        return any(shape.Intersects(point) for shape in shapes)
 
     return inside if change is not None else None
 
