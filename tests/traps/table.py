@@ -1082,4 +1082,11 @@ times_cut
 times_cut
     vector convert input=sheet_times.xlsx output=OUT.csv
     vector convert input=sheet_moments.xlsx output=OUT.csv
+extended_data_unread
+    vector convert input=described.kml output=OUT.gpkg
+    vector convert input=named.kml output=OUT.gpkg
+edges_straight
+    vector reproject input=continent.geojson output=OUT.gpkg output-crs=EPSG:3035
+    vector reproject input=squares.geojson output=OUT.gpkg output-crs=EPSG:3035
+    pipeline steps=read continent.geojson ! segmentize --max-length=0.1 ! reproject --output-crs=EPSG:3035 ! write OUT.gpkg
 """

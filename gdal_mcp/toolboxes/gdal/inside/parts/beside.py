@@ -211,6 +211,20 @@ def checks(job):
         )
         yield from raster_checks(number, path, reads=not job["outputs"])
         yield from sheet_checks(number, path)
+        yield from kml_checks(number, path)
+
+
+def kml_checks(number, path):
+    """Values that the driver KML, which is there where LIBKML is not, leaves out."""
+    if not path.lower().endswith(".kml") or os.path.getsize(path) > MAX_BYTES:
+        return
+    with quiet():
+        driver = gdal.IdentifyDriverEx(path, gdal.OF_VECTOR)
+    if driver is not None and driver.ShortName == "KML":
+        with open(path, "rb") as file:
+            text = file.read()
+        if count := text.count(b"<Data ") + text.count(b"<SimpleData "):
+            yield {"code": "extended_data_unread", "input": number, "count": count}
 
 
 def sheet_checks(number, path):
