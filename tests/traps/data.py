@@ -302,5 +302,23 @@ raster("oblong", ramp, utm, then=lambda made: made.SetGeoTransform((500000, 100,
 raster("above_geoid", ramp, utm, "EPSG:32632+5773")
 raster("photo_above_geoid", photo, utm, "EPSG:32632+5773")
 raster("above_ellipsoid", ramp, (9, 45, 0.001), "EPSG:4979")
+def workbook(name, form, value):
+    """A column of dates and times with a number format, as other programs write it."""
+    main, ties = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    rows = "".join(f'<row r="{i}"><c r="A{i}"><v>{i}</v></c><c r="B{i}" s="1"><v>{value}</v></c></row>' for i in (2, 3))
+    head = '<row r="1"><c r="A1" t="inlineStr"><is><t>id</t></is></c><c r="B1" t="inlineStr"><is><t>at</t></is></c></row>'
+    kinds = "".join(f'<Override PartName="/xl/{one}.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.{kind}+xml"/>' for one, kind in (("workbook", "sheet.main"), ("worksheets/sheet1", "worksheet"), ("styles", "styles")))
+    relation = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'.format
+    tie = f'<Relationship Id="{{}}" Type="{ties}/{{}}" Target="{{}}"/>'.format
+    with zipfile.ZipFile(f"{folder}/{name}.xlsx", "w") as packed:
+        packed.writestr("[Content_Types].xml", f'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>{kinds}</Types>')
+        packed.writestr("_rels/.rels", relation(tie("rId1", "officeDocument", "xl/workbook.xml")))
+        packed.writestr("xl/_rels/workbook.xml.rels", relation(tie("rId1", "worksheet", "worksheets/sheet1.xml") + tie("rId2", "styles", "styles.xml")))
+        packed.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{ties}"><sheets><sheet name="{name}" sheetId="1" r:id="rId1"/></sheets></workbook>')
+        packed.writestr("xl/styles.xml", f'<styleSheet xmlns="{main}"><numFmts count="1"><numFmt numFmtId="164" formatCode="{form}"/></numFmts><cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="164"/></cellXfs></styleSheet>')
+        packed.writestr("xl/worksheets/sheet1.xml", f'<worksheet xmlns="{main}"><sheetData>{head}{rows}</sheetData></worksheet>')
+workbook("sheet_times", "yyyy-mm-dd h:mm:ss", 43928.4153)
+workbook("sheet_moments", "yyyy-mm-dd hh:mm:ss", 43928.4153)
+workbook("sheet_dates", "yyyy-mm-dd", 43928)
 layer("local_grid", ["POINT (100 200)"], 'LOCAL_CS["site grid",UNIT["metre",1]]')
 '''

@@ -1151,4 +1151,18 @@ collar_without_nodata
     raster stack input=["elevation.tif","quarter.tif"] output=OUT.tif
     raster stack input=["elevation.tif","low.tif"] output=OUT.tif
     raster stack input=["elevation_holes.tif","classes_with_holes.tif"] output=OUT.tif
+times_cut
+    query inputs=["sheet_times.xlsx"] sql=SELECT at FROM sheet_times
+    query inputs=["sheet_moments.xlsx"] sql=SELECT at FROM sheet_moments
+    query inputs=["sheet_dates.xlsx"] sql=SELECT at FROM sheet_dates
+times_cut
+    vector convert input=sheet_times.xlsx output=OUT.csv
+    vector convert input=sheet_moments.xlsx output=OUT.csv
+extended_data_unread
+    vector convert input=described.kml output=OUT.gpkg
+    vector convert input=named.kml output=OUT.gpkg
+edges_straight
+    vector reproject input=continent.geojson output=OUT.gpkg output-crs=EPSG:3035
+    vector reproject input=squares.geojson output=OUT.gpkg output-crs=EPSG:3035
+    pipeline steps=read continent.geojson ! segmentize --max-length=0.1 ! reproject --output-crs=EPSG:3035 ! write OUT.gpkg
 """

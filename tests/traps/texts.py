@@ -70,6 +70,13 @@ TEXTS = {
     "islands.geojson": features([(ISLANDS, {"id": 1}), (square(14, 52, 0.1), {"id": 2})]),
     "empty_cells.csv": "id,name,pop\n1,Bern,10\n2,,20\n3,Chur,\n",
     "alike.geojson": features([(point(1, 2), {"Name": "A", "name": "b", "n": 1})]),
+    "described.kml": '<kml xmlns="http://www.opengis.net/kml/2.2"><Document><Placemark><name>a</name><ExtendedData><Data name="h">'
+    "<value>3</value></Data></ExtendedData><Point><coordinates>8,47</coordinates></Point></Placemark></Document></kml>",
+    "named.kml": '<kml xmlns="http://www.opengis.net/kml/2.2"><Document><Placemark><name>a</name><Point><coordinates>8,47'
+    "</coordinates></Point></Placemark></Document></kml>",
+    "continent.geojson": features(
+        [(("Polygon", [[[0, 40], [40, 40], [40, 60], [0, 60], [0, 40]]]), {"id": 1})]
+    ),
     "track.gpx": '<gpx version="1.1" creator="x" xmlns="http://www.topografix.com/GPX/1/1"><wpt lat="47" lon="8"/>'
     '<trk><trkseg><trkpt lat="47" lon="8"/><trkpt lat="48" lon="9"/></trkseg></trk></gpx>',
     "named_geom.geojson": features([(point(1, 2), {"geom": "x"})]),

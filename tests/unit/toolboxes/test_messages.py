@@ -42,6 +42,8 @@ SAID = {
     "JPEG driver doesn't support data type Float32. Only eight and twelve bit bands supported.": "data_type_changed",
     CLAMPED.format("0"): "nodata_replaced",
     "Infinite or NaN coordinate encountered": "geometry_lost",
+    "b70.asc: Producing a Golden Surfer style file with DX and DY instead of CELLSIZE since the input pixels are non-square.  Use "
+    "the FORCE_CELLSIZE=TRUE creation option to force use of DX for even though this will be distorted.": "pixels_not_square",
     "XYZ driver only uses the first band of the dataset.": "bands_lost",
     "Golden Software Binary Grid format only supports one raster band, first band will be copied.": "bands_lost",
     "Self-intersection at or near point 0.5 0.5": "invalid_input_geometries",

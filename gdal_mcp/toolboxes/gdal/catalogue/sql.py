@@ -154,7 +154,7 @@ def _tokens(text: str, what: str, limit: int) -> list[SqlToken]:
         if match is None:
             raise ArgumentRefused(
                 f"{what} contains a quote that is not closed, or {text[position]!r}, which the SQL dialects read differently.",
-                "Quote names with \" and strings with ', and write values instead of parameters.",
+                "Quote names with \" and strings with ', write values instead of parameters, and CAST(a AS type) for a::type.",
             )
         token = SqlToken(match.lastgroup, match[0])  # type: ignore[arg-type] # the groups are named as the kinds
         position = match.end()

@@ -15,6 +15,7 @@ _NO_NAME: Final = re.compile(
     r".*(?:no such (?:table|column): |SELECT from table .* failed|Unrecognized field name|\".*\" not recognised as an available field)",
     re.DOTALL,
 )
+_SYNTAX: Final = re.compile(r".*sqlite3_prepare_v2\(\): near .*: syntax error", re.DOTALL)
 _OGRSQL: Final = re.compile(r".*(?:Undefined function '|SQL Expression Parsing Error)", re.DOTALL)
 
 
@@ -38,6 +39,9 @@ def sql_advice(errors: Iterable[str]) -> str:
             return "OGRSQL has few functions and no such joins: give `dialect` SQLITE, or use `query`."
         if found := _NO_FUNCTION.match(text):
             return _instead(found[1].lower())
+        if _SYNTAX.match(text):
+            advice: str = read("sql.toml")["syntax"]["text"]
+            return advice
         if _NO_NAME.match(text):
             return "The tables and columns that there are stand under `untrusted`; gdal_describe `vector sql` says how they are called."
     return ""

@@ -205,8 +205,32 @@ def checks(job):
             if not (named and one["code"] == "encoding_misread")
         )
         yield from raster_checks(number, path, reads=not job["outputs"], reduced=reads_less(job))
+        yield from sheet_checks(number, path)
+        yield from kml_checks(number, path)
         if MEASURED.intersection(job.get("options", ())):
             yield from zero_checks(number, path)
+
+
+def kml_checks(number, path):
+    """Values that the driver KML, which is used if LIBKML is missing, leaves out."""
+    if not path.lower().endswith(".kml") or os.path.getsize(path) > MAX_BYTES:
+        return
+    with quiet():
+        driver = gdal.IdentifyDriverEx(path, gdal.OF_VECTOR)
+    if driver is not None and driver.ShortName == "KML":
+        with open(path, "rb") as file:
+            text = file.read()
+        if count := text.count(b"<Data ") + text.count(b"<SimpleData "):
+            yield {"code": "extended_data_unread", "input": number, "count": count}
+
+
+def sheet_checks(number, path):
+    """Times of a spreadsheet whose hours GDAL does not read."""
+    if path.lower().endswith(".xlsx") and os.path.getsize(path) <= MAX_BYTES:
+        with quiet():
+            count = part("sheets").cut_times(path)
+        if count:
+            yield {"code": "times_cut", "input": number, "count": count}
 
 
 def zero_checks(number, path):

@@ -96,7 +96,7 @@ def contains(shapes, there, dataset):
     def inside(x, y):
         point = ogr.Geometry(ogr.wkbPoint)
         point.AddPoint_2D(*change.TransformPoint(*gdal.ApplyGeoTransform(transform, x, y))[:2])
-        return any(shape.Contains(point) for shape in shapes)
+        return any(shape.Intersects(point) for shape in shapes)
 
     return inside if change is not None else None
 

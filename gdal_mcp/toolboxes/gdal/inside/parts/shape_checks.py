@@ -2,11 +2,15 @@
 
 import itertools
 
-from osgeo import ogr
+from osgeo import ogr, osr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
 
 MOST_FEATURES = 2_000
 MOST_POINTS = 200_000  # of all polygons: their union takes a second
 SHARED = 0.01  # fraction of all borders that are common, from which polygons are taken for neighbours
+PIECES = 100  # that the longest side of a polygon is divided into
+STRAIGHT = 0.01  # fraction of the area, from which edges that stay straight matter
 KEPT = 0.95  # fraction of common borders; simplified together, as a coverage, they all stay common
 
 
@@ -24,6 +28,25 @@ def shape_checks(layer, source, options):
         common, left = map(common_borders, (before, after))
         if common > SHARED and left < KEPT * common:
             yield {"code": "borders_torn", "percent": round(100 * (1 - left / common))}
+
+
+def edge_checks(layer, source):
+    """Polygons with long edges, which a change of CRS bends: GDAL transforms their corners alone."""
+    here, there = layer.GetSpatialRef(), source.GetSpatialRef()
+    after, before = polygons_of(layer), polygons_of(source)
+    if here is None or there is None or not after or len(after) != len(before):
+        return
+    change = osr.CreateCoordinateTransformation(traditional(there), traditional(here))
+    if change is None or sum(map(point_count, before)) > MOST_POINTS / PIECES:
+        return
+    for one in before:
+        west, east, south, north = one.GetEnvelope()
+        one.Segmentize(max(east - west, north - south) / PIECES)
+    if any(one.Transform(change) != 0 for one in before):
+        return
+    bent, straight = (sum(one.Area() for one in each) for each in (before, after))
+    if bent and abs(straight / bent - 1) > STRAIGHT:
+        yield {"code": "edges_straight", "percent": round(100 * (straight / bent - 1), 1)}
 
 
 def polygons_of(layer):

@@ -87,13 +87,18 @@ def makes_columns(options):
 
 def changed_shapes(dataset, origin):
     """Checks of commands that work on each polygon by itself, such as dissolve and simplify."""
-    if not {"dissolve", "simplify"} & set(origin.options) or origin.updates or dataset.GetLayerCount() != 1:
+    words = {"dissolve", "simplify", "reproject"} & set(origin.options)
+    if not words or origin.updates or dataset.GetLayerCount() != 1:
         return
     with quiet() as aside:
         sources = small_sources(origin, aside)
         layers = [layer for one in sources for layer in layers_of(one, MAX_LAYERS)]
-        if len(layers) == 1 and not origin.clock.spent:
-            yield from part("shape_checks").shape_checks(dataset.GetLayer(0), layers[0], origin.options)
+        if len(layers) != 1 or origin.clock.spent:
+            return
+        checks = part("shape_checks")
+        yield from checks.shape_checks(dataset.GetLayer(0), layers[0], origin.options)
+        if origin.options[:2] == ("vector", "reproject"):
+            yield from checks.edge_checks(dataset.GetLayer(0), layers[0])
 
 
 def small_sources(origin, aside):

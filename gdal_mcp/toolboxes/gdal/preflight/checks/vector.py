@@ -15,7 +15,7 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector buffer": {"distance": 0.0},
     "vector simplify": {"tolerance": 0.01},
     "vector simplify-coverage": {"tolerance": 0.01},
-    "vector segmentize": {"max-length": 0.0},
+    "vector segmentize": {"max-length": 1.0},
     "vector clean-coverage": {"snapping-distance": 0.01, "maximum-gap-width": 0.01},
     "vector check-coverage": {"maximum-gap-width": 0.01},
 }

@@ -1,0 +1,61 @@
+"""Times in a spreadsheet that GDAL reads as dates: it does not know the format `h:mm:ss`, which is the default of openpyxl."""
+
+import re
+import zipfile
+from html import unescape
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields
+
+MOST_BYTES = 32 << 20  # of the XML of one sheet
+SECOND = 1 / 86_400  # of a day
+TAG = r"<(?:\w+:)?{}\s([^>]*)>"
+ATTRIBUTE = re.compile(r'([\w:]+)="([^"]*)"')
+# a cell with a number that has a fraction
+CELL = re.compile(r'<(?:\w+:)?c\s[^>]*?r="([A-Z]{1,3})\d+"[^>]*>\s*<(?:\w+:)?v>(\d{1,7}\.\d+)</')
+
+
+def cut_times(path):
+    """The number of cells with a time of day in columns that GDAL reads as dates; 0 for a file that is no workbook."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX"])
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return sum(of_sheet(dataset.GetLayerByName(name), packed, at) for name, at in sheets_of(packed))
+    except (AttributeError, OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return 0
+
+
+def of_sheet(layer, packed, member):
+    kinds = fields(layer.GetLayerDefn()) if layer is not None else []
+    dates = {i for i, one in enumerate(kinds) if one.GetType() == ogr.OFTDate}
+    cells = CELL.finditer(text_of(packed, member)) if dates else ()
+    return sum(column(one[1]) in dates and float(one[2]) % 1 > SECOND for one in cells)
+
+
+def sheets_of(packed):
+    """Names of sheets, with the path of each in the archive."""
+    targets = {
+        one.get("Id"): one.get("Target", "").removeprefix("/xl/")
+        for one in tags(text_of(packed, "xl/_rels/workbook.xml.rels"), "Relationship")
+    }
+    for one in tags(text_of(packed, "xl/workbook.xml"), "sheet"):
+        if target := targets.get(one.get("r:id")):
+            yield unescape(one.get("name", "")), f"xl/{target}"
+
+
+def tags(text, name):
+    return [dict(ATTRIBUTE.findall(one)) for one in re.findall(TAG.format(name), text)]
+
+
+def text_of(packed, member):
+    with packed.open(member) as file:
+        return file.read(MOST_BYTES).decode("utf-8", "replace")
+
+
+def column(letters):
+    """The index of a column, from 0: A is 0, AA is 26."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1
