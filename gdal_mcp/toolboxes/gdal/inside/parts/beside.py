@@ -225,7 +225,7 @@ def kml_checks(number, path):
 
 
 def sheet_checks(number, path):
-    """Times of a spreadsheet whose hours GDAL does not read."""
+    """Times of day in columns of a spreadsheet that GDAL reads as dates."""
     if path.lower().endswith(".xlsx") and os.path.getsize(path) <= MAX_BYTES:
         with quiet():
             count = part("sheets").cut_times(path)
