@@ -23,7 +23,7 @@ def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, endin
     assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
 
 
-@pytest.mark.parametrize("main", REPLACED)
+@pytest.mark.parametrize("main", sorted(REPLACED))
 def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_path, main):
     endings = sorted(REPLACED[main])
     names = {f"x{one}" for one in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
