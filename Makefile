@@ -48,8 +48,8 @@ format: venv ## let ruff format and mend what it safely can
 types: venv ## mypy, strict
 	$(python) -m mypy
 
-unit: venv ## those of `make test` that need no container engine
-	$(python) -m pytest $(spread) -m 'not engine and not nightly' $(pytest_options)
+unit: venv ## the unit tests, which need no container engine: a minute
+	$(python) -m pytest $(spread) -m 'not engine and not nightly' $(pytest_options) tests/unit
 
 browser: ## a Chromium for the tests of the console; installed where it may be
 	@scripts/browser.sh
