@@ -1,11 +1,11 @@
-"""The calls that are running in this process: what they do, how one is cancelled, and who hears what its end changed.
+"""The calls that are running in this process: their stages, their cancellation, and announcements of what changed.
 
 Invariants:
-* a cancelled request ends its call, unless its client only ran out of patience or another request has joined the call;
+* a cancelled request ends its call, unless its client only stopped waiting or another request has joined the call;
 * a call that a person cancels ends, even if requests wait for it; so do all calls when the server ends.
 
-For one event loop; a call's progress alone may be set from other threads. Listeners hear of changes in the order in which calls
-ended; changes by other processes are not seen.
+For one event loop; only a call's progress may be set from other threads. Listeners are notified in the order in which
+calls ended. Changes by other processes are not seen.
 """
 
 import time
@@ -28,7 +28,7 @@ JOIN_READS_AFTER: Final = 5.0
 
 @dataclass(eq=False, slots=True)
 class RunningCall:
-    """One call under way. `stage` is in plain words, `fraction` from 0 to 1."""
+    """One running call. `stage` is in plain words, `fraction` from 0 to 1."""
 
     call_id: str
     tool: str
@@ -38,17 +38,18 @@ class RunningCall:
     stage: str = "preparing"
     fraction: float = 0.0
     message: str = ""
-    outputs: tuple[str, ...] = ()  # paths, as soon as they are known
-    ended_by: str = ""  # who cancelled it here
-    sender: object = None  # the request that it came in, as the transport knows it
-    plan: str = ""  # the digest of its plan, once it has started
+    outputs: tuple[str, ...] = ()  # paths, once they are known
+    ended_by: str = ""  # the user who cancelled it on this server
+    sender: object = None  # its request: the connection and id that the transport uses
+    plan: str = ""  # digest of its plan, once it has started
     writes: bool = False
-    timed_out: bool = False  # its client stopped waiting, and did not ask for the call to end
-    waiting: int = 1  # requests that wait for its reply
-    over: bool = False  # its last step was taken
+    timed_out: bool = False  # True if its client stopped waiting without asking for the call to end
+    waiting: int = 1  # number of requests that wait for its reply
+    over: bool = False  # set after its last step
     reply: "Reply | None" = None
     ended: anyio.Event = field(default_factory=anyio.Event)
-    reason: anyio.Event = field(default_factory=anyio.Event)  # why the request was cancelled is known
+    # set when the reason for the cancellation is known
+    reason: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=lambda: anyio.CancelScope(shield=True))
 
     async def end_with_request(self) -> None:
@@ -64,7 +65,7 @@ class RunningCall:
                     self.scope.cancel()
 
     async def joined(self) -> "Reply":
-        """The reply of this call, for another request that asks for the same."""
+        """The reply of this call, for an identical request."""
         self.waiting += 1
         try:
             await self.ended.wait()
@@ -92,20 +93,20 @@ class Activity:
             made.ended.set()
 
     def same(self, principal: str, plan: str) -> RunningCall | None:
-        """A started call of this principal with this plan that the same call, sent again, can join."""
+        """A started call of this principal with this plan, which an identical call can join."""
         oldest = time.time() - self.join_reads_after
         found = (one for one in self.all() if (one.principal, one.plan) == (principal, plan))
         return next((one for one in found if one.writes or one.begun <= oldest), None)
 
     def cancelled(self, sender: object, *, timed_out: bool) -> None:
-        """Says why a client cancelled a request. A call whose client only stopped waiting goes on."""
+        """Notes why a client cancelled a request. A call whose client only stopped waiting goes on."""
         for one in self.all():
             if sender is not None and one.sender == sender:
                 one.timed_out = one.timed_out or timed_out
                 one.reason.set()
 
     def end(self) -> None:
-        """Ends every call, as the server ends."""
+        """Ends every call when the server ends."""
         for one in self.all():
             one.reason.set()
             one.scope.cancel()
@@ -126,7 +127,9 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A principal's call whose record changed, and the URIs of changed outputs; with any, the list of outputs too."""
+    """A principal's call whose record changed, and the URIs of changed outputs; if there are any, the list of outputs
+    changed too.
+    """
 
     principal: str
     call_id: str
@@ -135,7 +138,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Announces what the end of a call, or an undo, changed."""
+    """Announces the changes made by the end of a call, or by an undo."""
 
     listeners: list[Callable[[Changed], None]] = field(default_factory=list)
 

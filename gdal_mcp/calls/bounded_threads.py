@@ -1,12 +1,12 @@
-"""A bounded number of threads for work that may hang, such as looking up paths or waiting for an engine.
+"""Runs work that may hang, such as looking up paths or waiting for an engine, in a bounded number of threads.
 
 Such work is done before its call is admitted to the queue, and a thread cannot be ended from outside.
 
 Invariants:
-* at most `at_once` threads work, and at most `of_one` (fewer) for the same principal, so that what hangs for one principal
-  leaves room for the others;
+* at most `at_once` threads work, and at most `of_one` (fewer) for the same principal, so that work that hangs for one
+  principal leaves room for the others;
 * a thread counts until it has ended, even after its caller gave up;
-* every caller is answered within `queue_seconds` and `seconds`, and at once when it is cancelled.
+* every caller gets an answer within `queue_seconds` and `seconds`, and at once when it is cancelled.
 """
 
 import _thread
@@ -24,9 +24,10 @@ from anyio.to_thread import run_sync
 from gdal_mcp.errors import Code, Stage, ToolError
 from sandbox.waiting import Cancellation
 
-AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
-OF_ONE: Final = 4  # usual work takes milliseconds, so that more would only take turns
-QUEUE_SECONDS: Final = 30.0  # half of what clients wait: there is time for both the turn and the draft
+AT_ONCE: Final = 16  # threads that hang only cost memory
+OF_ONE: Final = 4  # usual work takes milliseconds, so more would not be faster
+# half of what clients wait, so that there is time for both the queue and the draft
+QUEUE_SECONDS: Final = 30.0
 DRAFT_SECONDS: Final = 30.0
 PLAN_SECONDS: Final = 240.0  # the first plan waits until the engine is connected and its host is attested
 
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 class BoundedThreads:
-    """Threads that principals take turns at. `busy_with` says in messages what the work is. For one event loop."""
+    """Threads that principals share fairly. `busy_with` names the work in messages. For one event loop."""
 
     def __init__(
         self,
@@ -50,11 +51,13 @@ class BoundedThreads:
         self.seconds = seconds
         self.queue_seconds = queue_seconds
         self._turns = anyio.Semaphore(at_once)
-        # by principal, for as long as a caller waits here or a thread has not ended
+        # by principal, while a caller waits or a thread has not ended
         self._lines: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
 
     async def run(self, principal: str, work: Callable[[], T]) -> T:
-        """What `work` returns. Raises what it raises, and ToolError: BUSY without a turn in time, TIMEOUT without an end."""
+        """The result of `work`. Raises its errors, and ToolError: BUSY if no thread is free in time, TIMEOUT if the
+        work does not end.
+        """
         line = self._lines.setdefault(principal, anyio.Semaphore(self.of_one))
         await self._turn(line)
         made: Future[T] = Future()
@@ -74,10 +77,11 @@ class BoundedThreads:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
 
-        # not anyio's threads: the program would wait for them; nor threading's, for whose start the event loop would wait
+        # not anyio's threads, which the program would wait for at its end; nor threading's, whose start blocks the
+        # event loop
         try:
             _thread.start_new_thread(copy_context().run, (make,))
-        except RuntimeError:  # the system has no thread left
+        except RuntimeError:  # the system cannot start another thread
             over()
             raise
         with anyio.move_on_after(self.seconds):
@@ -91,7 +95,7 @@ class BoundedThreads:
         )
 
     async def _turn(self, line: anyio.Semaphore) -> None:
-        """Waits for the principal's own turn first, so that this wait holds up nobody else."""
+        """Waits for the principal's own turn first, so that this wait does not delay others."""
         with anyio.move_on_after(self.queue_seconds):
             await line.acquire()
             try:
@@ -109,7 +113,9 @@ class BoundedThreads:
 
 
 async def run_cancellable(work: Callable[[Cancellation], T], threads: anyio.CapacityLimiter) -> T:
-    """Runs the work in a thread. A cancellation of this task is passed on to it, and is raised only after this returned."""
+    """Runs the work in a thread. Passes a cancellation of this task on to it, and raises it after the work has
+    returned.
+    """
     cancel = Cancellation()
     ended: list[T] = []
 
@@ -127,7 +133,8 @@ async def run_cancellable(work: Callable[[Cancellation], T], threads: anyio.Capa
             group.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
         if not ended:
-            raise  # else what the work left must not be lost; the next checkpoint raises again
+            # without an error, so that the result of the work is not lost; the next checkpoint raises again
+            raise
     finally:
         cancel.close()
     return ended[0]

@@ -1,4 +1,4 @@
-"""Makes a draft from the arguments of a call, and the plan from the draft. Blocking; for threads."""
+"""Makes a draft from the arguments of a call, and the plan from the draft. Blocking; call it in a thread."""
 
 import threading
 import time
@@ -29,8 +29,8 @@ from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.workspace import Identity, WorkspacePath
 
-ASK_SECONDS: Final = 25.0  # for the requests of a tool itself, which end before their thread is given up
-MAX_COMPANIONS: Final = 1000  # of all inputs of one call together
+ASK_SECONDS: Final = 25.0  # seconds for a tool's own requests, which end before their thread is given up
+MAX_COMPANIONS: Final = 1000  # seconds to look up all inputs of one call
 
 
 class Drafted(NamedTuple):
@@ -47,7 +47,7 @@ class Drafting:
     seal: Seal
 
     def draft(self, call: Invocation) -> Drafted | ImmediateResult:
-        """The draft that the tool makes from the arguments, and the report of the checks on it. Raises ToolError."""
+        """The tool's draft for the arguments, and the report of the checks on it. Raises ToolError."""
         request, entitlements, toolbox = call.request, call.entitlements, call.toolbox
         scope = self.scope(entitlements, toolbox, request.principal, call.call_id, request.operation.as_new)
         try:
@@ -66,9 +66,10 @@ class Drafting:
         return Drafted(draft, report)
 
     def ask(self, call: Invocation, answer: ImmediateResult, ended: threading.Event) -> Invocation:
-        """The call with the answer of a tool for which the server itself makes requests, none of them once `ended` is set.
+        """The call with the answer of a tool that makes requests to other servers. Makes no request once `ended` is
+        set.
 
-        What was asked of each host is kept for the record in any case.
+        The hosts that were asked are recorded in any case.
         """
         assert answer.ask is not None
         until = time.monotonic() + ASK_SECONDS
@@ -128,7 +129,7 @@ class Drafting:
 def _beside(
     inputs: Iterable[WorkspacePath], companions: Callable[[WorkspacePath], Iterable[Path]]
 ) -> Iterator[tuple[WorkspacePath, WorkspacePath]]:
-    """Each input with each file that goes with it by its name, as it is now."""
+    """Each input with its sidecar files as they are now."""
     given = dict.fromkeys(one.path for one in local(inputs))
     for located in dict.fromkeys(local(inputs)):
         try:
@@ -144,7 +145,7 @@ def _beside(
 
 
 def learn(call: Invocation) -> None:
-    """What was written is known from its description, so that a call on it can be judged without another look."""
+    """Stores the descriptions of outputs, so that a call on them can be judged without describing them again."""
     done, preflight = call.done, call.entitlements.preflights[call.toolbox.name]
     if done is None or done.published is None:
         return

@@ -1,8 +1,8 @@
-"""What each principal may use of a server: workspaces, tools, limits. Set by the policy, fixed at the server's start.
+"""The permissions of each principal: workspaces, tools, limits. Set by the policy, fixed at the server's start.
 
 Invariants:
 * entitlements are never wider than the server itself: entries of the policy only narrow;
-* a workspace outside a principal's entitlements is in no mount, no list and no path of that principal's calls.
+* a workspace outside a principal's entitlements is in no mount, list or path of that principal's calls.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Entitlements:
 
     @classmethod
     def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
-        """Everything that a server has. Raises SettingsError."""
+        """The entitlements of the whole server. Raises SettingsError."""
         limits = settings.limits()
         preflights = {box.name: box.analysis.preflight(limits) for box in toolboxes.items}
         return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
@@ -38,7 +38,7 @@ class Entitlements:
 
 @dataclass(frozen=True)
 class EntitlementResolver:
-    """The entitlements of every principal. Made ahead, so that nothing is decided during a call."""
+    """The entitlements of every principal, computed at the start."""
 
     whole: Entitlements
     policy: Policy
@@ -46,12 +46,12 @@ class EntitlementResolver:
     _narrowed: list[Entitlements] = field(default_factory=list)  # in the order of the entries
 
     def __post_init__(self) -> None:
-        """Raises SettingsError for an entry that leaves nothing."""
+        """Raises SettingsError for an entry without any permission."""
         self._narrowed.extend(narrowed(self.whole, one, self.toolboxes) for one in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
-        """Raises ToolError (DENIED) for a principal whom the policy does not name."""
-        if not self.policy.entries:  # everybody has everything
+        """Raises ToolError (DENIED) for a principal that the policy does not name."""
+        if not self.policy.entries:  # without entries everybody has everything
             return self.whole
         entry = self.policy.entry(principal)
         if entry is None:
@@ -65,7 +65,7 @@ class EntitlementResolver:
 
 
 def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> Entitlements:
-    """What an entry of the policy leaves of the whole. Raises PathRefused when no workspace is left."""
+    """The part of the whole that a policy entry permits. Raises PathRefused if it leaves no workspace."""
     limits = whole.limits
     limits = replace(
         limits,
@@ -102,5 +102,5 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
-    """In either spelling, so that `raster_*` fits the tools and the algorithms that they run."""
+    """Matches either spelling, so that `raster_*` matches the tools and the algorithms that they run."""
     return any(fnmatchcase(one, pattern) for one in (name, spelling(name)) for pattern in patterns)

@@ -37,16 +37,14 @@ from sandbox.workspace import Workspace, WorkspacePath, open_folder
 
 _MAX_MESSAGES = 20
 _log = structlog.get_logger()
-_MAX_VALUES = (
-    1_000_000  # members and elements of what is printed as JSON, which are cut to 20,000 of a list afterwards
-)
-# checks that say why a call failed, where it did
+_MAX_VALUES = 1_000_000  # members and elements of printed JSON; lists are then cut to 20,000
+# checks that explain why a call failed
 _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 
 @dataclass(slots=True)
 class _Trail:
-    """What a run has produced so far."""
+    """The results of a run so far."""
 
     preflight: Report
     durations: dict[str, float] = field(default_factory=dict)
@@ -112,12 +110,14 @@ class Executor:
                 begun = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
                 trail.durations["publish"] = seconds_since(begun)
-                trail.done = done  # also if something fails from here on
+                trail.done = done  # even if something fails from here on
         trail.done = done
 
     @contextmanager
     def _reading(self, call: Invocation) -> Iterator[RemoteReading | None]:
-        """What reads the remote data of a call, and finds it while a container is claimed; None for a call that names none."""
+        """The reader of a call's remote data, which is located while a container is claimed. None without remote
+        data.
+        """
         plan = call.plan
         if not plan.draft.addresses or not call.request.operation.reads_remote:
             yield None
@@ -137,7 +137,7 @@ class Executor:
                 _make_outputs_folder(output.target)
         root = home(plan.draft).root if plan.draft.writes else None
         kind = self.hosting.kind(host, root, plan.confines)
-        # a container that waits has the whole of each workspace, or nothing
+        # a waiting container sees each workspace as a whole, or nothing
         alone = plan.confines.places not in (None, ())
         return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
@@ -149,9 +149,10 @@ class Executor:
         declined: list[ToolError],
         cancel: Cancellation,
     ) -> Job:
-        """The container's job, once the files it changes are in its staging folder.
+        """The container's job, after the files that it changes were copied to its staging folder.
 
-        What the container reports of the inputs before it works is judged; a refusal ends the job and is added to `declined`.
+        The container describes the inputs before it works, and that description is checked. A refusal ends the job
+        and is added to `declined`.
         """
 
         def judge_inputs(value: Mapping[str, Any]) -> bool:
@@ -163,7 +164,7 @@ class Executor:
             return not declined
 
         plan, staging, operation = call.plan, lease.staging, call.request.operation
-        # a picture can show words, so a server in lockdown makes none
+        # a picture can contain text, so a server in lockdown makes none
         pictures = self.settings.preview and not self.settings.lockdown
         job = Job(
             plan.call_id,
@@ -172,7 +173,7 @@ class Executor:
                 operation.job(plan.draft), self.settings.preview_pixels if pictures else 0
             ),
             staging,
-            # code of the caller may say anything in its messages, and they reach people outside of what is marked as untrusted
+            # the caller's code can write anything into its messages, and people see them outside `untrusted`
             call.report_fraction if plan.draft.code else call.report_progress,
             on_interim=judge_inputs,
             answerer=trail.reading,
@@ -196,7 +197,7 @@ class Executor:
         return replace(done, published=published)
 
     def _done(self, call: Invocation, result: SandboxResult) -> JobResult:
-        """The result for the caller, made from the container's answer, which may be anything."""
+        """The result for the caller, from the container's untrusted answer."""
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
@@ -227,7 +228,7 @@ class Executor:
     def _enrich_error(
         self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail
     ) -> ToolError:
-        """The error with the toolbox's explanation of the failure, if it has one, and with paths of the host."""
+        """The error with the toolbox's explanation, if it has one, and with paths of the host."""
         toolbox, draft = call.toolbox, call.plan.draft
         explains = failure.code is toolbox.answering.failure and result.final is not None
         if found := toolbox.answering.explain(draft, result.final or {}) if explains else None:
@@ -249,7 +250,7 @@ class Executor:
 
 
 def _to_host_paths(text: str, draft: Draft) -> str:
-    """The text with the names that the caller used: paths of the host and addresses, not names inside the container."""
+    """The text with the caller's names: paths of the host and addresses instead of names inside the container."""
     text = restore_addresses(text, draft.addresses)
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))
@@ -257,7 +258,7 @@ def _to_host_paths(text: str, draft: Draft) -> str:
 
 
 def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
-    """As `restore_addresses`, of JSON: what was printed may have its slashes escaped."""
+    """Like `restore_addresses`, for JSON, where slashes may be escaped."""
     if isinstance(value, dict):
         return {
             restore_addresses(key, addresses): _to_addresses(inner, addresses) for key, inner in value.items()
@@ -268,7 +269,7 @@ def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
 
 
 def _make_outputs_folder(target: WorkspacePath) -> None:
-    """Makes the folder for outputs without a given name, with the workspace's owner, who may replace it at any time."""
+    """Makes the folder for outputs without a name, owned by the workspace's owner, who may replace it at any time."""
     with open_folder(target.workspace, PurePosixPath()) as root:
         name = str(target.relative.parent)
         try:
@@ -282,7 +283,7 @@ def _make_outputs_folder(target: WorkspacePath) -> None:
         if os.geteuid():
             return
         with open_folder(target.workspace, target.relative.parent) as folder, os.scandir(folder) as inside:
-            # else it is another, and stays whose it is
+            # it was replaced, so its owner stays
             if os.fstat(folder).st_uid == 0 and next(inside, None) is None:
                 owner = os.fstat(root)
                 os.fchown(folder, owner.st_uid, owner.st_gid)
@@ -298,7 +299,7 @@ def home(draft: Draft) -> Workspace:
 
 
 def _settings(changed: object, known: Sequence[str]) -> dict[str, str]:
-    """The settings named in receipts that the worker reports as changed."""
+    """The settings for the receipt that the worker changed."""
     found = changed if isinstance(changed, dict) else {}
     return {name: clean_text(found[name], 40) for name in known if isinstance(found.get(name), str)}
 
@@ -309,7 +310,7 @@ def _return_code(final: Mapping[str, Any]) -> int | None:
 
 
 def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
-    """What is printed as JSON, cleaned; None for other text unless JSON is `required`."""
+    """The printed JSON, cleaned. None for other text, unless JSON is `required`."""
     if not required and not text.lstrip().startswith(("{", "[")):
         return None
     try:

@@ -1,6 +1,6 @@
-"""The record of one call: one frozen value, to which each step of the pipeline adds what it found.
+"""The record of one call: one frozen value, to which each step of the pipeline adds its results.
 
-A step returns a new value; nothing here changes. Only `view` shows the console what happens meanwhile.
+A step returns a new value; nothing here changes. Only `view` shows the console what happens in between.
 """
 
 import secrets
@@ -30,7 +30,9 @@ NOT_YET: Final = Authorization("")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call as it came in. `on_progress` is called from another thread, or from the event loop's while the call waits."""
+    """One call as it was received. `on_progress` is called from another thread, or from the event loop's while the
+    call waits.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
@@ -39,8 +41,8 @@ class Request:
     approver: Approver
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     operation: Operation = ORDINARY
-    peer: str = ""  # the address that it came from over HTTP
-    sender: object = None  # what a cancellation of this request names: its connection and id
+    peer: str = ""  # peer address of an HTTP client
+    sender: object = None  # how a cancellation names this request: its connection and id
 
     @property
     def principal(self) -> str:
@@ -49,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the sender of a call has of the server, and the tool that it names."""
+    """The sender's entitlements, and the tool that the call names."""
 
     entitlements: Entitlements
     tool: Tool
@@ -66,25 +68,23 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a successful call produced. All text in it is cleaned; `outputs` are in the order of the draft's."""
+    """The result of a successful call. All text in it is cleaned; `outputs` are in the order of the draft's."""
 
     usage: Usage
     printed: str
     parsed: Any
     stderr: str
     outputs: tuple[Described, ...]
-    messages: tuple[str, ...]  # what the library reported, each once
+    messages: tuple[str, ...]  # messages of the library, each once
     tool_version: str
-    checks: tuple[Mapping[str, Any], ...] = ()  # what our words make of the messages
-    return_code: int | None = None  # of operations that answer with one
-    # the library's, as the worker changed them for this job
+    checks: tuple[Mapping[str, Any], ...] = ()  # checks made from the messages
+    return_code: int | None = None  # the answer of operations that have one
+    # settings of the library that the worker changed for this job
     settings: Mapping[str, str] = field(default_factory=dict)
     published: Published | None = None
     preview: bytes | None = None
-    figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
-    attached: Mapping[str, bytes] = field(
-        default_factory=dict
-    )  # files that the worker sent with the answer, by name
+    figures: tuple[bytes, ...] = ()  # figures that the call's code drew, as PNG
+    attached: Mapping[str, bytes] = field(default_factory=dict)  # attachments of the worker's answer, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +93,18 @@ class Outcome:
 
     done: JobResult | None = None
     error: ToolError | None = None
-    usage: Usage | None = None  # of the container
-    preflight: Report | None = None  # with the container's description of the inputs
-    remote: tuple[SourceRead, ...] = ()  # what was read over the network
-    hosts: tuple[Mapping[str, Any], ...] = ()  # that were asked for it, as the receipt tells
+    usage: Usage | None = None  # the container's usage
+    preflight: Report | None = None  # checks made with the container's description of the inputs
+    remote: tuple[SourceRead, ...] = ()  # the remote data that was read
+    hosts: tuple[Mapping[str, Any], ...] = ()  # the hosts that were asked, for the receipt
     durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What is known about a call after its last step. Durations are seconds.
+    """A call with everything that its steps have found so far. Durations are seconds.
 
-    `entitlements`, `tool` and `toolbox` are known after parsing, `plan` and `host` after planning.
+    `entitlements`, `tool` and `toolbox` are set by parsing, `plan` and `host` by planning.
     """
 
     request: Request
@@ -112,16 +112,14 @@ class Invocation:
     view: RunningCall | None = None
     durations: Mapping[str, float] = field(default_factory=dict)
     access: Access | None = None
-    answer: Mapping[str, Any] | None = None  # of a tool that runs no container
-    asked: tuple[
-        Address, ...
-    ] = ()  # that the server itself makes requests of, for a call without a container
+    answer: Mapping[str, Any] | None = None  # the answer of a tool without a container
+    asked: tuple[Address, ...] = ()  # hosts that the server itself asks, for a call without a container
     preflight: Report = field(default_factory=NoReport)
     prepared: Prepared | None = None
     authorization: Authorization = NOT_YET
     outcome: Outcome = Outcome()
-    failure: ToolError | None = None  # of a step
-    receipt: Mapping[str, Any] = field(default_factory=dict)  # of a call that ran and succeeded
+    failure: ToolError | None = None  # the first error of a step
+    receipt: Mapping[str, Any] = field(default_factory=dict)  # result of a successful call
 
     @property
     def entitlements(self) -> Entitlements:
@@ -163,7 +161,7 @@ class Invocation:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time as the container reports it, at most what its limits allow; without a report, all of that."""
+        """CPU seconds as reported by the container, at most what its limits allow; without a report, that maximum."""
         usage = self.outcome.usage
         if usage is None or self.prepared is None:
             return 0.0
@@ -175,17 +173,17 @@ class Invocation:
         return replace(self, failure=error)
 
     def timed(self, name: str, since: float) -> "Invocation":
-        """With the seconds that a stage took, which began at `since`, by the monotonic clock."""
+        """The call with the seconds of a stage that began at `since` on the monotonic clock."""
         return replace(self, durations={**self.durations, name: seconds_since(since)})
 
     def report_progress(self, fraction: float, message: str) -> None:
-        """From any thread."""
+        """May be called from any thread."""
         if (shown := self.view) is not None:
             shown.fraction, shown.message = max(shown.fraction, fraction), message
         self.request.on_progress(fraction, message)
 
     def report_fraction(self, fraction: float, _message: str) -> None:
-        """As `report_progress`, without the message."""
+        """Like `report_progress`, without the message."""
         self.report_progress(fraction, "")
 
     def enter(self, stage: str) -> None:

@@ -1,11 +1,11 @@
-"""Results that are too long for a model: cut to a stated size, the whole result stored as a resource.
+"""Shortens results that are too long for a model, and stores the full result as a resource.
 
 Invariants:
-* a cut result is at most `limit` bytes of JSON, and the same whenever it is cut again;
-* text that comes from files and from GDAL goes first; facts are cut only when that is not enough, the receipt last;
-* what was cut is marked where it was: `{"truncated": {"kept": 10, "of": 250}}` as the last item of a list or as a key of an
-  object, `[truncated: 100 of 2500 characters]` at the end of a text;
-* a whole result lies in a private folder, complete or not at all, for as long as the bounds on age, number and bytes allow.
+* a shortened result is at most `limit` bytes of JSON, and stays the same when it is shortened again;
+* text from files and from GDAL is cut first; facts are cut only if that is not enough, the receipt last;
+* every cut is marked: `{"truncated": {"kept": 10, "of": 250}}` as the last item of a list or as a key of an object,
+  `[truncated: 100 of 2500 characters]` at the end of a text;
+* a full result is in a private folder, complete or not at all, while the limits on age, number and bytes allow.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from gdal_mcp.settings.state import put_private
 from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
 from gdal_mcp.untrusted import UNTRUSTED, locked
 
-# bytes of JSON of an error, without the call that corrects it and the question to a person
+# bytes of JSON of an error, without the suggested call and the question to a person
 MAX_ERROR: Final = 700
-NOTE: Final = 120  # bytes of JSON that the note on the whole may take
-FULL_RESULT: Final = "full_result"  # the key of that note
+NOTE: Final = 120  # bytes of JSON for the note on the full result
+FULL_RESULT: Final = "full_result"  # key of that note
 
 _ID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -40,9 +40,9 @@ _log = structlog.get_logger()
 def fit(
     result: Mapping[str, Any], call_id: str, limit: int, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """The result, or what of it fits in `limit` bytes together with a note on the whole result, which is stored.
+    """The result, or the part of it that fits in `limit` bytes with a note on the full result, which is stored.
 
-    The note's `uri` is None when the whole could not be kept. Never raises.
+    The note's `uri` is None if the full result could not be stored. Never raises.
     """
     whole = json_text(result)
     if _size(whole) <= limit:
@@ -56,11 +56,10 @@ def fit(
 def shorten_result(
     result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
+    """A result or an error as a client gets it: without texts from files in lockdown, and no longer than the limit.
 
-    An error has at most 700 bytes, not counting what its reader acts on: the call that corrects it, the question to a person, the same
-    in a toolbox's words.
-    `owner` is the principal whose call it is, who alone may read the whole of it.
+    An error has at most 700 bytes, without the parts that its reader acts on: the suggested call, the question to a
+    person, and the same in a toolbox's words. Only `owner`, the principal of the call, may read the full result.
     """
     shown = locked(result) if settings.lockdown else result
     limit = settings.result_size
@@ -76,7 +75,7 @@ def shorten_result(
 
 
 def store_of(settings: Settings) -> "ResultStore":
-    """Where a server keeps whole results. A server in lockdown has its own, and never reads those of others."""
+    """The store of a server's full results. A server in lockdown has its own, and never reads those of others."""
     return ResultStore(settings.state_dir / ("results-locked" if settings.lockdown else "results"))
 
 
@@ -89,7 +88,7 @@ def _size(text: str) -> int:
 
 
 def _truncations(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The result cut more and more: texts from files, then everything but the receipt, then that too."""
+    """The result, shortened step by step: texts from files, then everything except the receipt, then the receipt too."""
     for step in STEPS:
         texts = {key: _without_long_texts(key, value, step) for key, value in result.items()}
         yield texts
@@ -109,16 +108,16 @@ def _without_long_texts(key: str, value: Any, step: tuple[int, int]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ResultStore:
-    """The whole results of calls, each a file of mode 0600. Servers and threads may share a folder."""
+    """The full results of calls, each a file of mode 0600. Servers and threads may share a folder."""
 
     folder: Path
     max_kept: int = 200
-    max_bytes: int = 512 << 20  # of all of them together
+    max_bytes: int = 512 << 20  # bytes of all results together
     max_age: float = 7 * 86_400.0  # seconds
     clock: Callable[[], float] = time.time
 
     def keep(self, call_id: str, text: str, owner: str = "") -> bool:
-        """Keeps the JSON text of a call's result; the oldest make room. False when it cannot be kept."""
+        """Stores the JSON text of a call's result; the oldest are removed to make room. False if it cannot be stored."""
         data = text.encode("utf-8", "backslashreplace")
         if not _ID.fullmatch(call_id) or len(data) > self.max_bytes:
             return False
@@ -133,9 +132,8 @@ class ResultStore:
         return path.exists()
 
     def read(self, call_id: str, offset: int, length: int, of: str | None = None) -> tuple[bytes, int] | None:
-        """Bytes of a whole result from `offset`, and how many it has; None when it is not kept (any more).
-
-        If `of` names a principal, only one of that principal's.
+        """Bytes of a full result from `offset`, and its size; None if it is not stored. `of` limits it to one
+        principal's results.
         """
         if not _ID.fullmatch(call_id):
             return None
@@ -157,7 +155,9 @@ class ResultStore:
             os.close(file)
 
     def prune(self) -> None:
-        """Forgets what is too old, too many or too large, the oldest first; also what a crash left half written."""
+        """Removes results that are too old, too many or too large, oldest first, and files that a crash left
+        incomplete.
+        """
         total = count = 0
         found: list[tuple[Path, os.stat_result]] = []
         with suppress(OSError):
@@ -172,6 +172,6 @@ class ResultStore:
                     path.unlink()
 
     def _path(self, call_id: str, owner: str) -> Path:
-        """The name holds whose it is, so that nothing is opened to find that out."""
+        """The file name contains the owner, so that nothing has to be opened to find out."""
         whose = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return self.folder / f"{call_id}.{whose}.json"

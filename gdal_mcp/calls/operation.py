@@ -1,4 +1,4 @@
-"""How a call's files get into staging and out of it: for ordinary calls, and what other operations may override."""
+"""How a call's files get into staging and out of it: for ordinary calls, with methods that other operations override."""
 
 import os
 from collections.abc import Callable
@@ -25,21 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operation:
-    """An ordinary call. Uploads, replays and workflows override what they do differently."""
+    """An ordinary call. Uploads, replays and workflows override the parts that differ."""
 
-    tool: Tool | None = None  # instead of the one that the caller has by that name
-    as_new: str = ""  # drafted as the call of this id was, as if nothing stood where its outputs go
-    in_history: bool = True  # else it is in the audit log alone, as a thumbnail of the console is
-    approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
-    # of a step of a workflow: the authorization of the workflow, so that the step is not asked for
+    tool: Tool | None = None  # the tool to use instead of the caller's tool of that name
+    as_new: str = ""  # id of a call to draft again, ignoring existing outputs
+    # False for calls that are only in the audit log, such as thumbnails of the console
+    in_history: bool = True
+    approval_wait: float | None = None  # seconds to wait for approval; None uses the server's setting
+    # for a step of a workflow: the workflow's authorization, so that nobody is asked again
     authorization: Authorization | None = None
-    part_of: str = ""  # the id of the call that it is a step of
-    nested: bool = False  # runs in the slot, and within the rates, of the call that it is a part of
-    joins: bool = False  # the same call, sent again while this one runs, waits for this one's reply
-    reads_remote: bool = True  # False when the remote data of its draft is read by other calls
+    part_of: str = ""  # id of the call that it is a step of
+    nested: bool = False  # True if it uses the slot and rates of the call that it is part of
+    joins: bool = False  # True if an identical call, sent while this one runs, waits for this one's reply
+    reads_remote: bool = True  # False if other calls read the remote data of its draft
 
     def entitled(self, entitlements: "Entitlements") -> "Entitlements":
-        """What the call may use of the server."""
+        """The entitlements of the call."""
         return entitlements
 
     def draft(self, call: "Invocation", drafting: "Drafting") -> "Drafted | ImmediateResult":
@@ -47,7 +48,7 @@ class Operation:
         return drafting.draft(call)
 
     def look(self, call: "Invocation", preflight: Preflight) -> Draft | None:
-        """A job that describes inputs of which too little is known; None where there are none."""
+        """A job that describes inputs that are not known well enough; None if there are none."""
         return preflight.description(call.plan.draft)
 
     def visible(self, _draft: Draft, workspaces: Workspaces) -> Workspaces:
@@ -55,18 +56,18 @@ class Operation:
         return workspaces
 
     def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
-        """What its container sees of the workspaces; None is the whole of each."""
+        """The parts of the workspaces that its container sees; None means the whole of each."""
         return None
 
     def job(self, draft: Draft) -> Draft:
-        """What its container is asked to do."""
+        """The container's job."""
         return draft
 
     def before(self, call: "Invocation", cancel: Cancellation) -> None:
-        """What is done once the start is recorded and before a container is claimed. Blocking. Raises ToolError."""
+        """Runs after the start is recorded and before a container is claimed. Blocking. Raises ToolError."""
 
     def ended(self, call: "Invocation") -> None:
-        """Releases what the call held, also after a failure."""
+        """Releases the call's resources, also after a failure."""
 
     def accept(self, draft: Draft) -> None:
         """Raises ToolError for a draft that this operation does not allow."""
@@ -78,7 +79,10 @@ class Operation:
     def copy_in(
         self, call: "Invocation", staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
     ) -> None:
-        """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`, `go_on` as `Staging.copy_in`."""
+        """Copies the files that the command changes, and those that the host copies for it.
+
+        `seen` is `Hosting.seen`, `go_on` is as in `Staging.copy_in`.
+        """
         draft, limits = call.plan.draft, call.plan.limits
         updated = (output for output in draft.outputs if output.update)
         worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
@@ -86,7 +90,7 @@ class Operation:
             staging.copy_in(located, name, limits, seen(located.workspace.root), go_on)
 
     def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
-        """Publishes what the command left in staging. Raises ToolError for a file that belongs to no output, SandboxError."""
+        """Publishes the files in staging. Raises ToolError for a file that belongs to no output, and SandboxError."""
         plan, draft, belongs = call.plan, call.plan.draft, call.toolbox.answering.belongs
         publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
         gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
@@ -102,7 +106,9 @@ ORDINARY = Operation(joins=True)
 
 
 def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) -> Publication:
-    """Where a staged name goes. Raises ToolError for one that belongs to no output, or would replace a stranger."""
+    """The target of a staged file. Raises ToolError for one that belongs to no output, or would replace another
+    dataset's file.
+    """
     closeness = [belongs(name, output.target.name) for output in draft.outputs]
     best = max(closeness, default=0)
     closest = [one for one, close in zip(draft.outputs, closeness, strict=True) if best and close == best]

@@ -1,11 +1,11 @@
-"""The life of one call: parse, plan, authorize, schedule, execute, record. To be read from top to bottom.
+"""The life of one call: parse, plan, authorize, schedule, execute, record. Read it from top to bottom.
 
-Each step is a function from the call as it is known so far, and the parts of the server, to the call with what it found; none
-calls an earlier one. A failure at any step is the outcome of the call, and its last record is written whatever the outcome.
-While a person decides, no container, lock or staging is held.
+Each step is a function from the call as known so far, and the parts of the server, to the call with the step's
+results. No step calls an earlier one. A failure at any step is the outcome of the call, and its last record is always
+written. While a person decides, no container, lock or staging is held.
 
-Nothing here touches the disk or the registry on the event loop: what does runs in a thread, and what can hang there (looking up
-files, waiting for an engine) in a bounded number of threads of its own.
+Nothing here uses the disk or the registry on the event loop: such work runs in a thread, and work that can hang
+(looking up files, waiting for an engine) runs in a bounded number of threads of its own.
 """
 
 import threading
@@ -67,14 +67,16 @@ class Pipeline:
     drafts: BoundedThreads  # threads that look up the files of calls
     plans: BoundedThreads  # threads that wait for the engine
     admission: Admission
-    threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
-    active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
+    threads: anyio.CapacityLimiter  # threads for running calls, as many as are admitted
+    active: set[str] = field(default_factory=set)  # calls whose last record has not been written yet
     activity: Activity = field(default_factory=Activity)
     changes: Changes = field(default_factory=Changes)
-    operations: dict[str, Operation] = field(default_factory=dict)  # by the tools that have one of their own
+    operations: dict[str, Operation] = field(default_factory=dict)  # operations of tools that have their own
 
     async def call(self, request: Request) -> Reply:
-        """The reply of one call, also of a failed one. Raises Suspended when the client must repeat the call with an answer."""
+        """The reply of one call, also of a failed one. Raises Suspended when the client must repeat the call with an
+        answer.
+        """
         if request.operation is ORDINARY:
             request = replace(request, operation=self.operations.get(request.tool, ORDINARY))
         call, replies = Invocation(request), list[Reply]()
@@ -84,7 +86,7 @@ class Pipeline:
             with self.activity.of(call.call_id, *sender) as view:
                 try:
                     await self._run_steps(replace(call, view=view), view, replies)
-                finally:  # the request may be cancelled by now
+                finally:  # the request may already be cancelled
                     if replies:
                         view.reply = replies[0]
                         if self.unreceived.may_be_missed(view):
@@ -96,7 +98,9 @@ class Pipeline:
         return replies[0]
 
     async def _run_steps(self, call: Invocation, view: RunningCall, replies: list[Reply]) -> None:
-        """Takes the steps. They end with the request, unless its client only stopped waiting or others wait for the reply."""
+        """Runs the steps. They end with the request, unless its client only stopped waiting or others wait for the
+        reply.
+        """
         suspended: list[Suspended] = []  # a task group would wrap it
         async with anyio.create_task_group() as group:
             group.start_soon(view.end_with_request)
@@ -112,7 +116,7 @@ class Pipeline:
 
     async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
         try:
-            async with AsyncExitStack() as held:  # what is released when the call ends
+            async with AsyncExitStack() as held:  # resources that are released when the call ends
                 call = parse(call, self)
                 call = await plan(call, self, held)
                 if (first := _find_running(call, self)) is not None:
@@ -130,7 +134,7 @@ class Pipeline:
                 await run_sync(_record_question, call, self)
             raise
         except anyio.get_cancelled_exc_class():
-            # what was published before the cancellation came is published, and recorded so
+            # outputs that were published before the cancellation stay published, and are recorded
             call = call if call.done else call.failed(ended_by(call.view.ended_by if call.view else ""))
             replies.append(await record(call, self))
             raise
@@ -156,7 +160,7 @@ def parse(call: Invocation, deps: Pipeline) -> Invocation:
 async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
     """What the call would run, or the answer of a tool that runs nothing.
 
-    The same for the same state, so that a call that is sent again reaches the same digest.
+    The same for the same state, so that a call that is sent again has the same digest.
     """
     begun = time.monotonic()
     work = partial(call.request.operation.draft, call, deps.drafting)
@@ -174,16 +178,17 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
 
 
 async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply:
-    """The reply of a call that runs already, for the same call sent again: nothing runs twice. Raises ToolError."""
+    """The reply of an identical call that is already running, so that nothing runs twice. Raises ToolError."""
     await run_sync(deps.records.record_event, call, "call.joined", f"joined {first.call_id}")
     call.enter(f"waiting for call {first.call_id}")
     return await first.joined()
 
 
 async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
-    """Lets the call go on by the policy, or once a person approved it. Raises ToolError, Suspended.
+    """Checks the policy, and waits for a person's approval if needed. Raises ToolError, Suspended.
 
-    An approval is reserved for this call until it starts. If it ends before, the same call sent again can use it.
+    An approval is reserved for this call until it starts. If the call ends before that, the same call sent again can
+    use it.
     """
     begun, asked = time.monotonic(), call.plan
     verdict = decide(case(asked.draft, asked.tool, asked.principal), deps.policy)
@@ -197,7 +202,7 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
         )
     await _require_allowance(
         call, deps, writes=call.plan.draft.writes
-    )  # else a person would approve what cannot run
+    )  # otherwise a person would approve what cannot run
     call = await describe_inputs(call, deps)
     call.enter("waiting for approval")
     authorization = await _approvals(call, deps).obtain(await run_sync(_question, call, deps, verdict))
@@ -207,10 +212,10 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
 
 
 async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
-    """Has the inputs described before a person is asked, in a container, where the policy allows that unasked.
+    """Has the inputs described in a container before a person is asked, if the policy allows that without asking.
 
-    An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises ToolError
-    when the call is certain to break a limit or to be wrong.
+    An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises
+    ToolError when the call is certain to break a limit or to be wrong.
     """
     asked, toolbox = call.plan, call.toolbox
     preflight = call.entitlements.preflights[toolbox.name]
@@ -235,7 +240,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
 
 
 def _know_more(call: Invocation, again: Drafted) -> Invocation:
-    """The call with what a second draft knows of it. What an approval covers stays the plan's."""
+    """The call with the results of a second draft. The approval still covers the plan."""
     draft = replace(call.plan.draft, parts=again.draft.parts)
     prepared = replace(call.prepared, plan=replace(call.plan, draft=draft)) if call.prepared else None
     return replace(call, preflight=again.preflight, prepared=prepared)
@@ -268,7 +273,7 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
 
 
 async def execute(call: Invocation, deps: Pipeline) -> Invocation:
-    """Runs the plan. A cancellation stops the container; this still returns the outcome, once the container is gone."""
+    """Runs the plan. A cancellation stops the container; the outcome is returned after the container is gone."""
     if call.view is not None and call.request.operation.joins:
         call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
     outcome = await run_cancellable(partial(_run, call, deps), deps.threads)
@@ -285,7 +290,7 @@ async def record(call: Invocation, deps: Pipeline) -> Reply:
 
 
 async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStack, *, asks: bool) -> None:
-    """Policy, quotas and record of a tool without a container, before it acts or answers. Raises ToolError."""
+    """Checks policy and quotas and records a call without a container, before it acts or answers. Raises ToolError."""
     tool, principal, entry = call.tool, call.request.principal, call.entitlements.entry
     acts = Draft(Command(tool.name, ()), (), algorithm=tool.like)
     verdict = decide(case(acts, tool.name, principal), deps.policy)
@@ -299,7 +304,7 @@ async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStac
 
 
 async def _ask(call: Invocation, answer: ImmediateResult, deps: Pipeline) -> Invocation:
-    """The call with what other servers answered. No request is made for it once it was cancelled."""
+    """The call with the answers of other servers. No request is made after it was cancelled."""
     ended = threading.Event()
     try:
         return await deps.drafts.run(call.request.principal, partial(deps.drafting.ask, call, answer, ended))
@@ -313,7 +318,7 @@ async def _prepare(call: Invocation, deps: Pipeline, draft: Draft, tool: str) ->
 
 
 async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) -> None:
-    """Raises ToolError if today's quota is used up, which the disk knows."""
+    """Raises ToolError if today's quota, which is stored on disk, is used up."""
     entry = call.entitlements.entry
     if entry is not None and entry.by_day:
         principal = call.request.principal
@@ -361,7 +366,7 @@ def _record_question(call: Invocation, deps: Pipeline) -> None:
 
 
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
-    """Runs the plan once its approval is used up and its start recorded. No record, no run."""
+    """Runs the plan after its approval is consumed and its start recorded. No record, no run."""
     begun = time.monotonic()
     if cancel.is_set:
         return Outcome()

@@ -23,13 +23,13 @@ from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.toolbox import Described
 from sandbox.outputs.store import PublishedFile
 
-_MAX_BOXES = 20  # extents of layers that are kept of one output
-_MAX_REASON = 16 << 10  # characters of a failed call's own words
-_READ_DIGEST_GRACE = 0.02  # digests of some megabytes are ready by then
+_MAX_BOXES = 20  # extents of layers recorded for one output
+_MAX_REASON = 16 << 10  # characters of a failed call's messages
+_READ_DIGEST_GRACE = 0.02  # seconds; digests of some megabytes are ready by then
 
 _log = structlog.get_logger()
 
-MEDIA_TYPES = {  # what mimetypes does not know
+MEDIA_TYPES = {  # types that mimetypes does not know
     ".tif": "image/tiff; application=geotiff",
     ".gpkg": "application/geopackage+sqlite3",
     ".geojson": "application/geo+json",
@@ -69,13 +69,13 @@ class Records:
     registry: Registry
     server: str  # this process's owner id
     policy: str = ""  # the digest of the policy file
-    digesting: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
+    digesting: dict[str, Materials] = field(default_factory=dict)  # the inputs of running calls
     listeners: list[Callable[[Call], None]] = field(
         default_factory=list
     )  # called at the end of each call, in its thread
 
     def record_start(self, call: Invocation) -> None:
-        """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
+        """Records the start before anything runs, and starts to digest the inputs. Raises ToolError if it cannot."""
         try:
             self._begin(call)
         except (AuditUnavailable, RegistryUnavailable) as error:
@@ -87,7 +87,7 @@ class Records:
 
     def _begin(self, call: Invocation) -> None:
         """Raises AuditUnavailable, RegistryUnavailable."""
-        # first, since the next server ends what the registry has as begun
+        # first, because the next server ends calls that the registry has as started
         if call.request.operation.in_history:
             self.registry.begin_call(self._call(call))
         try:
@@ -98,9 +98,8 @@ class Records:
             raise
 
     def record_answer(self, call: Invocation) -> None:
-        """Records a call without a container, before it answers and before any request is made for it.
-
-        Raises ToolError when it cannot.
+        """Records a call without a container before it answers and before any request is made for it. Raises
+        ToolError if it cannot.
         """
         if not call.asked:
             self.record_event(call)
@@ -111,14 +110,16 @@ class Records:
             raise _unrecorded(error) from error
 
     def record_event(self, call: Invocation, kind: str = "call.started", outcome: str = "started") -> None:
-        """Records what is about to be done without a row in the history. Raises ToolError when it cannot."""
+        """Records an action in the audit log before it is done, without a row in the history. Raises ToolError if it
+        cannot.
+        """
         try:
             self.audit.append(self._event(call, kind, outcome))
         except AuditUnavailable as error:
             raise _unrecorded(error) from error
 
     def record_end(self, call: Invocation) -> ToolError | None:
-        """Records the end of a call. Returns an error instead of raising one, since the call itself is over."""
+        """Records the end of a call. Returns an error instead of raising one, because the call itself has ended."""
         ended = self._finish(call)
         _log.info(
             "call",
@@ -187,11 +188,11 @@ class Records:
         return event
 
     def _finish(self, call: Invocation) -> Call:
-        """How the call ended. What was published is always in it, even when gathering the rest fails."""
+        """How the call ended. Published files are always in it, even if collecting the rest fails."""
         error, done, published = call.error, call.done, call.published
         outcome = "OK" if error is None else str(error.code)
         if error is not None and error.confirmation is not None:
-            outcome = WAITING  # for a person's answer: it was not denied, and will be sent again
+            outcome = WAITING  # waits for a person's answer: it was not denied, and will be sent again
         ended = replace(
             self._call(call),
             outcome=outcome,
@@ -224,10 +225,10 @@ class Records:
         if digesting is None:
             return ()
         touched = _touched(call.plan.draft) if call.published else frozenset()
-        # an answer that only read does not wait for digests, as nothing will be traced back to it
+        # a call that only read does not wait for digests, because nothing is traced back to it
         patience = 0.0 if done is None else DIGEST_GRACE if call.published is not None else _READ_DIGEST_GRACE
         rows = [one.row() for one in digesting.result(touched=touched, patience=patience)]
-        for read in call.outcome.remote:  # parts of a file, so without a digest of it
+        for read in call.outcome.remote:  # parts of a file, so there is no digest of it
             row = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
             rows.append({**row, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
         return tuple(rows)
@@ -238,11 +239,12 @@ class Records:
         if not call.request.operation.in_history:
             return
         if (published := call.published) is not None:
-            # before the end is recorded, as a restart finishes calls without one
+            # before the end is recorded, because a restart finishes calls without an end
             self.registry.add_artifacts(call.call_id, map(artifact_of, published.files))
         self.registry.finish_call(ended)
         if done is None and ended.outcome != "OK":
-            if call.prepared is None:  # what was not understood may hold a password: keep only its digest
+            # arguments that could not be parsed may contain a password: only their digest is stored
+            if call.prepared is None:
                 ended = replace(ended, arguments={}, arguments_digest=_digest(call.request.arguments))
             self.registry.add_refused(ended)
         if done is not None or ended.outcome != "OK" or call.asked:
@@ -314,7 +316,7 @@ def _touched(draft: Draft) -> frozenset[Path]:
 
 
 def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
-    """What a call that published did to each dataset: written, changed, moved or removed."""
+    """The effect of a published call on each dataset: written, changed, moved or removed."""
     places = [_gallery_facts(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
     rows = list(zip(draft.outputs, places, strict=False))
     written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
@@ -325,7 +327,7 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
 
 
 def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
-    """Why a call did not succeed: the library's own messages, and the open question."""
+    """Why a call failed: the library's messages, and the open question."""
     if error is None:
         return {}
     shown = error.untrusted and not locked and len(json_text(error.untrusted)) <= _MAX_REASON
@@ -336,7 +338,7 @@ def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
 
 
 def _gallery_facts(one: Described) -> dict[str, Any]:
-    """What a gallery shows of an output: format, size or features, CRS, and the extent of each layer in degrees."""
+    """The facts of an output for a gallery: format, size or features, CRS, and the extent of each layer in degrees."""
     layers = [layer for layer in one.facts.get("layers") or () if layer]
     crs = one.facts.get("crs") or next((layer["crs"] for layer in layers if layer.get("crs")), None) or {}
     counts = [layer["features"] for layer in layers if layer.get("features") is not None]

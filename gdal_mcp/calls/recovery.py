@@ -1,7 +1,7 @@
-"""Finishes what servers that died here left behind in the workspaces, the registry and the audit log.
+"""Finishes what dead servers left in the workspaces, the registry and the audit log.
 
-Afterwards the registry lists the outputs of calls that had published and not those that were undone, so that it agrees with
-the workspaces and an undo finds what there is.
+Afterwards the registry lists the outputs of calls that were published and not those that were undone, so that it
+agrees with the workspaces and an undo finds its files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,10 @@ def recover(
     *,
     discard: bool = True,
 ) -> None:
-    """Finishes or takes back what dead servers were publishing, ends their calls, and says so in the audit log.
+    """Finishes or rolls back publications of dead servers, ends their calls, and records that in the audit log.
 
-    `owner` is who says it; `discard` as in `StagingArea.recover`. Raises AuditUnavailable, RegistryUnavailable, StagingFailed.
+    `owner` is this server; `discard` is as in `StagingArea.recover`. Raises AuditUnavailable, RegistryUnavailable,
+    StagingFailed.
     """
     for area in areas.values():
         for found in area.recover(discard=discard):
@@ -69,9 +70,11 @@ def recover(
 def _ended(
     kept: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
 ) -> Call:
-    """How a lost call ended. Its end is written last, so that after a crash in here the next server does this again."""
+    """Records how a lost call ended. The end is written last, so that the next server repeats this after a crash in
+    between.
+    """
     published = [file for one in kept if one.call_id == call.id and not one.is_undone for file in one.files]
-    # a file that was only renamed has no digest and is no output
+    # a file that was only renamed has no digest and is not an output
     made = tuple(artifact_of(file) for file in published if file.sha256)
     if made and not registry.artifacts_of(call.id):
         registry.add_artifacts(call.id, made)

@@ -8,7 +8,7 @@ from gdal_mcp.toolboxes.surface import Surface
 
 
 def ended_by(who: str) -> ToolError:
-    """The call was cancelled; without a name, by its own client."""
+    """The error of a cancelled call; without a name, it was cancelled by its own client."""
     return ToolError(Code.CANCELLED, Stage.RUN, f"{who or 'the client'} cancelled the call.")
 
 
@@ -27,7 +27,7 @@ def no_such_tool(name: str, surface: Surface) -> ToolError:
 
 
 def tool_hint(name: str, surface: Surface) -> str:
-    """The tool, or operation of a toolbox, that an unknown name may mean; else the tool that searches; empty without one."""
+    """The tool, or operation of a toolbox, that an unknown name may mean; else the search tool; "" without one."""
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
     owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
     paths = {spelling(path): path for path in owners}
@@ -77,7 +77,7 @@ def invalid(error: ValidationError) -> ToolError:
 
 
 def failed(call_id: str, *, published: bool = False) -> ToolError:
-    """A bug of the server, without its text; `published` when the outputs were published before it."""
+    """The error for a bug of the server, without its text. `published` is True if outputs were published before it."""
     stands = f" What it published stands; `gdal-mcp undo {call_id}` takes it back." if published else ""
     return ToolError(
         Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}.{stands}"

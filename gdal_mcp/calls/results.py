@@ -1,7 +1,7 @@
 """The structured result of a call that ran. Pure.
 
-Facts (numbers, GDAL's own enumerations, paths that the caller named) stand at the top level; every text that comes from
-inside a file or from GDAL is under the one key `untrusted`, and a server in lockdown leaves that out.
+Facts (numbers, GDAL's own enumerations, paths that the caller named) are at the top level. Every text from inside a
+file or from GDAL is under the one key `untrusted`, which a server in lockdown leaves out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,17 @@ from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import WorkspacePath
 
-_DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
-# of a container; waited for in other stages, or not at all
+_DIGEST = len("sha256:") + 12  # characters of an image id, as engines shorten it
+# stages of a container that the answer does not wait for, or that are counted in others
 _OVERLAPPING = frozenset({"create", "start", "remove"})
 
 
 def receipt(call: Invocation, done: JobResult, settings: Settings) -> dict[str, Any]:
-    """What ran, where, and within which bounds, as the call's record keeps it.
+    """What ran, where, and within which limits, as the call's record stores it.
 
-    `argv` is the exact command inside the container, `mounts` is what of the workspaces it saw there; `network` is the
-    container's, `remote` lists the hosts that the server read from for it. `settings` are those of the library that can change
-    an answer: of the container, and as its worker changed them for this job.
+    `argv` is the exact command inside the container, and `mounts` are the parts of the workspaces that it saw.
+    `network` is the container's; `remote` lists the hosts that the server read from for it. `settings` are those of
+    the library that can change an answer: of the container, and as its worker changed them for this job.
     """
     plan, host, toolbox = call.plan, call.host, call.toolbox
     environment = toolbox.execution.environment(plan.limits, host.image.digest)
@@ -57,7 +57,7 @@ def receipt(call: Invocation, done: JobResult, settings: Settings) -> dict[str, 
 
 
 def cost(usage: Usage, durations: Mapping[str, float]) -> dict[str, Any]:
-    """What a call took: seconds of each stage, CPU seconds, bytes."""
+    """The resources of a call: seconds of each stage, CPU seconds, bytes."""
     own = {"create": usage.create_seconds, "start": usage.start_seconds, "remove": usage.remove_seconds}
     return {
         "pool": usage.pool,
@@ -68,7 +68,7 @@ def cost(usage: Usage, durations: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a receipt that every answer has. The seconds are the sum of all stages."""
+    """The part of a receipt in every answer. Its seconds are the sum of all stages."""
     seconds = sum(value for name, value in whole["seconds"].items() if name not in _OVERLAPPING)
     return {
         "call_id": whole["call_id"],
@@ -83,7 +83,7 @@ def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
-    """The tool's own keys first, then what was written, then the texts, then the receipt."""
+    """The tool's own keys first, then the outputs, the texts, and the receipt."""
     toolbox, draft = call.toolbox, call.plan.draft
     target = draft.output.target if draft.output else None
     uri, path = (target.uri, str(target)) if target else (None, None)
@@ -107,7 +107,7 @@ def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
     written = result["outputs"] if done.published is not None else ()
     if checks := _checks(written, [one.as_dict() for one in known.findings], done):
         result["checks"] = checks
-    # a draft that presents its answer itself gives the texts with it, or has none
+    # a draft that presents its own answer includes the texts, or has none
     if draft.present is None or texts is not None:
         texts = _untrusted(done, texts) | dict(known.untrusted)
     if texts:
@@ -117,7 +117,7 @@ def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
 
 
 def _written(draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
-    """Every output as it was re-opened in the container, and every file that was published, replaced or removed."""
+    """Every output as the container opened it again, and every file that was published, replaced or removed."""
     facts: dict[str, Any] = {
         "outputs": [
             {
@@ -146,7 +146,9 @@ def _written(draft: Draft, done: JobResult, published: Published) -> dict[str, A
 def _checks(
     outputs: Sequence[dict[str, Any]], findings: list[dict[str, Any]], done: JobResult
 ) -> list[dict[str, Any]]:
-    """Those of the call. What was found before it ran is not repeated by an output, nor what either says by the library."""
+    """The checks of the call. Outputs do not repeat checks from before the run, and neither repeats the library's
+    messages.
+    """
     for row in outputs:
         row["checks"] = [one for one in row["checks"] if not _is_repeated(one, findings)]
     known = [*findings, *(one for row in outputs for one in row["checks"])]
@@ -154,9 +156,10 @@ def _checks(
 
 
 def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
-    """True if a check repeats another one for the same place. A check without a place is about the call as a whole.
+    """True if a check repeats another one for the same place.
 
-    Two with places of different kinds, such as an input and a layer, are not taken for the same.
+    A check without a place is about the call as a whole. Two with places of different kinds, such as an input and a
+    layer, are different.
     """
     mine = _place(check)
     for one in known:
@@ -169,14 +172,14 @@ def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -
 
 
 def _place(check: Mapping[str, Any]) -> dict[str, frozenset[int]]:
-    """The numbers of inputs, step, layer and band that a check is about, as far as it names them."""
+    """The numbers of the input, step, layer and band of a check, as far as it has them."""
     found = {key: frozenset({check[key]}) for key in ("step", "layer", "band") if key in check}
     inputs = check.get("inputs", [check["input"]] if "input" in check else [])
     return {**found, "input": frozenset(inputs)} if inputs else found
 
 
 def _replaced(old: WorkspacePath, draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
-    """A file that gave way, with what it held and what the new one holds, as far as that is known."""
+    """A replaced file: amounts in it and in the new one, as far as they are known."""
     before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
     size = next((one.size for one in published.files if str(one.located) == str(old)), None)
     after: dict[str, Any] = {} if size is None else {"bytes": size}
@@ -187,7 +190,7 @@ def _replaced(old: WorkspacePath, draft: Draft, done: JobResult, published: Publ
 
 
 def _untrusted(done: JobResult, texts: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The report or text as it was printed, or the texts that a tool made of it; names by output, and messages."""
+    """The printed report or text, or the texts that a tool made from it; names by output, and messages."""
     printed = {"report": done.parsed} if done.parsed is not None else {"text": done.printed}
     parts = {
         key: text for key, text in (printed if texts is None else texts).items() if text not in ("", None)
@@ -203,13 +206,13 @@ def _untrusted(done: JobResult, texts: Mapping[str, Any] | None) -> dict[str, An
 
 
 def file_row(file: PublishedFile) -> dict[str, Any]:
-    """A published file or folder: bytes and digest as in `sandbox.outputs.store.PublishedFile`."""
+    """A published file or folder, with bytes and digest as in `sandbox.outputs.store.PublishedFile`."""
     row = {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
 
 
 def changed_by(principal: str, call_id: str, done: JobResult | None) -> Changed:
-    """What a call changed, however it ended."""
+    """The files that a call changed, however it ended."""
     published = done.published if done else None
     if published is None:
         return Changed(principal, call_id)

@@ -45,12 +45,12 @@ _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | Outp
 STDERR_CHARACTERS = 8000
 _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
 _NUMBERS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
-_MANY_LINES = 4  # of one kind are folded
+_MANY_LINES = 4  # lines of one kind are folded
 _COMPARED = 400  # characters of a line; a message is cut later
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
-# as the C library and SQLite say it; of the disk itself an outcome tells
+# messages of the C library and SQLite; a full disk of the host has an outcome of its own
 _FULL = ("No space left on device", "database or disk is full")
-_FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
+_FIRST = 5  # GDAL's first messages name the cause; the others repeat it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
     (LaunchCancelled, Code.CANCELLED, "Call again if it is still wanted."),
@@ -88,7 +88,7 @@ _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
 
 
 def explain(error: SandboxError, stage: Stage) -> ToolError:
-    """The caller's view of a failure of the sandbox itself."""
+    """The error for the caller of a failure of the sandbox itself."""
     for kind, code, suggestion in _KINDS:
         if isinstance(error, kind):
             return ToolError(code, stage, clean_text(str(error), 1500), suggestion)
@@ -96,7 +96,7 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
 
 
 def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> ToolError | None:
-    """None when the job succeeded, else why not; `writes` when it had an output."""
+    """None if the job succeeded, else the error. `writes` is True if it had an output."""
     outcome = result.outcome
     if not isinstance(outcome, Exited):
         code, message, suggestion = _explained(outcome, toolbox)
@@ -154,7 +154,7 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
 
 
 def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
-    """The same for a job that reached a limit which a setting can raise."""
+    """Code, message and suggestion for a job that reached a limit which a setting can raise."""
     match outcome:
         case OutputLimitExceeded(limit_bytes=limit):
             message = f"{title} printed more than {limit >> 10} KiB."
@@ -172,7 +172,7 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
 
 
 def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
-    """The library's messages, cleaned; malformed rows are left out."""
+    """The library's messages, cleaned. Malformed rows are left out."""
     rows = final.get("errors")
     found: list[LibraryMessage] = []
     for row in rows if isinstance(rows, list) else ():
@@ -189,7 +189,9 @@ def stderr_of(result: SandboxResult) -> Mapping[str, str]:
 
 
 def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:
-    """The part of stderr that is not among these messages, which the programs print there as well, after a label such as `Warning 1:`."""
+    """The lines of stderr that are not among these messages. Programs print messages there too, after a label such as
+    `Warning 1:`.
+    """
     texts = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
     rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in texts]

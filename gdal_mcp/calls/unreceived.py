@@ -1,7 +1,7 @@
-"""Results that their clients may not have received, so that a long call is not made twice.
+"""Remembers results that clients may not have received, so that a long call is not made twice.
 
-Some clients drop an answer after a minute. The next answer to the same principal names such a call once; its result can be read by the
-call's id, for as long as long results are kept.
+Some clients drop an answer after a minute. The next answer to the same principal names such a call once. Its result
+can be read by the call's id, for as long as long results are stored.
 """
 
 import time
@@ -16,14 +16,14 @@ from gdal_mcp.calls.invocation import Reply
 from gdal_mcp.calls.longresults import FULL_RESULT, ResultStore
 from gdal_mcp.toolboxes.shortening import json_text
 
-PATIENT_SECONDS: Final = 60.0  # clients without a limit of their own wait at least as long
-MOST: Final = 5  # of one principal; the oldest are forgotten
+PATIENT_SECONDS: Final = 60.0  # seconds; clients without a limit of their own wait at least as long
+MOST: Final = 5  # results of one principal; the oldest are forgotten
 KEY: Final = "waiting_results"
 
 
 @dataclass(slots=True, eq=False)
 class Unreceived:
-    """Remembers them while the server runs. For one event loop and its threads."""
+    """The results of this server's run. For one event loop and its threads."""
 
     results: ResultStore
     patient_seconds: float = PATIENT_SECONDS
@@ -32,12 +32,12 @@ class Unreceived:
     )
 
     def may_be_missed(self, call: RunningCall) -> bool:
-        """True if nobody waits any more for the reply of a call that ended, or if it took longer than some clients wait."""
+        """True if nobody waits for the reply of a call that ended, or if the call took longer than some clients wait."""
         is_late = time.time() - call.begun >= self.patient_seconds
         return (call.waiting <= 0 or is_late) and not call.scope.cancel_called
 
     def keep(self, call: RunningCall) -> None:
-        """Keeps the reply of a call that may be missed. Writes to the disk."""
+        """Stores the reply of such a call. Writes to the disk."""
         reply = call.reply
         assert reply is not None
         if FULL_RESULT in reply.result or self.results.keep(
@@ -48,7 +48,7 @@ class Unreceived:
             self._waiting[call.principal].append({**row, "get": f"list_workspace result={call.call_id}"})
 
     def noted(self, reply: Reply, principal: str) -> Reply:
-        """The reply with the principal's results that wait, each named once. A reply does not name its own call."""
+        """The reply with the principal's waiting results, each named once. A reply does not name its own call."""
         waiting = self._waiting[principal]
         rows = [one for one in list(waiting) if one["call_id"] != reply.call_id]
         for one in rows:

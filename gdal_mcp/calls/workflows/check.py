@@ -1,10 +1,11 @@
-"""Checks a workflow before its first step runs: every step is drafted by its tool, on the facts that the steps before it would leave.
+"""Checks a workflow before its first step runs.
 
-Empty files stand for the results of steps, in a folder of their own that is removed at the end; what they would hold is predicted. A
-step that has run already, with the same inputs, is not predicted: its result is used.
+Every step is drafted by its tool, on the facts that the steps before it would leave. Empty files represent the
+results of steps, in a folder that is removed at the end; their content is predicted. For a step that has already run
+with the same inputs, its result is used instead.
 
-Three answers for each step: `fine`, `wrong` and `unknown`. Unknown is a step of whose inputs something is not known, so that the checks
-of calls could not see it. A workflow with a wrong step does not run.
+There are three answers for each step: `fine`, `wrong` and `unknown`. A step is unknown if something about its inputs
+is not known, so that checks could not use it. A workflow with a wrong step does not run.
 """
 
 import hashlib
@@ -61,27 +62,27 @@ class StepState(StrEnum):
 
 @dataclass(frozen=True)
 class CheckedStep:
-    """What is known of one step before the workflow runs. `key` is empty where its result cannot be used again."""
+    """The facts about one step before the workflow runs. `key` is empty if its result cannot be used again."""
 
     id: str
     tool: str
     state: StepState
     draft: Draft | None = None
     toolbox: str = ""
-    command: str = ""  # as a person is shown it
+    command: str = ""  # the command as a person sees it
     checks: tuple[Mapping[str, Any], ...] = ()
-    unknown: tuple[str, ...] = ()  # what could not be looked at, in words
+    unknown: tuple[str, ...] = ()  # what is not known, in words
     predicts: str = ""  # what it would write, in words
-    crs: str | None = None  # of that
+    crs: str | None = None  # CRS of what it would write
     figures: Mapping[str, int | None] | None = None  # expected bytes and files
     key: str = ""
     # the files of workspaces that it reads, each with the digest or identity of its content
     used: tuple[tuple[WorkspacePath, str], ...] = ()
-    result: StepResult | None = None  # of an earlier run
+    result: StepResult | None = None  # result of an earlier run
     error: ToolError | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As `workflow_check` answers; without what does not apply."""
+        """The step in the answer of `workflow_check`, without keys that do not apply."""
         row: dict[str, Any] = {"id": self.id, "tool": self.tool, "state": str(self.state)}
         if self.error is not None:
             row["error"] = {
@@ -121,14 +122,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks workflows. `digests` keeps the digests of files that did not change since. For several threads."""
+    """Checks workflows. `digests` caches the digests of unchanged files. Safe to use from several threads."""
 
     drafting: Drafting
     store: StepStore
     digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
 
     def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
-        """Never raises for a step that is wrong. Raises ToolError for an output that cannot be published, SandboxError."""
+        """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
+        SandboxError.
+        """
         self.store.prepare(self.drafting.hosting.user())
         folder = self.store.folder / f"check-{call.call_id}"
         try:
@@ -155,7 +158,7 @@ class Checker:
         """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
         if located.identity is None or located.identity.size > limit:
             return None
-        if located.is_folder:  # whose identity does not change with what is in it
+        if located.is_folder:  # a folder's identity does not change with its contents
             return Materials.digest(located)
         known = (str(located), located.identity)
         if known not in self.digests:
@@ -175,8 +178,9 @@ class _CheckRun:
     folder: Path
     fresh: bool
     steps: dict[str, CheckedStep] = field(default_factory=dict)
-    outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)  # paths by step, real ones or stand-ins
-    tokens: dict[str, str] = field(default_factory=dict)  # what stands for a path of a step in keys
+    # paths by step, of results or of empty files
+    outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)  # names for these paths in keys
 
     def run(self) -> Checked:
         before = dependencies(self.workflow.document)
@@ -258,7 +262,7 @@ class _CheckRun:
     def _make_stand_ins(
         self, name: str, sub: Invocation, draft: Draft, result: StepResult | None, facts: Any
     ) -> tuple[str, ...]:
-        """The outputs of a step: those of an earlier run, else empty files for which the predicted facts are taken."""
+        """The outputs of a step: those of an earlier run, else empty files with predicted facts."""
         preflight, found = (
             sub.entitlements.preflights[sub.toolbox.name],
             Workspaces((self.checker.store.workspace,)),
@@ -278,7 +282,7 @@ class _CheckRun:
         return paths
 
     def _used(self, sub: Invocation, draft: Draft) -> tuple[tuple[WorkspacePath, str], ...]:
-        """The files of workspaces that a step reads, each with what stands for its content."""
+        """The files of workspaces that a step reads, each with the digest or identity of its content."""
         limit, store = self.call.entitlements.settings.digest_size, self.checker.store.workspace
         inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
         own = [one for one in inputs if one.workspace != store]
@@ -286,7 +290,7 @@ class _CheckRun:
         return tuple((one, self.checker.content(one, limit)) for one in files)
 
     def _key(self, sub: Invocation, draft: Draft, files: Sequence[tuple[WorkspacePath, str]]) -> str:
-        """Of what decides the result; empty where that is not all known, as for remote data."""
+        """The digest of everything that decides the result; "" if not all of it is known, as for remote data."""
         if draft.addresses:
             return ""
         used = {str(one): content for one, content in files}
@@ -323,7 +327,7 @@ class _CheckRun:
         return text.replace(str(self.folder), "<here>")
 
     def _display_command(self, draft: Draft) -> str:
-        """The command with references for what earlier steps write, and bare names for what it writes itself."""
+        """The command with references for results of earlier steps, and bare names for its own outputs."""
         text = shlex.join(draft.display_command).replace(f"{STAGING_TARGET}/", "")
         for path in sorted(self.tokens, key=len, reverse=True):
             step, _, number = self.tokens[path].strip("<>").rpartition(".")
@@ -337,7 +341,7 @@ class _CheckRun:
         return f"what step {step.id!r} writes" if step else label(located)
 
     def _list_unknown(self, draft: Draft, preflight: Preflight) -> Iterator[str]:
-        """What is not known of the inputs, so that checks could not look at it."""
+        """What is not known about the inputs, so that checks could not use it."""
         blank = preflight.unknown(draft)
         for one in dict.fromkeys((*local(draft.inputs), *blank)):
             step = self._maker(str(one))
@@ -373,7 +377,7 @@ class _CheckRun:
 
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
-    """The id of each step and its command, as a person is shown them, with what it writes."""
+    """The id of each step, its command as a person sees it, and what it writes."""
     rows = []
     for one in checked.steps:
         done = " (done before; its result is used)" if one.result else ""
@@ -385,7 +389,7 @@ def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
 def find_external_inputs(
     checked: Checked, entitlements: Entitlements
 ) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
-    """What the steps read that no step wrote, and the remote addresses among it."""
+    """The inputs that no step wrote, and the remote addresses among them."""
     roots = {one.root for one in entitlements.workspaces.items}
     inputs = (one for draft in checked.drafts for one in draft.inputs)
     found = dict.fromkeys(
@@ -399,7 +403,7 @@ def digest_of(text: str) -> str:
 
 
 def _find_companions(sub: Invocation, located: WorkspacePath) -> list[WorkspacePath]:
-    """The files that go with an input by its name."""
+    """The sidecar files of an input."""
     try:
         paths = sorted(sub.toolbox.analysis.companions()(located))
     except (OSError, PathRefused):

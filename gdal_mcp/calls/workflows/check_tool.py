@@ -1,4 +1,4 @@
-"""`workflow_check`, and what it shares with `workflow_run`: the workflow of a call, checked on what is known now."""
+"""`workflow_check`, and what it shares with `workflow_run`: the workflow of a call and its check."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from sandbox.workspace import open_file
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowOperation(Operation):
-    """What `workflow_check` and `workflow_run` share: the workflow, checked on what is known now."""
+    """Shared by `workflow_check` and `workflow_run`: the workflow, checked with what is known now."""
 
     checker: Checker
     joins: bool = True
@@ -42,9 +42,9 @@ class WorkflowOperation(Operation):
             raise invalid_workflow(error) from error
 
     def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
-        """One job that describes all inputs of the workflow of which too little is known."""
+        """One job that describes all inputs of the workflow that are not known well enough."""
         inputs, addresses = find_external_inputs(checked, call.entitlements)
-        if addresses:  # each step has a name of its own for them
+        if addresses:  # each step has its own name for an input
             return None
         return preflight.describing(checked.drafts, inputs)
 
