@@ -1,6 +1,8 @@
-"""Code as a person is shown it before it runs: all of it, line by line, coloured, and compared with what was approved last. Pure.
+"""Shows a person code before it runs: all of it, line by line, coloured, and compared with the last approved code.
+Pure.
 
-No line is cut or left out, and none can be taken for another part of the question: each is shown on one line, with its number.
+No line is cut or left out, and none can look like another part of the question: each is shown on one line, with its
+number.
 """
 
 import difflib
@@ -11,15 +13,16 @@ from typing import Any, Final
 
 from gdal_mcp.untrusted import shown_text
 
-CONTEXT: Final = 3  # lines around a difference
+CONTEXT: Final = 3  # context lines of a difference
 _KINDS: Final = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokenize.NUMBER: "number"}
 
 
 def told_code(code: str, before: str | None) -> dict[str, Any]:
-    """What a question says of its code; `before` is what the same person approved last, None where there is nothing.
+    """The part of a question about its code. `before` is what the same person approved last, None if there is
+    nothing.
 
-    `lines` are lists of pieces, each a kind (or "") and a text; `changes` are lines that begin with ` `, `+`, `-` or `@@`,
-    None where there is nothing to compare with.
+    `lines` are lists of pieces, each a kind (or "") and a text. `changes` are lines that begin with ` `, `+`, `-` or
+    `@@`, None if there is nothing to compare with.
     """
     lines = [[[kind, _shown(text)] for kind, text in pieces] for pieces in _coloured(code)]
     changes = None
@@ -45,12 +48,12 @@ def _shown(text: str) -> str:
 
 
 def _split(code: str) -> list[str]:
-    """By the line ends of Python alone: the others of Unicode are no ends of its lines."""
+    """Splits at Python's own line ends. Unicode's other line separators do not end lines of Python."""
     return code.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _coloured(code: str) -> Iterator[list[tuple[str, str]]]:
-    """Each line as pieces with their kinds; without kinds after the point where it stops being valid Python."""
+    """Each line as pieces with their kinds; without kinds after the point where the code is not valid Python."""
     lines = _split(code)
     marks: list[list[tuple[int, int, str]]] = [[] for _ in lines]
     for kind, (first, begin), (last, end) in _tokens("\n".join(lines)):

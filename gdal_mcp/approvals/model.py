@@ -1,4 +1,4 @@
-"""What a person is asked, what they answer, and who can be asked."""
+"""Questions, answers, and approvers."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from gdal_mcp.policy.policy import WAYS, Channel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A question put to a person, bound to one plan and one principal. The registry sets `id` and times."""
+    """A question to a person, bound to one plan and one principal. The registry sets `id` and times."""
 
     id: str = ""
     plan_digest: str
@@ -29,18 +29,18 @@ class Approval:
     decided_at: float | None = None
     call_id: str = ""
     effect: str = ""
-    workspaces: tuple[str, ...] = ()  # that the call writes to
-    ways: tuple[str, ...] = tuple(sorted(WAYS))  # in which a yes counts
+    workspaces: tuple[str, ...] = ()  # workspaces that the call writes to
+    ways: tuple[str, ...] = tuple(sorted(WAYS))  # ways in which a yes counts
     details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
     holder: str = (
-        ""  # `SERVER:CALL` of the call that waits for the answer or reserved it; empty when none does
+        ""  # `SERVER:CALL` of the call that waits for the answer or reserved it; "" if there is none
     )
-    valid_seconds: float = 3600.0  # how long a yes can be used, from the decision on
+    valid_seconds: float = 3600.0  # seconds from the decision for which a yes can be used
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's answer: who gave it, how in words, and in which of the ways."""
+    """A person's answer: who gave it, how in words, and in which way."""
 
     approved: bool
     by: str
@@ -50,9 +50,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A yes for every call of one tool that writes to one workspace, until it expires or is revoked.
+    """Approval for every call of one tool that writes to one workspace, until it expires or is revoked.
 
-    Of remote data such a call may read what lies in the folders of `remote`, each a host with the beginning of a path.
+    Such a call may read remote data in the folders of `remote`, each a host with the beginning of a path.
     """
 
     principal: str
@@ -82,7 +82,7 @@ class Grant:
 class Authorization:
     """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
 
-    `reads` are the remote hosts and folders that whoever approved it was shown; None if nobody was asked.
+    `reads` are the remote hosts and folders that the approver saw; None if nobody was asked.
     """
 
     text: str
@@ -93,7 +93,7 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """A row as it is put to a person: the ways in which a yes counts now, and the page of it, if there is a console."""
+    """A question as shown to a person: the ways in which a yes counts now, and its page if there is a console."""
 
     row: Approval
     ways: frozenset[Channel] = WAYS
@@ -101,7 +101,7 @@ class ApprovalQuestion:
 
 
 class Suspended(Exception):
-    """The question went out with the reply; the same call comes again with the answer."""
+    """The question was sent with the reply; the client repeats the call with the answer."""
 
     def __init__(self, reply: object) -> None:
         super().__init__("waiting for an answer")
@@ -109,18 +109,18 @@ class Suspended(Exception):
 
 
 class Approver(Protocol):
-    """A method that is not overridden asks nobody, so nothing is approved."""
+    """Asks a person. The methods of this class ask nobody, so nothing is approved."""
 
     def asks(self, ways: frozenset[Channel]) -> bool:  # noqa: ARG002 - for those that ask
-        """True if somebody can be asked here, by one of these ways, whose approval counts."""
+        """True if somebody can be asked in one of these ways, and their approval counts."""
         return False
 
     def answered(self) -> "tuple[str, Decision | None] | None":
-        """The approval id and answer that came with a repeated call, if any; no answer when it was only sent to a page."""
+        """The approval id and answer of a repeated call, if any; no answer if its user was only sent to a page."""
         return None
 
     async def ask(self, question: ApprovalQuestion) -> Decision | None:  # noqa: ARG002 - for those that ask
-        """The answer, or None when nobody can be asked this way. May raise Suspended."""
+        """The answer, or None if nobody can be asked this way. May raise Suspended."""
         return None
 
 
@@ -130,7 +130,10 @@ class NullApprover(Approver):
 
 @dataclass(frozen=True, slots=True)
 class Terminal(Approver):
-    """The person at the terminal: prints the question on stderr and reads the answer; with `assume_yes` the command itself is the approval, recorded as `how`."""
+    """The person at the terminal. Prints the question on stderr and reads the answer.
+
+    With `assume_yes` the command itself is the approval, recorded as `how`.
+    """
 
     user: str
     assume_yes: bool = False
@@ -146,6 +149,6 @@ class Terminal(Approver):
             return Decision(approved=True, by=self.user, how=self.how, way="terminal")
         sys.stderr.write(f"{question.row.summary}\n\nRun it? [y/N] ")
         sys.stderr.flush()
-        await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
+        await anyio.wait_readable(sys.stdin)  # a terminal returns whole lines; Ctrl-C ends the wait
         yes = sys.stdin.readline().strip().lower() in ("y", "yes")
         return Decision(approved=yes, by=self.user, how="terminal", way="terminal")

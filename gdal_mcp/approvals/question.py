@@ -1,6 +1,7 @@
 """The question about a plan: its parts as data for the console, and as plain text for everything else. Pure.
 
-The effects come before the parts that can be long, and every value is on one line, so that none can hide or forge another.
+The effects come before the parts that can be long, and every value is on one line, so that none can hide or forge
+another.
 """
 
 import shlex
@@ -23,15 +24,15 @@ MAX_COMMAND: Final = 2000  # characters of the command that are shown
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is known of a call before it runs."""
+    """The facts about a call before it runs."""
 
     estimate: Mapping[str, int | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # warnings about it
     size_of: Callable[[WorkspacePath], int] = lambda _located: 0  # bytes of remote data, as far as known
-    # what a file is that would be replaced or deleted
+    # descriptions of files that would be replaced or deleted
     kind_of: Callable[[WorkspacePath], str] = lambda _located: ""
-    becomes: str = ""  # what the first output would be
-    client: str = ""  # the program that sent the call, by the name that it gives itself
+    becomes: str = ""  # description of the first output
+    client: str = ""  # name that the client gives itself
 
 
 def parts(
@@ -43,14 +44,14 @@ def parts(
 ) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
 
-    `where` is what it would run on: image, digest, tier, and whether the image is a stand-in. `before` are the parts of the
-    question that the same person approved last for this tool.
+    `where` has the image, its digest, the isolation tier, and whether the image is a stand-in. `before` are the parts
+    of the question that the same person approved last for this tool.
     """
     draft, last = plan.draft, before or {}
     code = last["code"]["text"] if last.get("code") else None
 
     def lost(located: WorkspacePath) -> dict[str, Any]:
-        """A file that is there now and would not be as it was."""
+        """Existing files that the call would change, replace or remove."""
         identity = located.identity
         return {
             "path": _name(located),
@@ -110,7 +111,7 @@ def _hidden(seal: str, last: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def title(draft: Draft) -> str:
-    """The effect in a few words, what is lost first: `Delete zones.shp, 4 files`."""
+    """The effect in a few words, losses first: `Delete zones.shp, 4 files`."""
     replaced = [old for one in draft.outputs for old in one.replaces]
     gone = {str(one) for one in replaced}
     new = [one.target for one in draft.outputs if str(one.target) not in gone]
@@ -132,7 +133,9 @@ def title(draft: Draft) -> str:
 
 
 def sentence(plan: Plan, client: str = "") -> str:
-    """Who asks for what, in one line. A call is an assistant's: its client is named before the person whose rights it has."""
+    """Who asks for what, in one line. A call comes from an assistant: its client is named before the person whose
+    rights it has.
+    """
     effect, principal = title(plan.draft), shown_text(plan.principal, 200)
     who = f"{shown_text(client, 100)}, for {principal}," if client else principal
     return f"{who} asks to {effect[:1].lower()}{effect[1:]}, with {plan.tool}."
@@ -191,7 +194,7 @@ def _more(some: Mapping[str, Any]) -> list[str]:
 
 
 def _lost(one: Mapping[str, Any]) -> str:
-    """A file that would be replaced or deleted: what, how large, from when."""
+    """A file that would be replaced or deleted: description, size, date."""
     at = f", {time_text(one['modified'])[:16].replace('T', ' ')} UTC" if one["modified"] is not None else ""
     size = _size(one["bytes"]) if one["bytes"] is not None else ""
     return f"{one['path']} ({', '.join(filter(None, (one['kind'], size)))}{at})"
@@ -216,7 +219,7 @@ def _size(count: float) -> str:
 
 
 def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:
-    """For a call that nobody approved while it waited: what to show the person, and that it can be sent again."""
+    """The error of a call that nobody approved in time: what to show the person, and that it can be sent again."""
     details = {
         "call_id": plan.call_id,
         "approval": row.id,

@@ -1,8 +1,9 @@
-"""Decisions of people, recorded before they count: approvals, grants and their use. Synchronous, for threads.
+"""Decisions of people, recorded before they take effect: approvals, grants and their use. Blocking; call it in
+threads.
 
 Invariants:
-* a decision is in the audit log before it is in the registry: what cannot be recorded is not decided;
-* an approval is used once, by the call that reserved it: the one that asked, or the same one sent again.
+* a decision is in the audit log before it is in the registry: a decision that cannot be recorded is not made;
+* an approval is used once, by the call that reserved it: the one that asked, or the same call sent again.
 """
 
 from collections.abc import Callable
@@ -23,9 +24,9 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ApprovalService:
-    """`audit` appends an event to the audit log; `server` names in it the process that recorded the decision.
+    """`audit` appends an event to the audit log; `server` is the process that recorded the decision.
 
-    Methods raise AuditUnavailable and RegistryUnavailable where no error of a call is named.
+    Methods raise AuditUnavailable and RegistryUnavailable unless they raise an error of a call.
     """
 
     approvals: Approvals
@@ -35,9 +36,9 @@ class ApprovalService:
     def decide(self, approval_id: str, decision: Decision) -> Approval | None:
         """Records a decision. Returns the question as it is now; None if there is no such question.
 
-        Of a question that is already decided nothing is changed or recorded, except that an approval that was not used
-        yet can still be denied. A no that does not count leaves the question open. Raises ToolError for an approval given in
-        a way that the policy does not accept.
+        A question that is already decided does not change and nothing is recorded, except that an approval that was
+        not used yet can still be denied. A no that does not count leaves the question open. Raises ToolError for an
+        approval in a way that the policy does not accept.
         """
         row = self.approvals.approval(approval_id)
         if row is None or row.state not in (("asked",) if decision.approved else OPEN):
@@ -101,7 +102,7 @@ class ApprovalService:
         return grants[0] if grants and all(grants) else None
 
     def consume(self, given: Authorization) -> None:
-        """Uses up the approval that a call reserved, just before it starts. Raises ToolError if it was taken back."""
+        """Consumes the approval that a call reserved, just before it starts. Raises ToolError if it was revoked."""
         if not given.approval_id:
             return
         try:
@@ -117,7 +118,7 @@ class ApprovalService:
         )
 
     def end(self, given: Authorization) -> None:
-        """The call is over: an approval that it did not use can be used by the same call sent again."""
+        """Ends a call: an approval that it did not use can be used by the same call sent again."""
         if not given.approval_id:
             return
         try:

@@ -35,14 +35,14 @@ class Transition:
 TRANSITIONS: Final[Mapping[Event, Transition]] = {
     "approve": Transition(frozenset({"asked"}), "approved"),
     "deny": Transition(frozenset({"asked", "approved", "released", "reserved"}), "denied"),
-    # a call takes the yes: the one that waited for it, or the same call sent again
+    # a call takes the approval: the call that waited for it, or the same call sent again
     "reserve": Transition(frozenset({"approved", "released"}), "reserved"),
-    # that call ended before it started: no slot, a rate limit, a cancellation, a server that died
+    # that call ended before it started: no slot, a rate limit, a cancellation, a dead server
     "release": Transition(frozenset({"approved", "reserved"}), "released"),
     "consume": Transition(frozenset({"reserved"}), "consumed"),
     # the call that asked is cancelled before anybody answered
     "withdraw": Transition(frozenset({"asked"}), "expired"),
-    # by the clock: a question after the time for a decision, a yes after the time for its use
+    # by the clock: a question after the time for a decision, an approval after the time for its use
     "expire": Transition(frozenset({"asked", "approved", "released", "reserved"}), "expired"),
 }
 OPEN: Final = TRANSITIONS["deny"].sources  # a no still counts
@@ -50,10 +50,10 @@ GIVEN: Final[frozenset[State]] = frozenset(
     {"approved", "released", "reserved", "consumed"}
 )  # a person said yes
 
-# A client answers for its user without showing that anybody was asked; at the others a person is signed in.
+# A client answers for its user without proof that anybody was asked; in the other ways a person is signed in.
 _BY_CLIENT: Final[frozenset[Channel]] = frozenset({"elicitation"})
 
 
 def counts(way: Channel, ways: tuple[str, ...], *, approved: bool) -> bool:
-    """True if an answer by this way decides a question that accepts `ways`. A signed-in person can always deny."""
+    """True if an answer in this way decides a question that accepts `ways`. A signed-in person can always deny."""
     return way in ways or (not approved and way not in _BY_CLIENT)

@@ -1,14 +1,15 @@
-"""Approvals and grants in the registry's file: the one truth about what a person has decided.
+"""Approvals and grants in the registry's file: the only record of what people have decided.
 
 Invariants:
-* every change of an approval's state is a transition of `states.TRANSITIONS`, in one transaction, whatever threads and servers
-  ask at the same time;
-* an approval is reserved and consumed by its id and by one call; only the same plan of the same principal takes up one that
-  another call left;
+* every change of an approval's state is a transition of `states.TRANSITIONS`, in one transaction, whatever threads
+  and servers do at the same time;
+* an approval is reserved and consumed by its id and by one call; only the same plan of the same principal can take
+  one that another call left;
 * only an open question can be approved, and only in a way that its row permits;
 * a decision is on disk before a method returns;
-* a question expires `created` plus the time for a decision; a yes expires `valid_seconds` after the decision;
-* a grant stands for one principal, tool, workspace and folders of remote data, until a stated time or until it is revoked, whichever is first;
+* a question expires at `created` plus the time for a decision; a yes expires `valid_seconds` after the decision;
+* a grant covers one principal, tool, workspace and folders of remote data, until a stated time or until it is
+  revoked, whichever is first;
 * a decision with a time in the future, as after the clock was set back, does not count.
 
 Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable when the database cannot be used.
@@ -29,16 +30,16 @@ from gdal_mcp.records.schema import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; people forget what they approved yesterday
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
-SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
+SUSPENDED: Final = "suspended"  # holder of a question whose answer comes with the repeated call
 
-# of one principal: more than a person reads, and few enough to be listed twice a second
+# open questions of one principal: more than a person reads, and few enough to be listed twice a second
 MOST_OPEN: Final = 128
 
 _COUNT: Final = (
     "SELECT count(*) FROM approvals WHERE state = 'asked' AND expires > :now AND principal = :principal"
 )
 _BY_ID: Final = "SELECT * FROM approvals WHERE id = :id"
-# a yes before a question
+# approved first, then questions
 _LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal
     AND (state = 'released' OR (state = 'asked' AND holder = ''))
     ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""
@@ -47,11 +48,11 @@ _LAST: Final = f"""SELECT * FROM approvals WHERE principal = :principal AND tool
 
 
 class TooManyOpen(Exception):
-    """A principal has as many open questions as one may have."""
+    """A principal has the maximum number of open questions."""
 
 
 class Approvals:
-    """The questions that people are asked, and their decisions. Threads may share one instance, servers the file."""
+    """The questions, and their decisions. Threads may share one instance, servers the file."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Approvals:
         clock: Callable[[], float] = time.time,
         alive: Callable[[str], bool] = lambda _server: True,
     ) -> None:
-        """`alive` tells by its id whether a server still runs: approvals held by the calls of a dead one are released."""
+        """`alive` returns True if the server with an id is running: approvals of calls of dead servers are released."""
         self._clock = clock
         self._alive = alive
         self._rows = Rows(path, durable=True)
@@ -68,29 +69,32 @@ class Approvals:
         self._rows.close()
 
     def request(self, asked: Approval, ttl: float) -> Approval:
-        """A new question, open for `ttl` seconds.
+        """Creates a question, open for `ttl` seconds. Raises TooManyOpen.
 
-        Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
-        none to the other. Raises TooManyOpen.
+        Every call that asks has its own question, so each of two identical calls needs its own yes, and a no to one
+        does not affect the other.
         """
         with self._writing() as (db, now):
             mine = {"now": now, "principal": asked.principal}
             if db.execute(_COUNT, stored(mine)).fetchone()[0] >= MOST_OPEN:
                 raise TooManyOpen
-            # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
+            # Unguessable, because pages and answers are addressed by it. Hex, because it is typed after a command and
+            # must not begin with a dash.
             new = replace(asked, id=secrets.token_hex(16), created=now, expires=now + ttl)
             insert(db, "approvals", new)
         return new
 
     def reclaim(self, digest: str, principal: str, holder: str) -> Approval | None:
-        """Finds what an earlier call with this plan left for the call `holder`: an approval, which it reserves, or an open question."""
+        """Finds what an earlier call with this plan left: an approval, which the call `holder` reserves, or an open
+        question.
+        """
         with self._writing() as (db, _):
             self._release_dead(db)
             found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
             return self._reserve_or_wait(db, found.id, holder) if found is not None else None
 
     def resume(self, approval_id: str, holder: str) -> Approval | None:
-        """The same by id, for a call that comes back to a question that it suspended. None if another call has it."""
+        """The same by id, for a call that returns to its suspended question. None if another call has it."""
         with self._writing() as (db, _):
             found = self._rows.one(Approval, _BY_ID, id=approval_id)
             if found is not None and found.state == "asked" and found.holder not in ("", SUSPENDED, holder):
@@ -98,9 +102,10 @@ class Approvals:
             return self._reserve_or_wait(db, approval_id, holder)
 
     def claim(self, approval_id: str, holder: str) -> Approval | None:
-        """Ends the wait of the call `holder`: reserves a yes, or leaves a question open for the same call sent again.
+        """Ends the wait of the call `holder`: reserves an approval, or leaves a question open for the same call sent
+        again.
 
-        Returns the row after that. A yes of the last moment is in it: nobody can answer between the look and the leaving.
+        Returns the row after that, in one transaction, so that no answer can come in between.
         """
         with self._writing() as (db, _):
             self._move(db, "reserve", "id = :id AND holder = :holder", id=approval_id, holder=holder)
@@ -108,13 +113,14 @@ class Approvals:
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def suspend(self, approval_id: str, holder: str) -> None:
-        """The call ended with its question to the client, and comes again with the answer."""
+        """Suspends the question: the call ended with it and comes again with the answer."""
         with self._writing() as (db, _):
             self._release(db, "id = :id AND holder = :holder", id=approval_id, holder=holder)
             self._clear_holder(db, approval_id, holder, SUSPENDED)
 
     def end(self, approval_id: str, holder: str) -> None:
-        """The call `holder` ended. Releases what it did not consume, and withdraws its question if nobody answered.
+        """Ends the call `holder`. Releases an approval that it did not consume, and withdraws its question if nobody
+        answered.
 
         Does nothing to an approval that the call consumed or left.
         """
@@ -124,7 +130,7 @@ class Approvals:
             self._release(db, mine, id=approval_id, holder=holder)
 
     def consume(self, approval_id: str, holder: str) -> Approval | None:
-        """Uses up the approval that the call `holder` reserved; None if a no came first. At most once for each approval."""
+        """Consumes the approval that the call `holder` reserved; None if a no came first. At most once per approval."""
         with self._writing() as (db, _):
             mine = "id = :id AND holder = :holder"
             if not self._move(db, "consume", mine, id=approval_id, holder=holder):
@@ -132,10 +138,10 @@ class Approvals:
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def decide(self, approval_id: str, decision: Decision) -> Approval | None:
-        """Record a decision; returns the approval as it now is, None when there is none of that id.
+        """Records a decision. Returns the approval as it is now; None if there is none with that id.
 
-        An open question can be approved or denied; an approval can still be denied until it is consumed. Anything else, and
-        an answer in a way that does not count, leaves it as it is: look at what is returned.
+        An open question can be approved or denied; an approval can be denied until it is consumed. Any other answer,
+        and one in a way that does not count, leaves it unchanged: check the returned row.
         """
         with self._writing() as (db, now):
             row = self._rows.one(Approval, _BY_ID, id=approval_id)
@@ -153,7 +159,7 @@ class Approvals:
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def release_dead(self) -> None:
-        """Frees what calls of dead servers held, for the same calls to take up again."""
+        """Releases approvals and questions of calls of dead servers, so that the same calls can take them again."""
         with self._writing() as (db, _):
             self._release_dead(db)
 
@@ -162,11 +168,11 @@ class Approvals:
             return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def last_approved(self, principal: str, tool: str) -> Approval | None:
-        """The newest call of a tool that was approved for a principal."""
+        """The newest approved call of a tool for a principal."""
         return self._rows.one(Approval, _LAST, principal=principal, tool=tool)
 
     def get(self, approval_id: str) -> Approval | None:
-        """The row as it is, without a transaction: cheap enough to be asked several times a second."""
+        """The row as it is, without a transaction, so that it can be polled several times a second."""
         return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def pending(self) -> tuple[Approval, ...]:
@@ -180,7 +186,9 @@ class Approvals:
             return self._rows.all(Approval, query, n=limit)
 
     def grant(self, grant: Grant, seconds: float) -> Grant:
-        """A yes to every call of a tool that writes to a workspace, for some time. Raises ValueError for too long a time."""
+        """Approves every call of a tool that writes to a workspace, for some time. Raises ValueError if the time is
+        too long.
+        """
         if not 0 < seconds <= LONGEST_GRANT:
             raise ValueError(f"a grant lasts a second at least, and {LONGEST_GRANT / 3600:g} hours at most")
         with self._writing() as (db, now):
@@ -189,7 +197,7 @@ class Approvals:
         return made
 
     def granted(self, principal: str, tool: str, workspace: str, remote: Sequence[str] = ()) -> Grant | None:
-        """The valid grant for such a call that lasts longest, or None. `remote` are the folders that it would read from."""
+        """The valid grant for such a call that lasts longest, or None. `remote` are the folders that it would read."""
         query = (
             "SELECT * FROM grants WHERE principal = :principal AND tool = :tool AND workspace = :workspace"
             " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC"
@@ -200,14 +208,14 @@ class Approvals:
         return next((one for one in found if one.covers(remote)), None)
 
     def grants(self, limit: int = 200) -> tuple[Grant, ...]:
-        """The valid ones first, then the newest that have ended."""
+        """Valid grants first, then the newest that have ended."""
         query = (
             "SELECT * FROM grants ORDER BY (revoked IS NULL AND expires > :now) DESC, created DESC LIMIT :n"
         )
         return self._rows.all(Grant, query, now=self._clock(), n=limit)
 
     def revoke(self, grant_id: str, by: str) -> Grant | None:
-        """Ends a grant at once; returns it as it now is, None when there is none of that id."""
+        """Ends a grant at once. Returns it as it is now; None if there is none with that id."""
         with self._writing() as (db, now):
             db.execute(
                 "UPDATE grants SET revoked = ?, revoked_by = ? WHERE id = ? AND revoked IS NULL AND expires > ?",
@@ -217,7 +225,7 @@ class Approvals:
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, float]]:
-        """A transaction; what has expired by now is marked so first."""
+        """A transaction that first marks what has expired."""
         with self._rows.writing() as db:
             now = self._clock()
             late = "(expires <= :now OR created > :latest OR decided_at > :latest)"
@@ -228,7 +236,7 @@ class Approvals:
     def _move(
         db: sqlite3.Connection, event: Event, which: str, changes: Mapping[str, Any] = {}, **values: Any
     ) -> bool:
-        """Makes the transition for the rows that are in one of its source states; whether there was any."""
+        """Makes the transition for the rows that are in one of its source states. True if there were any."""
         one = TRANSITIONS[event]
         sources = ", ".join(f"'{state}'" for state in sorted(one.sources))
         sets = ", ".join((f"state = '{one.target}'", *(f"{name} = :new_{name}" for name in changes)))
@@ -240,7 +248,7 @@ class Approvals:
         self._move(db, "release", which, {"holder": ""}, **values)
 
     def _reserve_or_wait(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
-        """The row, reserved by the call if it is a yes that no other call has, or waited for by it."""
+        """Reserves the row for the call if it is an approval that no other call has; else makes the call wait for it."""
         mine = {"id": approval_id, "holder": holder}
         self._move(db, "reserve", "id = :id AND state = 'released'", {"holder": holder}, id=approval_id)
         db.execute("UPDATE approvals SET holder = :holder WHERE id = :id AND state = 'asked'", stored(mine))
@@ -248,7 +256,7 @@ class Approvals:
 
     @staticmethod
     def _clear_holder(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
-        """A question whose call waits no more."""
+        """Removes the call that no longer waits from a question."""
         query = "UPDATE approvals SET holder = ? WHERE id = ? AND holder = ? AND state = 'asked'"
         db.execute(query, [to, approval_id, holder])
 

@@ -1,10 +1,10 @@
-"""How a call gets its approval: from a grant, from its client, from the console or from a terminal, whichever is first.
+"""How a call gets its approval: from a grant, its client, the console or a terminal, whichever is first.
 
 Invariants:
-* nothing is approved but by a decision in the registry, bound to the plan's digest and its principal;
+* only a decision in the registry, bound to the plan's digest and its principal, approves anything;
 * a call runs on the approval that it reserved, and on no other;
-* a call that ends without an answer leaves its question open, for the same call to be sent again, until it expires; one that is
-  cancelled withdraws its question; a yes outlives both.
+* a call that ends without an answer leaves its question open, for the same call to be sent again, until it expires; a
+  cancelled call withdraws its question; an approval outlives both.
 """
 
 import shlex
@@ -34,9 +34,9 @@ from gdal_mcp.records.audit import AuditUnavailable
 from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.runtime.nested import program
 
-LOOK_SECONDS: Final = 0.25  # between two looks at a row that another process may fill in
+LOOK_SECONDS: Final = 0.25  # seconds between two checks of a row that another process may change
 
-# The console's address, if there is one. Called with True, it opens the console first if need be.
+# The console's address, if there is one. With True, it first opens the console if needed.
 ConsoleUrl = Callable[[bool], Awaitable[str | None]]
 
 
@@ -47,7 +47,7 @@ async def no_console(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleU
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """The plan of a call that needs approval, why it does, and what is known of it."""
+    """The plan of a call that needs approval, the reason, and the facts about it."""
 
     plan: Plan
     verdict: RequireApproval
@@ -59,21 +59,23 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class ApprovalQueue:
-    """Puts calls to people and waits for their answers.
+    """Asks people about calls and waits for their answers.
 
-    `console_url` tells where the console is. That address lets nobody in, so a model that reads it can approve nothing.
-    `options` are what `gdal-mcp approve` needs to find these records; callers who may know them are shown them.
+    `console_url` returns the console's address. The address alone gives no access, so a model that reads it can
+    approve nothing. `options` are what `gdal-mcp approve` needs to find these records; they are shown to callers who
+    may know them.
     """
 
     service: ApprovalService
-    open_seconds: float  # how long a question can be answered
-    valid_seconds: float  # how long a yes can be used, from the decision on
-    wait_seconds: float  # how long a call waits if its client cannot ask
+    open_seconds: float  # seconds in which a question can be answered
+    valid_seconds: float  # seconds from the decision for which a yes can be used
+    wait_seconds: float  # seconds that a call waits if its client cannot ask
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
 
     async def obtain(self, call: ApprovalRequest) -> Authorization:
-        """Waits for approval and reserves it for this call, which must end with `ApprovalService.end`, or uses a grant.
+        """Waits for approval and reserves it for this call, which must end with `ApprovalService.end`; or uses a
+        grant.
 
         Raises ToolError if it was not approved, Suspended if the answer comes with a repetition of the call.
         """
@@ -96,7 +98,7 @@ class ApprovalQueue:
         return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
 
     async def _reserved(self, call: ApprovalRequest) -> Approval:
-        """The approval of this very plan, reserved. Whatever happens, no question keeps a call that waits no more."""
+        """The reserved approval of this plan. In any case, no question keeps a call that no longer waits."""
         store, holder = self.service.approvals, self._holder(call)
         given = call.approver.answered()
         row = await run_sync(self._answered, call, *given) if given else await run_sync(self._row, call)
@@ -118,7 +120,7 @@ class ApprovalQueue:
         return f"{self.service.server}:{call.plan.call_id}"
 
     def _row(self, call: ApprovalRequest) -> Approval:
-        """What an earlier call with this plan left, a yes before an open question; else a new question."""
+        """The approval or open question that an earlier call with this plan left, in this order; else a new question."""
         plan, store = call.plan, self.service.approvals
         holder = self._holder(call)
         if (found := store.reclaim(plan.digest, plan.principal, holder)) is not None:
@@ -151,7 +153,7 @@ class ApprovalQueue:
             ) from error
 
     def _answered(self, call: ApprovalRequest, approval_id: str, decision: Decision | None) -> Approval:
-        """The call was sent again, with the answer, or after its user was shown the console."""
+        """Continues a call that was sent again with the answer, or after its user saw the console."""
         plan, store, holder = call.plan, self.service.approvals, self._holder(call)
         row = store.approval(approval_id)
         if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
@@ -164,12 +166,12 @@ class ApprovalQueue:
         try:
             row = self.service.decide(row.id, decision) or row
         except Exception:
-            store.claim(row.id, holder)  # the question stays open for others
+            store.claim(row.id, holder)  # the question stays open for other ways
             raise
         return (store.claim(row.id, holder) if row.state == "approved" else None) or row
 
     async def _wait(self, call: ApprovalRequest, row: Approval, *, asks: bool = True) -> Approval:
-        """Waits until somebody has decided, whichever way answers first; the row after that, reserved if it was a yes."""
+        """Waits for the first decision in any way. Returns the row after that, reserved if it was approved."""
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
@@ -185,8 +187,8 @@ class ApprovalQueue:
         return now
 
     async def _first(self, approver: Approver | None, question: ApprovalQuestion) -> None:
-        """Returns once somebody has decided, in any way, or when the time is over."""
-        raised: list[Exception] = []  # kept as values: a task group would wrap them
+        """Returns after the first decision in any way, or when the time is over."""
+        raised: list[Exception] = []  # kept as values, because a task group would wrap them
 
         async def race(runner: Callable[[], Awaitable[None]]) -> None:
             try:
@@ -196,16 +198,16 @@ class ApprovalQueue:
             group.cancel_scope.cancel()
 
         async def asked() -> None:
-            """The client's user decides; if the client cannot ask, or its answer does not count, others do."""
+            """Asks the client's user. If the client cannot ask, or its answer does not count, other ways decide."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
                 row = await run_sync(self.service.decide, question.row.id, decision)
                 if row is None or row.state != "asked":
                     return
-            await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
+            await anyio.sleep(self.wait_seconds)  # the row is watched at the same time
 
         async def wait_for_decision() -> None:
-            """Returns when the row is no longer open, whoever decided."""
+            """Returns when the row is no longer open."""
             while (row := await run_sync(self.service.approvals.get, question.row.id)) is not None:
                 if row.state != "asked":
                     return

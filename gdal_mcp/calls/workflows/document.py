@@ -1,11 +1,12 @@
 """The workflow document: named steps, typed parameters, and the outputs that are published at the end. Pure.
 
-A document is JSON; files may also be YAML. `${parameters.NAME}` stands for a parameter, `${steps.ID}` for the first output of an
-earlier step, `${steps.ID.outputs.N}` for its output number N, from 0. A string that is one reference takes the type of what it
-refers to; inside a longer string a reference is replaced by its text. `$${` is a literal `${`.
+A document is JSON; files may also be YAML. `${parameters.NAME}` stands for a parameter, `${steps.ID}` for the first
+output of an earlier step, and `${steps.ID.outputs.N}` for its output number N, from 0. A string that is one reference
+gets the type of its value; inside a longer string a reference is replaced by its text. `$${` is a literal `${`.
 
 Invariants of a `Workflow`:
-* step ids are unique, every reference leads to a declared parameter or to another step, and no step depends on itself;
+* step ids are unique, every reference leads to a declared parameter or to another step, and no step depends on
+  itself;
 * no two outputs are published at the same path.
 """
 
@@ -33,11 +34,11 @@ from gdal_mcp.calls.workflows.references import (
 VERSION: Final = 1
 MAX_BYTES: Final = (
     64 << 10
-)  # of a document; the largest of examples/workflows has 3 kB, and YAML takes a second for so much
+)  # bytes of a document; the largest of examples/workflows has 3 kB, and YAML of this size takes a second
 MAX_REPLACED: Final = (
     1 << 20
-)  # characters that the references of one step, or of the outputs, may be replaced by together
-MAX_STEPS: Final = 50  # a person has to read them before they approve
+)  # characters that replace the references of one step, or of the outputs, together
+MAX_STEPS: Final = 50  # steps; a person has to read them before they approve
 _ID: Final = r"^[a-z][a-z0-9_]{0,39}$"
 
 ParameterType = Literal["path", "string", "number", "integer", "boolean"]
@@ -55,7 +56,7 @@ class _Part(BaseModel):
 
 
 class Parameter(_Part):
-    """A value that differs from run to run. Without a default it must be given."""
+    """A value that differs between runs. Required if it has no default."""
 
     type: ParameterType
     description: str = Field("", max_length=500)
@@ -63,7 +64,7 @@ class Parameter(_Part):
 
 
 class StepSpec(_Part):
-    """One call. What it writes stays private to the workflow unless `outputs` publishes it."""
+    """One call. Its outputs stay private to the workflow unless `outputs` publishes them."""
 
     id: str = Field(pattern=_ID)
     tool: str = Field(max_length=100)
@@ -72,7 +73,7 @@ class StepSpec(_Part):
 
 
 class Publish(_Part):
-    """An output of a step, and the path in the workspace where it is published when every step has succeeded."""
+    """An output of a step, and the path in the workspace where it is published after every step has succeeded."""
 
     source: str = Field(alias="from", max_length=200, description="A reference such as ${steps.slope}")
     to: str = Field(max_length=1000, description="A path in a workspace; may use parameters")
@@ -80,7 +81,7 @@ class Publish(_Part):
 
 
 class WorkflowDocument(_Part):
-    """The document as it is written. `Workflow` adds what is computed from it."""
+    """The document as written. `Workflow` adds what is computed from it."""
 
     workflow: Literal[1] = Field(description="The version of this format")
     name: str = Field(pattern=_ID)
@@ -93,7 +94,7 @@ class WorkflowDocument(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error of a document. `step` and `argument` are empty where the problem is not in a step."""
+    """One error of a document. `step` and `argument` are empty if the problem is not in a step."""
 
     message: str
     step: str = ""
@@ -113,7 +114,7 @@ _TOO_LARGE: Final = Problem(f"the document is larger than {MAX_BYTES >> 10} kB")
 
 
 class WorkflowInvalid(ValueError):
-    """The document, or the parameters given for a run, are not valid. `problems` lists all that were found."""
+    """The document, or the parameters of a run, are not valid. `problems` lists all errors that were found."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -129,7 +130,7 @@ class Workflow:
 
     @cached_property
     def steps(self) -> Mapping[str, StepSpec]:
-        """By id, in an order in which each step comes after those that it depends on. Deterministic."""
+        """By id, ordered so that each step comes after the steps it depends on. Deterministic."""
         by_id = {step.id: step for step in self.document.steps}
         order = [one for wave in self.waves for one in wave]
         return {one: by_id[one] for one in order}
@@ -190,7 +191,9 @@ class Workflow:
 
 
 def _bounded(value_of: Callable[[Any], Any], step: str = "") -> Callable[[Any], Any]:
-    """The same values, up to a total length: a short document could otherwise stand for gigabytes. Raises WorkflowInvalid beyond it."""
+    """The values, limited in total length, because a short document could expand to gigabytes. Raises
+    WorkflowInvalid.
+    """
     total = 0
 
     def counted(reference: Any) -> Any:
@@ -207,9 +210,9 @@ def _bounded(value_of: Callable[[Any], Any], step: str = "") -> Callable[[Any], 
 
 
 def load(text: str | bytes) -> WorkflowDocument:
-    """A document from JSON or YAML text. Raises WorkflowInvalid.
+    """Parses a document from JSON or YAML text. Raises WorkflowInvalid.
 
-    Aliases of YAML are not expanded, since a short text could then stand for gigabytes.
+    Aliases of YAML are not expanded, because a short text could then expand to gigabytes.
     """
     data = text.encode() if isinstance(text, str) else text
     if len(data) > MAX_BYTES:
@@ -224,7 +227,7 @@ def load(text: str | bytes) -> WorkflowDocument:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML with the types of JSON alone: no aliases, no tags, no dates; `no`, `on`, `010`, `1:30` and `.nan` are text."""
+    """YAML with only the types of JSON: no aliases, tags or dates; `no`, `on`, `010`, `1:30` and `.nan` are text."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -249,7 +252,7 @@ for _tag, _pattern, _first in (
 
 
 def parse(value: Any) -> WorkflowDocument:
-    """A document from a JSON value. Raises WorkflowInvalid, with every problem that is found."""
+    """A document from a JSON value. Raises WorkflowInvalid with every problem."""
     try:
         if len(json.dumps(value)) > MAX_BYTES:
             raise WorkflowInvalid([_TOO_LARGE])
@@ -295,7 +298,7 @@ def bind(document: WorkflowDocument, given: Mapping[str, Any]) -> Workflow:
 
 
 def read_value(text: str, kind: ParameterType) -> Any:
-    """The value of a parameter that was given as text, as on a command line. Raises ValueError."""
+    """The value of a parameter from text, as on a command line. Raises ValueError."""
     if kind in ("path", "string"):
         return text
     value = json.loads(text)
@@ -305,7 +308,7 @@ def read_value(text: str, kind: ParameterType) -> Any:
 
 
 def dependencies(document: WorkflowDocument) -> dict[str, set[str]]:
-    """For each step the ids of the steps that must end before it."""
+    """The ids of the steps that must end before each step."""
     return {
         step.id: {*step.after, *(one.step for one in _steps_in(step.arguments))} for step in document.steps
     }

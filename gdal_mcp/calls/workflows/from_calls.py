@@ -1,7 +1,8 @@
-"""A workflow document from calls that were made one by one, as in a conversation. Pure.
+"""Makes a workflow document from calls that were made one by one, as in a conversation. Pure.
 
-Paths that the calls read become parameters, with what was read as their default. A path that an earlier call of the list wrote becomes
-a reference to its step. What no later call reads is published, at the path where the call wrote it, by a parameter too.
+Paths that the calls read become parameters, with the path as default. A path that an earlier call of the list wrote
+becomes a reference to its step. Outputs that no later call reads are published at their old path, which is a
+parameter too.
 """
 
 import re
@@ -24,7 +25,7 @@ _MAX_NAME: Final = 40  # characters of an id
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What the records say of one call: paths are absolute, those of outputs in the order in which the call names them."""
+    """The records of one call. Paths are absolute, those of outputs in the order in which the call names them."""
 
     id: str
     tool: str
@@ -35,7 +36,7 @@ class RecordedCall:
 
 @dataclass
 class _Names:
-    """Names that are not taken yet."""
+    """Generates unique names."""
 
     taken: set[str] = field(default_factory=set)
 
@@ -50,12 +51,12 @@ class _Names:
 
 
 def workflow_of(calls: Sequence[RecordedCall], name: str) -> WorkflowDocument:
-    """The document. Raises WorkflowInvalid when there are no calls, too many, or one that changed a file in place."""
+    """The document. Raises WorkflowInvalid if there are no calls, too many, or one that changed a file in place."""
     _require_possible(calls)
     steps, parameters = _Names(), _Names()
     written: dict[str, str] = {}  # path -> reference to the step that wrote it
     declared: dict[str, dict[str, Any]] = {}
-    by_path: dict[str, str] = {}  # path that was read -> name of its parameter
+    by_path: dict[str, str] = {}  # input path -> name of its parameter
     rows: list[dict[str, Any]] = []
     used: set[str] = set()
 
@@ -103,7 +104,7 @@ def _require_possible(calls: Sequence[RecordedCall]) -> None:
 
 
 def _replaced(value: Any, call: RecordedCall, refer: Callable[[str], str]) -> Any:
-    """The argument with paths as references, its own outputs as bare file names, and every other text literal."""
+    """The argument with paths as references, its own outputs as bare file names, and all other text literal."""
     if isinstance(value, str):
         if (own := _match(value, call.writes)) is not None:
             return PurePosixPath(own).name

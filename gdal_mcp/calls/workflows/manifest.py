@@ -1,4 +1,6 @@
-"""What a run made so far, and its record: a file beside the outputs, and the rows of the answer. Pure but for the digests of inputs."""
+"""The state of a run, and its record: a file published with the outputs, and the rows of the answer. Pure except for
+digests of inputs.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ MANIFEST: Final = 1  # the version of the manifest
 
 @dataclass
 class Run:
-    """What one run made so far; it is with the draft of its call."""
+    """The results of one run so far; stored with the draft of its call."""
 
     checked: Checked
     fresh: bool
@@ -31,9 +33,9 @@ class Run:
 
 
 def manifest(run: Run, call: Invocation) -> dict[str, Any]:
-    """The record of a run for a file beside its outputs: what went in, what was done, what came out, by content.
+    """The record of a run: inputs, steps and outputs, by content.
 
-    Paths are relative to their workspace, since the file may leave this machine.
+    Paths are relative to their workspace, because the file may leave this machine.
     """
     workflow = run.checked.workflow
     roots = [f"{one.root}/" for one in call.entitlements.workspaces.items]
@@ -87,7 +89,7 @@ def _manifest_step(step: CheckedStep, run: Run, roots: Sequence[str]) -> dict[st
 
 
 def step_rows(run: Run) -> dict[str, Any]:
-    """What `workflow_run` says of the steps: the call of each, and whether its result was there already."""
+    """The steps in the answer of `workflow_run`: the call of each, and whether its result was reused."""
     rows = [
         {
             "id": one.id,

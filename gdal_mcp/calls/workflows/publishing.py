@@ -1,4 +1,4 @@
-"""What a workflow publishes: outputs of its steps under the names that its document gives them. Pure."""
+"""The outputs that a workflow publishes under the names in its document. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,16 @@ from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING
 
 @dataclass(frozen=True)
 class Publishing:
-    """An output of the workflow: which output of which step, and where it goes."""
+    """A published output: which output of which step, and its target."""
 
     source: StepOutput
     output: Output
 
 
 def output_kind(source: StepOutput, draft: Draft | None, *, is_done: bool) -> OutputKind:
-    """The kind of a step's output; `is_done` if its result is there already. Raises ToolError for an output that the step has not."""
+    """The kind of a step's output. `is_done` is True if its result exists. Raises ToolError for an output that the
+    step does not have.
+    """
     if draft is not None and source.number < len(draft.outputs):
         return draft.outputs[source.number].kind
     if not is_done:

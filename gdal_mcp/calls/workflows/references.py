@@ -27,7 +27,7 @@ Reference = ParameterReference | StepOutput
 
 
 def find(value: Any) -> Iterator[Reference]:
-    """All references in a JSON value, in the order in which they occur. Raises ValueError for one that cannot be read."""
+    """All references in a JSON value, in order. Raises ValueError for a malformed one."""
     if isinstance(value, str):
         for found in _REFERENCE.finditer(value):
             if found[1] is not None:

@@ -1,4 +1,6 @@
-"""What a check found, as the answer of `workflow_check`, as the findings of a call, and as errors that name their step. Pure."""
+"""The result of a check as the answer of `workflow_check`, as findings of a call, and as errors that name their step.
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 
 
 def check_answer(checked: Checked) -> dict[str, Any]:
-    """What `workflow_check` answers."""
+    """The answer of `workflow_check`."""
     states = {one.state for one in checked.steps}
     worst = next(one for one in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if one in states)
     return {
@@ -37,7 +39,7 @@ class StepFinding:
 
 @dataclass(frozen=True)
 class WorkflowReport:
-    """What is known of a workflow before it runs, as of any call."""
+    """The facts about a workflow before it runs, as for any call."""
 
     checked: Checked
     facts: Mapping[str, Any] = field(default_factory=dict)

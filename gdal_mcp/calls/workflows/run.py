@@ -1,12 +1,13 @@
-"""Runs a workflow as one call whose output folder is filled by the workflow's steps, and publishes it like any output.
+"""Runs a workflow as one call whose output folder is filled by the workflow's steps, and publishes it like any
+output.
 
-The call is checked, approved, recorded, published and undone as a whole. Its steps are calls too, each in a container of its own; they are
-allowed by what allowed the whole, and their results stay outside the workspaces.
+The call is checked, approved, recorded, published and undone as a whole. Its steps are calls too, each in a container
+of its own. The authorization of the whole covers them, and their results stay outside the workspaces.
 
 Invariants:
-* no step starts before the start of the whole is recorded, and its approval used up;
-* nothing of a workspace changes before every step has succeeded; then all outputs are published together, or none;
-* a step whose result is not what was predicted, in a way that a person was shown, ends the workflow: it has to be approved again.
+* no step starts before the start of the whole is recorded and its approval consumed;
+* nothing in a workspace changes before every step has succeeded; then all outputs are published together, or none;
+* a step whose result differs from the prediction that a person saw ends the workflow: it has to be approved again.
 """
 
 import json
@@ -113,7 +114,7 @@ class WorkflowRun(WorkflowOperation):
             ) from error
 
     def job(self, draft: Draft) -> Draft:
-        """Describes what is published. What the workflow reads was read by its steps, and remote data is not at hand here."""
+        """Describes the outputs. The steps have read the inputs, and remote data is not available here."""
         return replace(draft, inputs=(), addresses=())
 
     def copies(self, _draft: Draft) -> bool:
@@ -122,8 +123,8 @@ class WorkflowRun(WorkflowOperation):
     def copy_in(
         self, call: Invocation, staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
     ) -> None:
-        """Copies what is published, under its new names, and the manifest."""
-        del seen  # the store is seen by this process alone
+        """Copies the outputs, under their new names, and the manifest."""
+        del seen  # only this process sees the store
         run, limits = _get_run(call), call.plan.limits
         places = Workspaces((self.store.workspace,))
         runs = {
@@ -164,7 +165,7 @@ class WorkflowRun(WorkflowOperation):
 
 
 def _is_manifest(name: str, workspaces: Workspaces) -> bool:
-    """True if there is a manifest of an earlier run, which alone a manifest may replace."""
+    """True if the file is a manifest of an earlier run. A manifest may replace nothing else."""
     try:
         with open_file(workspaces.input(name)) as file:
             return os.pread(file, len(_MANIFEST_START), 0) == _MANIFEST_START

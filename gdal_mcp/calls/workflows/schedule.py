@@ -1,8 +1,8 @@
-"""Runs the steps of a workflow: each as soon as the steps it depends on have ended, a bounded number at once.
+"""Runs the steps of a workflow: each after the steps it depends on, a bounded number at once.
 
 Invariants:
 * a step starts only after every step that it depends on has succeeded;
-* after the first failure no step starts, those that run are cancelled, and the failure is raised once all have ended.
+* after the first failure no step starts, running ones are cancelled, and the failure is raised after all have ended.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ RunStep = Callable[[str, Mapping[str, T]], Awaitable[T]]
 
 
 class StepFailed(Exception):
-    """A step did not succeed. `cause` is what it raised, `done` what had succeeded by then."""
+    """A step did not succeed. `cause` is its error, `done` the results of the steps that had succeeded."""
 
     def __init__(self, step: str, cause: Exception, done: Mapping[str, object]) -> None:
         super().__init__(f"step {step!r}: {cause}")
@@ -27,7 +27,7 @@ class StepFailed(Exception):
 
 
 async def run_steps(document: WorkflowDocument, run: RunStep[T], at_once: int = AT_ONCE) -> dict[str, T]:
-    """What `run` returns for each step; it is given the id of the step and the results of the steps that have ended.
+    """The result of `run` for each step, called with the id of the step and the results of the steps that have ended.
 
     Raises StepFailed for the first step that raises.
     """
@@ -41,7 +41,7 @@ async def run_steps(document: WorkflowDocument, run: RunStep[T], at_once: int = 
         for before in waiting[step]:
             await ended[before].wait()
         async with slots:
-            if failed:  # meanwhile; the cancellation reaches this task at its next wait
+            if failed:  # the cancellation reaches this task at its next await
                 return
             try:
                 done[step] = await run(step, done)

@@ -1,6 +1,7 @@
-"""Outputs of steps that name the files they were made of. The results of steps are private and are removed later, so such an output breaks.
+"""Finds outputs of steps that name the files they were made of. Results of steps are private and removed later, so
+such an output breaks.
 
-Two looks: `require_self_contained` before the first step runs, by what is known of commands and formats, and `find_name` in the files
+`require_self_contained` checks known commands and formats before the first step runs; `find_name` searches the files
 that are about to be published, for everything else.
 """
 
@@ -17,7 +18,7 @@ from sandbox.workspace import Workspace
 
 _FORMATS: Final = frozenset({"VRT", "GTI", "GDALG"})
 _SUFFIXES: Final = (*POINTING, ".gdalg.json")
-# with the argument that leaves the name of the input out, "" where there is none
+# with the argument that leaves the name of the input out; "" if there is none
 _COMMANDS: Final = {"raster index": "", "vector index": "", "raster footprint": "no-location-field"}
 
 

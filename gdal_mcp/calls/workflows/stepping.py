@@ -82,7 +82,9 @@ class StepCalls:
         return result
 
     def _keep(self, checked: CheckedStep, result: StepResult, reply: Reply) -> None:
-        """Records a result for later runs, if its key stands for all that decided it. Raises ToolError if an input has changed."""
+        """Stores a result for later runs, if its key covers everything that decided it. Raises ToolError if an input
+        has changed.
+        """
         if not self.checker.is_unchanged(checked, self.call.entitlements.settings.digest_size):
             raise ToolError(
                 Code.APPROVAL_EXPIRED,
@@ -122,7 +124,7 @@ class StepCalls:
         )
 
     async def _call(self, request: Request) -> Reply:
-        """Makes the call of a step in the workflow's own slot, or in another where one is free for its caller."""
+        """Makes the call of a step in the workflow's own slot, or in another one if it is free for the caller."""
         nested = replace(request, operation=replace(request.operation, nested=True))
         try:
             self.own_slot.acquire_nowait()
@@ -137,7 +139,9 @@ class StepCalls:
             self.own_slot.release()
 
     def _report_progress(self, step: str, fraction: float, message: str) -> None:
-        """The steps that have ended, and the part of this one, of all steps and the publication. From any thread."""
+        """Reports the finished steps and the progress of this one, out of all steps and the publication. From any
+        thread.
+        """
         total = len(self.run.checked.steps) + 1
         done = min((len(self.run.results) + fraction) / total, 0.99)
         self.call.report_progress(done, f"step {step}: {message}" if message else f"step {step}")
@@ -160,7 +164,7 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
 
 
 def _require_predicted(step: CheckedStep, result: StepResult) -> None:
-    """Raises ToolError if a step made something else than a person was shown."""
+    """Raises ToolError if a step's result differs from the prediction that a person saw."""
     made = (result.facts[0].get("crs") or {}).get("code") if result.facts else None
     if step.crs and made and made != step.crs:
         raise ToolError(

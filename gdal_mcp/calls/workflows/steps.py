@@ -1,4 +1,4 @@
-"""A step of a workflow as an ordinary call: which tool it is, where its output goes, and what its container sees."""
+"""A step of a workflow as an ordinary call: its tool, the folder of its outputs, and what its container sees."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,15 @@ _OUTPUTS: Final = frozenset("output dst_dataset dst_raster dst_vector dst_csv ds
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowStep(Operation):
-    """What differs in a step from an ordinary call: it may use the results of the workflow's earlier steps, and writes only there.
+    """How a step differs from an ordinary call: it may use the results of earlier steps, and writes only to the
+    store.
 
-    Of the store a step can name its own folder and those of the steps that its workflow has done: the rest belongs to other runs, which
-    may be those of another caller.
+    In the store a step can only name its own folder and those of the steps that its workflow has done. The rest
+    belongs to other runs, perhaps of other callers.
     """
 
     store: Workspace
-    folders: tuple[PurePosixPath, ...]  # in the store
+    folders: tuple[PurePosixPath, ...]  # folders in the store
 
     def entitled(self, entitlements: Entitlements) -> Entitlements:
         items = (*entitlements.workspaces.items, replace(self.store, shown=self.folders))
@@ -48,13 +49,15 @@ class WorkflowStep(Operation):
             )
 
     def visible(self, draft: Draft, workspaces: Workspaces) -> Workspaces:
-        """Without the store for a step that reads no other step's output, so that a waiting container can take it."""
+        """Without the store for a step that reads no other step's output, so that a waiting container can run it."""
         if self._results(draft):
             return workspaces
         return Workspaces(tuple(one for one in workspaces.items if one != self.store))
 
     def places(self, draft: Draft, workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
-        """Each workspace, and of the store only the folders of the steps that it reads: the rest may be another caller's."""
+        """Each workspace, and in the store only the folders of the steps that it reads: the rest may belong to other
+        callers.
+        """
         results = self._results(draft)
         if not results:
             return None
@@ -79,8 +82,7 @@ def step_folders(store: Workspace, own: Path, outputs: Iterable[Sequence[str]]) 
 
 
 def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[Tool, Mapping[str, Any]]:
-    """The tool of a step with its arguments. An algorithm that has no tool of its own is run by `gdal_write` or `gdal_read`.
-
+    """The tool of a step with its arguments. `gdal_write` or `gdal_read` runs an algorithm without a tool of its own.
     Raises ToolError.
     """
     if (tool := surface.callable.get(name)) is not None:
@@ -105,7 +107,7 @@ def require_container(tool: Tool) -> None:
 
 
 def place_outputs(arguments: Any, folder: Path) -> Any:
-    """The arguments with each output that is a mere file name in a folder."""
+    """The arguments, with each output that is a bare file name placed in a folder."""
     if isinstance(arguments, Mapping):
         return {
             key: str(folder / value)

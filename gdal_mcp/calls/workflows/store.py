@@ -1,13 +1,14 @@
 """Results of steps, stored outside every workspace so that a workflow can be resumed.
 
-A step's key is a digest of all that decides its result: the image, the tool, the arguments, the contents of the files it reads from
-workspaces, and the keys of the steps it uses. So a key is known before the step runs, and a step whose key has a complete result does
-not run again.
+A step's key is a digest of everything that decides its result: the image, the tool, the arguments, the contents of
+the files it reads from workspaces, and the keys of the steps it uses. So a key is known before the step runs, and a
+step whose key has a complete result does not run again.
 
 Invariants:
-* a result is recorded once all its files are in place, in one rename; a run that dies leaves files without a record, which nobody uses;
-* a result whose files are not exactly those that were recorded is not used;
-* no folder of a run that is alive is removed;
+* a result is recorded after all its files are in place, in one rename; a run that dies leaves files without a record,
+  which nobody uses;
+* a result whose files differ from the recorded ones is not used;
+* no folder of a living run is removed;
 * the folder is private; containers see only the files that their step names, read-only.
 """
 
@@ -29,13 +30,13 @@ from sandbox.owner import is_free
 from sandbox.workspace import Workspace
 
 MAX_AGE: Final = 7 * 86_400.0  # seconds since a result was last used
-MAX_BYTES: Final = 10 << 30  # of all results together
+MAX_BYTES: Final = 10 << 30  # bytes of all results together
 _KEY: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _RUN: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 def step_key(parts: Mapping[str, Any]) -> str:
-    """The digest of what decides a step's result; `parts` is JSON."""
+    """The digest of everything that decides a step's result; `parts` is JSON."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -68,7 +69,7 @@ class RunFolder:
 
 @dataclass(frozen=True, slots=True)
 class StepStore:
-    """All results in one folder of the state folder. For several threads and servers."""
+    """All results in one folder of the state folder. Safe to use from several threads and servers."""
 
     folder: Path
     max_age: float = MAX_AGE
@@ -87,7 +88,7 @@ class StepStore:
 
     @contextmanager
     def run(self, run_id: str, owner: tuple[int, int]) -> Iterator[RunFolder]:
-        """The folder of a run. Its results stay after the run ends; what no result names is removed."""
+        """The folder of a run. Its results stay after the run ends; files without a recorded result are removed."""
         if not _RUN.fullmatch(run_id):
             raise ValueError(f"{run_id!r} is not the id of a run")
         self.prepare(owner)
@@ -103,7 +104,7 @@ class StepStore:
             self.prune()
 
     def find(self, key: str) -> StepResult | None:
-        """The complete result of a key; None where there is none, or its files were changed or removed."""
+        """The complete result of a key. None if there is none, or if its files were changed or removed."""
         path = self._record(key)
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
@@ -128,7 +129,9 @@ class StepStore:
         put_private(self._record(result.key), json.dumps(record).encode())
 
     def prune(self) -> None:
-        """Removes results that are too old or too large together, the longest unused first, and what runs that died left."""
+        """Removes results that are too old or too large together, least recently used first, and leftovers of dead
+        runs.
+        """
         with suppress(OSError):
             records = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
             total, used = 0, set[str]()
@@ -149,7 +152,7 @@ class StepStore:
                     self._lock(folder.name).unlink(missing_ok=True)
 
     def _measured(self, record: Path) -> tuple[str, int]:
-        """The run that made a recorded result and the bytes of its files; no run where the record cannot be read."""
+        """The run that made a recorded result and the bytes of its files; no run if the record cannot be read."""
         try:
             files = json.loads(record.read_text(encoding="utf-8"))["files"]
             first = Path(next(iter(files))).relative_to(self.folder)
@@ -170,7 +173,7 @@ class StepStore:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Size in bytes, modification time in nanoseconds and inode of a file, no link followed. Raises OSError."""
+    """Size in bytes, modification time in nanoseconds and inode of a file, without following links. Raises OSError."""
     status = path.lstat()
     return [status.st_size, status.st_mtime_ns, status.st_ino]
 
