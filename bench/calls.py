@@ -10,12 +10,14 @@ from typing import Any
 from bench.clients import PEER_VERSION, Call, Plain, docker_run, peer_client, sdk_client
 from bench.place import COLD, NotMeasurable, Place, bare, write_points
 from bench.report import Effort, Finding, Section, Series, in_turn, milliseconds, processor_seconds, timed
+from bench.runtime import runtime_alone
 from sandbox.template import STAGING_TARGET
 
 SMALL, LARGE = "small.tif", "large.tif"
 HARDENED = "`docker run`, the same argv and hardening"
 PLAIN = "plain process in the same root file system"
 DEFAULTS = "plain process with GDAL's own defaults"
+ALONE = "the same container by the runtime alone, with Python, GDAL and the same `info`"
 PEER = f"the in-process server gdal-mcp {PEER_VERSION} over stdio"
 TRIES = 5  # of one call that must be served as its table says
 KINDS = 2  # of slots that wait: those that read, and those that write to the workspace
@@ -157,10 +159,14 @@ def warm_calls(rivals: Rivals, effort: Effort) -> list[Section]:
 
 
 def cold_calls(rivals: Rivals, effort: Effort) -> list[Section]:
-    with server(rivals.place, warm=False) as ours:
-        info, found = _compared(rivals, ours, INFO, effort, {})
+    with ExitStack() as stack, server(rivals.place, warm=False) as ours:
+        alone, missing = _alone(stack, rivals.place)
+        info, found = _compared(rivals, ours, INFO, effort, alone)
         mine, reason, columns = found[_name(ours)], ours.longest_parts(), {"info": ours.parts()}
         findings = [
+            Finding("cold-runtime", mine.over(found[ALONE]), reason)
+            if alone
+            else Finding("cold-runtime", None, missing),
             Finding("cold-docker", mine.over(found[HARDENED]), reason),
             Finding("cold-plain", mine.over(found[PLAIN]), reason),
         ]
@@ -217,6 +223,15 @@ def _peer(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]
     except NotMeasurable as error:
         return {}, str(error)
     return {PEER: lambda: timed(lambda: ask("raster_info", given))}, ""
+
+
+def _alone(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]], str]:
+    """The container of a call by the runtime alone as a contender, or why it is not here."""
+    try:
+        alone = stack.enter_context(runtime_alone(place))
+    except NotMeasurable as error:
+        return {}, str(error)
+    return {ALONE: lambda: alone.info(place.workspace / SMALL)}, ""
 
 
 def _parts(title: str, columns: Mapping[str, Mapping[str, float]], findings: Sequence[Finding]) -> Section:

@@ -126,6 +126,7 @@ GOALS: Final = {
     "convert-plain": Goal(f"warm `convert` to COG, against {_PLAIN}", 0.5),
     "cold-docker": Goal(f"cold `info`, against {_DOCKER}", 0.7, oci=0.45),
     "cold-plain": Goal(f"cold `info`, against {_PLAIN}", 3.4, oci=1.5),
+    "cold-runtime": Goal("cold `info`, against the same container by the runtime alone", 1.25),
     "cold-convert": Goal(f"cold `convert` to COG, against {_DOCKER}", 1.0),
     "cycle": Goal("processor time of the whole cycle of one container", 0.26, "s", oci=0.16),
     "sustained-2": Goal(

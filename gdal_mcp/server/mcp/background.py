@@ -20,7 +20,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _ARENAS = 2
 _LARGE = 256 << 10  # bytes; results and previews, which come and go
 # Seconds of Python for which one thread may hold up the others. Python's own 5 ms is what the event loop waits for each time it
-# wakes while calls are prepared in threads: with a tenth, the slowest of a hundred answers came a quarter sooner
+# wakes while calls are prepared in threads. With a tenth, beside three calls, the p95 of `ping` fell from 7.8 to 5.9 ms, once, under load
 _SWITCH_SECONDS = 0.0005
 REAP_SECONDS = 60.0
 END_SECONDS = 10.0  # for removing the containers of cancelled calls, which takes a fraction of a second

@@ -2,8 +2,8 @@
 
 Two sets of numbers: the likely size of the output, right within an order of magnitude, to be shown; and `Least`, lower bounds for a
 call that succeeds. Only the latter refuses anything, and they are zero wherever nothing is certain: for compressed and sparse files,
-for formats whose size depends on the content, for unknown extents. Likely times and memory are not given: measured on other data and
-machines, they were wrong by up to a factor of ten.
+for formats whose size depends on the content, for unknown extents. Likely times and memory are not given, as they depend on the machine
+and the data by about a factor of ten.
 """
 
 import math
