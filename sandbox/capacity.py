@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sandbox.errors import CapacityExhausted
+from sandbox.portable import try_lock
 
 _MIB = 1 << 20
 _PAUSE = 0.05  # seconds between two checks of other processes; releases in this process are noticed at once
@@ -211,16 +212,12 @@ class LockFileCapacity:
         if self._closed:
             raise CapacityExhausted("the server is ending, so no memory is promised any more.")
         end = time.monotonic() + _LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise CapacityExhausted(
-                        f"another server of this machine holds {self._folder / _LOCK} and does not go on. End it, or try again later."
-                    ) from None
-                time.sleep(_PAUSE / 50)
+        while not try_lock(self._lock, fcntl.LOCK_EX):
+            if time.monotonic() > end:
+                raise CapacityExhausted(
+                    f"another server of this machine holds {self._folder / _LOCK} and does not go on. End it, or try again later."
+                )
+            time.sleep(_PAUSE / 50)
         try:
             yield
         finally:
@@ -258,18 +255,15 @@ def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
     except FileNotFoundError:
         return 0.0, []
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        try:
-            found = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-            return int(found["held"]), [
-                _Ticket(int(number), int(size), float(end)) for number, size, end in found["waiting"]
-            ]
-        except (ValueError, KeyError, TypeError):
-            return float("inf"), []
-    else:
-        path.unlink(missing_ok=True)
-        return 0.0, []
+        if try_lock(descriptor, fcntl.LOCK_EX):
+            path.unlink(missing_ok=True)
+            return 0.0, []
+        found = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+        return int(found["held"]), [
+            _Ticket(int(number), int(size), float(end)) for number, size, end in found["waiting"]
+        ]
+    except (ValueError, KeyError, TypeError):
+        return float("inf"), []
     finally:
         os.close(descriptor)
 

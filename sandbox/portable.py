@@ -59,6 +59,15 @@ def sync_contents(file: int) -> None:
         os.fsync(file)
 
 
+def try_lock(file: int, kind: int) -> bool:
+    """Takes a lock of flock(2), of kind LOCK_EX or LOCK_SH, at once. False if another process holds it, which SMB reports as EACCES."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 def rename(source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
     """Renames with renameat2(2), or its counterpart on macOS. False if this system has neither. Raises OSError."""
     libc: Any = ctypes.CDLL(None, use_errno=True)

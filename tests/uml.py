@@ -56,11 +56,18 @@ def results(
     memory: str = "700M",
     disk: Path | None = None,
 ) -> dict[str, str]:
-    """As `run`, for files of JUnit: name of a test -> what went wrong, "" when nothing did."""
+    """The `outcomes` of the files of JUnit that `run` leaves."""
+    found: dict[str, str] = {}
+    for one in run(folder, tools, modules, script, files, memory, disk):
+        found |= outcomes(one)
+    return found
+
+
+def outcomes(file: Path) -> dict[str, str]:
+    """Of a file of JUnit: name of a test -> what went wrong, "" when nothing did."""
     return {
         case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
-        for one in run(folder, tools, modules, script, files, memory, disk)
-        for case in ET.parse(one).iter("testcase")
+        for case in ET.parse(file).iter("testcase")
     }
 
 

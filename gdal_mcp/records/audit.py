@@ -49,7 +49,7 @@ from gdal_mcp.records.audit_record import (
     time_text,
     write_line,
 )
-from sandbox.portable import sync_contents
+from sandbox.portable import sync_contents, try_lock
 
 RECOVERED: Final = "audit.recovered"
 ROTATED: Final = "audit.rotated"  # the first record of each file but the first
@@ -377,17 +377,12 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
             raise
         yield
         return
-    deadline, held = time.monotonic() + _LOCK_SECONDS, False
+    deadline = time.monotonic() + _LOCK_SECONDS
     try:
-        while not held:
-            try:
-                fcntl.flock(lock, kind | fcntl.LOCK_NB)
-                held = True
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    why = f"another process held its lock for {_LOCK_SECONDS:.0f} seconds"
-                    raise TimeoutError(why) from None
-                time.sleep(0.0005)  # about what one record takes
+        while not try_lock(lock, kind):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"another process held its lock for {_LOCK_SECONDS:.0f} seconds")
+            time.sleep(0.0005)  # about what one record takes
         yield
     finally:
         os.close(lock)

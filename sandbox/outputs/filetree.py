@@ -188,7 +188,7 @@ def remove(folder: int, name: str) -> None:
     """Removes an entry and everything below it, of any depth, size and mode. Does nothing if it does not exist.
 
     No path is built and no descriptor kept per level: inner folders are moved to the top and emptied there. Raises OSError
-    (TimeoutError) for a folder that keeps being filled, ENOTEMPTY for one in which NFS or FUSE keeps open files;
+    (TimeoutError) for a folder that keeps being filled, ENOTEMPTY for one in which NFS, FUSE or SMB keeps open files;
     the rest can be removed later.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
@@ -220,20 +220,26 @@ def _flatten(top: int, name: str, end: float) -> None:
 
 
 def _each(folder: int, end: float) -> Iterator[str]:
-    before = _BATCH
+    """Each name in the folder, again and again until it is gone.
+
+    Ends when only files are left that a process has open: SMB lists them until they are closed, NFS and FUSE under another name.
+    """
+    before: list[str] = []
     while True:
         with listed(folder) as found:
             names = [entry.name for entry in islice(found, _BATCH)]
-        # a job may use such names too, so each is tried; a name that reappears after each removal is an open file
-        if before <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names):
+        if names == before or (before and _renamed(before, names)):
             return
-        before = len(names)
-        if not names:
-            return
+        before = names
         for name in names:
             if time.monotonic() > end:
                 raise TimeoutError("somebody keeps filling the folder")
             yield name
+
+
+def _renamed(before: list[str], names: list[str]) -> bool:
+    """True if the names are those of removed files that are still open. A job may use such names too, so each is tried first."""
+    return len(before) <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import listed, opened_folder, remove
 from sandbox.outputs.journal import MANIFEST, Record, save, valid_id
+from sandbox.portable import try_lock
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
 DROPPED = "dropped.json"  # the journal of an entry that is being removed
@@ -87,10 +88,11 @@ class StagingLayout:
                 undo.callback(os.close, folder)
                 lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=folder)
                 undo.callback(os.close, lock)
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError):
                 return None
-            if not os.fstat(lock).st_nlink:  # removed between our open and our flock
+            if (
+                not try_lock(lock, fcntl.LOCK_EX) or not os.fstat(lock).st_nlink
+            ):  # removed between our open and our flock
                 return None
             undo.pop_all()
             return LockedFolder(self, name, folder, lock)
@@ -119,7 +121,7 @@ class LockedFolder:
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:
                 raise
-            # NFS and FUSE keep a removed file under another name while it is open, as our lock is
+            # NFS, FUSE and SMB keep a removed file while it is open, as our lock is
             self.close()
             remove(parent, self.name)
 

@@ -80,6 +80,29 @@ class PodmanService:
         self.command = ["podman", *places, "--cgroup-manager=cgroupfs", "--events-backend=file"]
         if user:
             self.command = [*self._as_user(), *self.command]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        with self.log.open("ab") as log:
+            process = self._process = subprocess.Popen(
+                [*self.command, "system", "service", "--time=0", self.address],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,  # one that any user may enter
+                start_new_session=True,  # without root it starts itself again, as another process
+            )
+        until(lambda: self.answers() or process.poll() is not None, _ANSWER_SECONDS)
+        assert process.poll() is None, self.log.read_text()[-2000:]
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """Sends a signal to it and waits for its end; its containers go on."""
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, number)
+            process.wait(_ANSWER_SECONDS)
+            until(lambda: not self.answers())
 
     def _as_user(self) -> list[str]:
         """The kernel lets a user have further ids only by /etc/subuid and /etc/subgid; ours lie over them, for it alone."""
@@ -121,23 +144,11 @@ def podman_service(user: int = 0) -> Iterator[PodmanService]:
     folder = Path(tempfile.mkdtemp(prefix="gme-podman-"))
     folder.chmod(0o755)
     service = PodmanService(folder, user)
-    with service.log.open("wb") as log:
-        process = subprocess.Popen(
-            [*service.command, "system", "service", "--time=0", service.address],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=folder,  # one that any user may enter
-            start_new_session=True,  # without root it starts itself again, as another process
-        )
     try:
-        until(lambda: service.answers() or process.poll() is not None, _ANSWER_SECONDS)
-        assert process.poll() is None, service.log.read_text()[-2000:]
+        service.start()
         yield service
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(_ANSWER_SECONDS)
-        until(lambda: not service.answers())
+        service.end()
         subprocess.run([*service.command, "rm", "--all", "--force"], check=False, capture_output=True)
         mounted = str(service.folder / "root/overlay")
         subprocess.run(["umount", "--lazy", mounted], check=False, capture_output=True)
