@@ -1,10 +1,11 @@
 """Published files, found by the call that made them and opened for those who may read them.
 
 Invariants:
-* only what the registry lists is found; who may not see everybody's files finds only those of their own calls;
+* only files in the registry are found; callers who may not see everybody's files find only those of their own calls;
 * a file is opened at the path where it was published, without following any link;
-* no byte is served from a file that is not what was published, by its digest, or where it is large by the kernel's clock;
-* a file is called unchanged only after that was checked.
+* no byte is served from a file that differs from the published one: by its digest, or for a large file by the
+  kernel's change time;
+* a file is reported as unchanged only after that check.
 """
 
 import os
@@ -26,14 +27,14 @@ from sandbox.portable import O_PATH_FLAG
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one
-# beyond, a file that was not touched since is not digested: a client, and a thread, would wait for all of its bytes
+# bytes; a larger file that was not touched since is not digested, because a client and a thread would wait for it
 DIGEST_BYTES: Final = 64 << 20
 _CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _REMEMBERED: Final = 10_000  # files; some hundred bytes each
 
 
 class Absent(Exception):
-    """There is no such file, or none for this caller."""
+    """The file does not exist, or not for this caller."""
 
 
 class Gone(Exception):
@@ -58,7 +59,7 @@ class Fingerprint:
 
 @dataclass(slots=True)
 class Opened:
-    """An open file that was published as `artifact`. It must be closed. Another fingerprint of it tells that it was changed."""
+    """An open file that was published as `artifact`. Close it after use. A later fingerprint shows if it was changed."""
 
     artifact: Artifact
     file: int
@@ -79,16 +80,17 @@ class Opened:
 
 @dataclass(frozen=True)
 class ArtifactStore:
-    """The published files of one server. For several threads. Methods raise RegistryUnavailable."""
+    """The published files of one server. Safe to use from several threads. Methods raise RegistryUnavailable."""
 
     registry: Registry
-    # by artifact: the fingerprint that was compared with what was published, and whether it was the same
+    # by artifact: the fingerprint that was compared with the published file, and the result
     _compared: "OrderedDict[int, tuple[Fingerprint, bool]]" = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _digesting: threading.Lock = field(default_factory=threading.Lock)  # one at a time, and each file once
+    # one file at a time, and each only once
+    _digesting: threading.Lock = field(default_factory=threading.Lock)
 
     def owner(self, call_id: str, viewer: Principal | None = None) -> str:
-        """The principal whose call it is. Raises Absent, also for a call that `viewer`, if given, may not see."""
+        """The principal of the call. Raises Absent, also for a call that `viewer`, if given, may not see."""
         mine = viewer.id if viewer is not None and not viewer.holds(ADMIN) else None
         call = self.registry.call(call_id, mine) if _CALL.fullmatch(call_id) else None
         if call is None:
@@ -107,7 +109,9 @@ class ArtifactStore:
         return made[-1]
 
     def open(self, artifact: Artifact, workspaces: Workspaces) -> Opened:
-        """Raises Absent for a file outside these workspaces, Gone for one that is not as published."""
+        """Opens a file. Raises Absent for one outside these workspaces, Gone for one that differs from the published
+        file.
+        """
         with ExitStack() as stack:
             try:
                 located = workspaces.input(artifact.path)
@@ -131,7 +135,7 @@ class ArtifactStore:
             return False
 
     def quick_check(self, artifact: Artifact) -> bool | None:
-        """The same for the file at its path, without reading it; None where its metadata cannot tell."""
+        """The same for the file at its path, without reading it. None if its metadata do not decide."""
         try:
             now = os.lstat(artifact.path)
         except (OSError, ValueError):
@@ -143,8 +147,10 @@ class ArtifactStore:
         return self._recall(artifact, Fingerprint.of(now), by_clock=True)
 
     def _recall(self, artifact: Artifact, seen: Fingerprint, *, by_clock: bool) -> bool | None:
-        """What an earlier comparison of the same fingerprint found, else True if by the kernel's clock the file was not changed
-        since it was registered; None where neither tells.
+        """The result of an earlier comparison of the same fingerprint, or True if the file was not changed since it
+        was registered.
+
+        None if neither decides.
         """
         with self._lock:
             compared, same = self._compared.get(artifact.id, (None, False))
@@ -153,7 +159,7 @@ class ArtifactStore:
         return True if by_clock and seen.changed_ns / 1e9 <= artifact.created else None
 
     def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
-        """True if it is the published file; it is digested only if nothing else decides. Raises Gone."""
+        """True if it is the published file. It is digested only if nothing else decides. Raises Gone."""
         if seen.size != artifact.size:
             return False
         recall = partial(self._recall, artifact, seen, by_clock=seen.size > DIGEST_BYTES)

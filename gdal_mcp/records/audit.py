@@ -1,28 +1,26 @@
 r"""The audit log: JSON lines that are only appended, each bound to the one before by its hash.
 
-A record is one line of ASCII with sorted keys:
-`{"event": {...}, "previous": "...", "seq": 7, "time": "2026-01-31T12:00:00.000Z"}`.
-Its hash is the SHA-256 of the line's bytes without the line end, so it can be had without this program
-(`sed -n 7p audit.jsonl | tr -d '\n' | sha256sum`); `previous` holds the hash of the record before.
-Event fields carry the content NIST SP 800-53 AU-3 asks for: `type` (what happened), `where`, `source`,
-`outcome`, `subject` and `object` (whom and what it concerns); when it happened is the record's `time`.
+A record is one line of ASCII with sorted keys: `{"event": {...}, "previous": "...", "seq": 7, "time":
+"2026-01-31T12:00:00.000Z"}`. Its hash is the SHA-256 of the line's bytes without the newline, so it can be computed
+without this program (`sed -n 7p audit.jsonl | tr -d '\n' | sha256sum`); `previous` is the hash of the record before.
+Event fields have the content that NIST SP 800-53 AU-3 asks for: `type` (what happened), `where`, `source`, `outcome`,
+`subject` and `object` (who and what it concerns); the record's `time` says when.
 
 Invariants:
-* `append` returns after the record is on disk, or raises `AuditUnavailable` and the log ends as before;
-* whatever several threads or servers append to one log is one chain;
-* the head beside the log (`audit.head`: last `seq` and hash) follows each record, so a lost end is noticed;
-* nothing is repaired in silence: an unterminated last line (a crash while writing) was never acknowledged;
-  it is cut off, and a record of type `audit.recovered` holds its length and hash. A record of the same type
-  tells of a head that was behind;
+* `append` returns after the record is on disk, or raises `AuditUnavailable` and the log is unchanged;
+* everything that several threads and servers append to one log is one chain;
+* the head file (`audit.head`: last `seq` and hash) is updated after each record, so a lost end is noticed;
+* nothing is repaired without a record: an unterminated last line (a crash while writing) was never acknowledged; it
+  is cut off, and a record of type `audit.recovered` has its length and hash. A record of the same type reports a head
+  that was behind;
 * a log that ends before its head, or in something that is not a record, is refused: nothing is appended to it;
-* log, head and lock are regular files that this user alone may read, never reached through a link.
+* log, head and lock are regular files that only this user may read, never reached through a link;
+* `rotate` closes a file and continues in a new one, whose first record is bound to the last one of the closed file,
+  so the files together are one chain. If files were moved to an archive, the remaining ones are verified from their
+  first record on.
 
-* `rotate` closes a file and goes on in a new one, whose first record is bound to the last one of the closed file: the files
-  together are one chain. Files that were moved to an archive are missed by nothing but their records: what is left is
-  verified from the record on with which it begins.
-
-Not guaranteed: someone who may write both the log and its head can rewrite everything. Keep `checkpoint()`
-where they cannot write, and give it to `verify`: rewriting what lies before it is then noticed.
+Not guaranteed: someone who may write both the log and its head can rewrite everything. Keep `checkpoint()` where they
+cannot write, and pass it to `verify`: then a change of anything before it is noticed.
 """
 
 import fcntl
@@ -52,44 +50,44 @@ from gdal_mcp.records.audit_record import (
 from sandbox.portable import sync_contents, try_lock
 
 RECOVERED: Final = "audit.recovered"
-ROTATED: Final = "audit.rotated"  # the first record of each file but the first
-# Bytes. Within one sector, so that the head is replaced whole or not at all, without free space.
+ROTATED: Final = "audit.rotated"  # the first record of each file except the first
+# bytes; within one sector, so that the head is replaced whole or not at all, without free space
 _HEAD_SIZE: Final = 512
 _LOCK_SECONDS: Final = 10.0  # an append holds the lock for milliseconds; more means that its holder hangs
 _BLOCK: Final = 16 << 10  # bytes read at a time from the end: most records are shorter
 
 
 class AuditUnavailable(Exception):
-    """The record could not be written, or the log is not to be trusted; the call must not run."""
+    """The record could not be written, or the log cannot be trusted; the call must not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a walk over the whole log found. `first_bad` is a line number from 1, None when all are sound."""
+    """The result of verifying the whole log. `first_bad` is a line number from 1, None if all records are valid."""
 
     ok: bool
-    records: int  # sound ones, up to the first bad line
+    records: int  # valid records, up to the first bad line
     reason: str = ""
     first_bad: int | None = None
     head_matches: bool = False
     last: Checkpoint = EMPTY
-    first: int = 1  # the number of the first record that is here; earlier ones are in an archive
+    first: int = 1  # number of the first record in these files; earlier ones are in an archive
 
 
 class AuditLog:
     """Appends to one log. Instances, threads and servers may share it."""
 
     def __init__(self, path: Path) -> None:
-        """Creates what is missing, files with mode 0600. Raises AuditUnavailable."""
+        """Creates missing files with mode 0600. Raises AuditUnavailable."""
         self.path = path
         with _explained(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.checkpoint()
 
     def append(self, event: Mapping[str, Any]) -> AuditRecord:
-        """Write one record and wait until it is on disk. Raises AuditUnavailable.
+        """Writes one record and waits until it is on disk. Raises AuditUnavailable.
 
-        What JSON cannot hold is written as text; a field that would make the record longer than MAX_LINE is
+        Values that JSON does not have are written as text. A field that would make the record longer than MAX_LINE is
         written as its start, length and hash.
         """
         with _explained(self.path), _opened(self.path) as (log, head):
@@ -102,10 +100,11 @@ class AuditLog:
             return self.path.stat().st_size if self.path.exists() else 0
 
     def rotate(self, source: Mapping[str, Any]) -> Path:
-        """Closes the file under a name of its first and last record, and goes on in a new one. Raises AuditUnavailable.
+        """Closes the file under a name with its first and last record, and continues in a new one. Raises
+        AuditUnavailable.
 
-        The new file takes the old one's place at once, with its first record in it: a crash leaves the one or the other, and
-        at most a head that is one record behind.
+        The new file takes the old one's place at once, with its first record in it: a crash leaves one or the other,
+        and at most a head that is one record behind.
         """
         with _explained(self.path), _opened(self.path) as (log, head):
             at = _repair_tail(log, head)
@@ -118,7 +117,7 @@ class AuditLog:
             record = parse_line(line)
             assert record is not None
             for one in _segment_names(self.path):
-                if one.samefile(self.path):  # of a crash before the new file took this one's place
+                if one.samefile(self.path):  # left by a crash before the new file took this one's place
                     one.unlink()
             os.link(self.path, closed)
             _replace(self.path, line + b"\n")
@@ -147,9 +146,10 @@ def _segment_names(path: Path) -> list[Path]:
 
 
 def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
-    """Check every record of all files, the head and, where given, that the log still holds a checkpoint stored in another place.
+    """Verifies every record of all files, the head and, if given, that the log contains a checkpoint stored
+    elsewhere.
 
-    Reads line by line; servers may append meanwhile. Raises AuditUnavailable when the log cannot be read.
+    Reads line by line; servers may append at the same time. Raises AuditUnavailable when the log cannot be read.
     """
     with _explained(path), ExitStack() as stack:
         with _locked(path, fcntl.LOCK_SH):
@@ -184,7 +184,9 @@ def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
 
 
 def copied(path: Path, folder: Path) -> list[Path]:
-    """Copies the log, its head and the closed files into a folder; no record is written meanwhile. Raises AuditUnavailable, OSError."""
+    """Copies the log, its head and the closed files into a folder; no record is written in between. Raises
+    AuditUnavailable, OSError.
+    """
     with _explained(path):
         if not path.exists():
             return []
@@ -194,7 +196,7 @@ def copied(path: Path, folder: Path) -> list[Path]:
 
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
-    """The last records, oldest first, read from the end. Checks nothing: lines that are not records are left out."""
+    """The last records, oldest first, read from the end. Verifies nothing: lines that are not records are left out."""
     with _explained(path), path.open("rb") as log:
         lines = islice(_backwards(log.fileno()), 1, max(count, 0) + 1)
         found = [record for line in lines if (record := parse_line(line)) is not None]
@@ -206,14 +208,14 @@ def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What the head file says; `torn` is set while an unterminated line is being cut off and recorded."""
+    """The content of the head file. `torn` is set while an unterminated line is being cut off and recorded."""
 
     at: Checkpoint = EMPTY
     torn: Mapping[str, Any] | None = None
 
 
 def _repair_tail(log: int, head_file: int) -> Checkpoint:
-    """Where the log ends, after repairing and recording what a crash left. Raises AuditUnavailable."""
+    """The end of the log, after repairing and recording what a crash left. Raises AuditUnavailable."""
     head = _read_head(head_file)
     lines = _backwards(log)
     torn, line = next(lines), next(lines, None)
@@ -226,7 +228,7 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
     noted = head.torn
     if torn:
         noted = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
-        # First of all noted: a crash between here and the record must not lose the fact.
+        # Noted before anything else: a crash before the record is written must not lose it.
         _write_head(head_file, _Head(head.at, noted))
         os.ftruncate(log, os.fstat(log).st_size - len(torn))
     if noted is None and at == head.at:
@@ -237,14 +239,14 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:
-    """Accept a head behind the log, as a crash leaves it; refuse any other that differs."""
+    """Accepts a head behind the log, as a crash leaves it; refuses any other that differs."""
     seq = last.seq if last else 0
     if last is None or seq <= head.seq:
         raise _distrusted(f"it ends at record {seq}, not as its head says at record {head.seq}")
     if (last.seq, last.previous) == (head.seq + 1, head.hash):
         return
     if head.seq == 0:
-        # On disk from the first record on, it was removed, and with it the proof of where the log ended.
+        # It is on disk from the first record on, so it was removed, and with it the proof of where the log ended.
         raise _distrusted("its head is missing or unreadable")
     end, _, missing = _walk(log, os.fstat(log).st_size, head, last=_base(log))
     if missing or end != last.checkpoint:
@@ -252,7 +254,7 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
 
 
 def _write(log: int, head: int, at: Checkpoint, event: Mapping[str, Any], before: _Head) -> AuditRecord:
-    """Append one record and move the head; on failure both are as before."""
+    """Appends one record and moves the head. On failure both are unchanged."""
     line = write_line(at, time_text(time.time()), event)
     record = parse_line(line)
     assert record is not None
@@ -264,7 +266,7 @@ def _write(log: int, head: int, at: Checkpoint, event: Mapping[str, Any], before
         sync_contents(log)
         _write_head(head, _Head(record.checkpoint))
     except OSError:
-        # Where even this fails, the next append finds a torn line or a head that is behind.
+        # If this fails too, the next append finds a torn line or a head that is behind.
         with suppress(OSError):
             os.ftruncate(log, size)
             _write_head(head, before)
@@ -283,7 +285,7 @@ def _first(log: int) -> AuditRecord | None:
 
 
 def _base(log: int) -> Checkpoint:
-    """What the first record of a file follows: nothing, or the end of the file that was closed before it."""
+    """The record before the first one of a file: none, or the end of the file that was closed before it."""
     first = _first(log)
     if first is None or first.event.get("type") != ROTATED:
         return EMPTY
@@ -293,9 +295,9 @@ def _base(log: int) -> Checkpoint:
 def _walk(
     log: int, size: int, *wanted: Checkpoint, last: Checkpoint = EMPTY
 ) -> tuple[Checkpoint, str, set[Checkpoint]]:
-    """Follow the chain from `last` through the first `size` bytes of a file, one line in memory.
+    """Follows the chain from `last` through the first `size` bytes of a file, one line in memory at a time.
 
-    Returns how far it holds, why it ends there if too early, and which of the wanted checkpoints it does not hold.
+    Returns how far it is valid, why it ends if too early, and the checkpoints that it does not contain.
     """
     problem, left = "", size
     missing = set(wanted) - {last, EMPTY}
@@ -322,7 +324,7 @@ def _walk(
 
 
 def _backwards(log: int) -> Iterator[bytes]:
-    """What follows the last line end, often nothing, then each line without its end, last first."""
+    """The text after the last newline, often empty, then each line without its newline, last first."""
     at, rest = os.fstat(log).st_size, b""
     while at:
         step = min(_BLOCK, at)
@@ -357,7 +359,7 @@ def _distrusted(why: str) -> AuditUnavailable:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, int]]:
-    # Opened each time: an operator may move a log aside while servers run.
+    # Opened each time, because an operator may move a log while servers run.
     with (
         _locked(path, fcntl.LOCK_EX),
         _private(path, os.O_APPEND) as log,

@@ -1,9 +1,9 @@
-"""What one line of the audit log is. Pure: no file is touched here.
+"""One line of the audit log. Pure: no file is used here.
 
 Invariants:
-* a line is at most MAX_LINE bytes of ASCII, whatever the event held;
-* a record's hash is the SHA-256 of its line's bytes without the line end, so it covers every byte of it;
-* anything else than a whole record parses to None.
+* a line is at most MAX_LINE bytes of ASCII, whatever the event contains;
+* a record's hash is the SHA-256 of its line's bytes without the newline, so it covers every byte;
+* anything except a complete record parses to None.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-MAX_LINE = 256 << 10  # bytes; bounds what readers hold in memory
+MAX_LINE = 256 << 10  # bytes; limits what readers have in memory
 _GENESIS = "0" * 64
 _MAX_EVENT = MAX_LINE - 1024  # the other fields and names of a record take less than 300 bytes
 _MAX_DEPTH = 64
 _MAX_BITS = 4096  # an integer; Python refuses to print one of more than 4300 digits
-_START = 1024  # characters kept of a field that is too large
+_START = 1024  # characters recorded of a field that is too large
 
 
 def time_text(seconds: float) -> str:
@@ -29,7 +29,7 @@ def time_text(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a log went: its last record's number and hash. `seq` 0 is the empty log."""
+    """How far a log goes: its last record's number and hash. `seq` 0 is the empty log."""
 
     seq: int = 0
     hash: str = _GENESIS
@@ -99,7 +99,7 @@ def _is_hash(text: Any) -> bool:
 
 
 def _cut(text: str) -> str:
-    """What is kept of a field that is too large: its start to recognise it, its digest to prove what it was."""
+    """The part of a field that is too large: its start to recognise it, its digest to prove its content."""
     digest = hashlib.sha256(text.encode("ascii")).hexdigest()
     return _canonical({"truncated": True, "start": text[:_START], "bytes": len(text), "sha256": digest})
 
@@ -110,7 +110,7 @@ def _canonical(value: Any) -> str:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON can hold it."""
+    """The value converted to what JSON can represent."""
     if depth > _MAX_DEPTH:
         return f"[nested deeper than {_MAX_DEPTH}]"
     if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
 """What is counted of a call that ended: one narrow row, for figures and metrics. Pure.
 
-Invariant: what a container says of its own use is believed up to the limits that it ran under.
+Invariant: a container's report of its own use is accepted up to the limits that it ran under.
 """
 
 import math
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from gdal_mcp.records.registry import Call
 
 WAITING: Final = (
-    "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
+    "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again after approval
 )
 OTHER: Final = "other"
 OUTCOMES: Final = frozenset({"OK", WAITING, *map(str, Code)})
 POOLS: Final = ("warm", "cold")
-# as it is shown, and as it is recorded; to start is to be given a container, whether one waits or has to be made
+# phase as shown, and as recorded; to start means to get a container, waiting or new
 PHASES: Final[Mapping[str, str]] = {"queue": "queue", "start": "claim", "run": "run", "publish": "publish"}
-TOTAL: Final = "total"  # of a call that ran: from its first record to its last
+TOTAL: Final = "total"  # for a call that ran: from its first record to its last
 
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
-    """What is counted of a call that ended. `seconds` by phase; None where nothing sensible is recorded."""
+    """The figures of a call that ended. `seconds` by phase; None if nothing valid is recorded."""
 
     tool: str
     outcome: str
@@ -40,7 +40,7 @@ class EndedCall:
 
     @classmethod
     def of(cls, call: "Call", known: Container[str] | None = None) -> "EndedCall":
-        """A tool that is not `known`, if that is given, is counted as OTHER."""
+        """The figures of a call. If `known` is given, other tools are counted as OTHER."""
         limits, receipt = call.limits, call.receipt
         seconds = {phase: _amount(call.durations.get(name)) for phase, name in PHASES.items()}
         if "run" in call.durations and call.started and call.finished is not None:
@@ -59,7 +59,7 @@ class EndedCall:
         )
 
     def row(self, call_id: str) -> dict[str, Any]:
-        """As the table `ended` has it."""
+        """The row of the table `ended`."""
         phases = {phase: self.seconds.get(phase) for phase in (*PHASES, TOTAL)}
         return {
             "id": call_id,
@@ -76,7 +76,7 @@ class EndedCall:
 
 
 def _amount(value: object, most: object = None) -> float | None:
-    """The value, at most `most` if that is a number too; None for anything that is not a number from 0."""
+    """The value, at most `most` if that is a number too. None for anything that is not a number of at least 0."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
         return None
     bound = _amount(most) if most is not None else None

@@ -1,9 +1,10 @@
-"""Figures about calls that ended, as aggregates of SQL over narrow rows: fast with a million of them.
+"""Figures about calls that ended, as SQL aggregates over narrow rows: fast with a million of them.
 
-They count every call that reached a container or was refused on the way there, also those whose record was removed since.
-What is answered without one (a search, a description, the check of a call) is in the audit log alone.
+They count every call that reached a container or was refused on the way, also those whose record was removed since.
+Calls answered without a container (a search, a description, the check of a call) are only in the audit log.
 
-Invariant: whatever names clients invent, there are no more rows than the product has tools and outcomes: the rest is `other`.
+Invariant: whatever names clients invent, there are no more rows than the product has tools and outcomes; all others
+count as `other`.
 """
 
 import math
@@ -23,7 +24,8 @@ _SUMS: Final = (
 
 
 def figures(registry: Registry, known: Container[str], since: float) -> dict[str, Any]:
-    """The calls that ended since a time (seconds since the epoch), all of them, and how many have not ended, as JSON.
+    """The figures of calls that ended since a time (seconds since the epoch), of all calls, and the number of
+    unfinished ones, as JSON.
 
     Raises RegistryUnavailable.
     """
@@ -36,7 +38,7 @@ def figures(registry: Registry, known: Container[str], since: float) -> dict[str
 def _summary(
     registry: Registry, known: Container[str], where: str, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`hit_rate` is the share of the calls with a container that found one waiting; None without such calls."""
+    """`hit_rate` is the share of the calls with a container that found a waiting one; None without such calls."""
 
     def rows(query: str) -> list[dict[str, Any]]:
         return registry.figures(query, **values)
@@ -46,7 +48,7 @@ def _summary(
     calls: Counter[tuple[str, str]] = Counter()
     for row in by_name:
         calls[row["tool"] if row["tool"] in known else OTHER, row["outcome"]] += row["n"]
-    # of a time the rows are found by their time, and not by the order of what is asked of them: `+` keeps SQLite from that index
+    # rows of a period are found by their time, not by the order of the query: `+` keeps SQLite from using that index
     also, by = (f"{where} AND", "+") if where else (" WHERE", "")
     pools = rows(f"{_POOLS}{also} {by}pool IS NOT NULL GROUP BY {by}pool")
     pool = dict.fromkeys(POOLS, 0) | {row["pool"]: row["n"] for row in pools}

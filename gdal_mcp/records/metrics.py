@@ -1,4 +1,4 @@
-"""What Prometheus reads of one server since its start. The only importer of its library."""
+"""The metrics that Prometheus reads from one server, since its start. The only importer of its library."""
 
 from collections.abc import Container, Mapping
 from functools import partial
@@ -30,7 +30,7 @@ class Metrics:
     """Counts calls as they end. For several threads."""
 
     def __init__(self, known: Container[str]) -> None:
-        """`known` are the tools that get a label of their own."""
+        """`known` are the tools that get their own label."""
         self._known = known
         self._registry = registry = CollectorRegistry(auto_describe=False)
         Info("gdal_mcp_build", "This program.", registry=registry).info({"version": __version__})
@@ -69,7 +69,7 @@ class Metrics:
         self._files.inc(ended.output_files)
 
     def text(self, admission: Admission, slots: Mapping[str, int] | None) -> str:
-        """Every figure in the text format. `slots` are the pool's by what they do; None where there is no pool yet."""
+        """All metrics in the text format. `slots` are the pool's by state; None if there is no pool yet."""
         self._places.set(admission.concurrent)
         self._taken.set(admission.running)
         self._waiting.set(admission.waiting)

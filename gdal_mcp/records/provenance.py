@@ -1,14 +1,14 @@
-"""What a call was made of: its inputs with their digests.
+"""The inputs of a call with their digests.
 
 Invariants:
-* an input is opened before the command runs and read through that descriptor, so that what a call puts in its place
-  later is never taken for it;
-* at most `limit` bytes are digested for one call, in one thread, while the call runs and `patience` seconds longer; what is not
-  digested says why;
-* nothing here fails a call, and nothing makes its end wait longer than `patience` and `_GRACE`: what cannot be read, or not in
-  time, is a row with a reason. A thread that hangs on a file system ends by itself, and there are at most `_MOST_THREADS`.
+* an input is opened before the command runs and read through that descriptor, so that a file that replaces it later
+  is never taken for it;
+* at most `limit` bytes are digested for one call, in one thread, while the call runs and `patience` seconds longer;
+  an input without a digest has a reason;
+* nothing here fails a call, or delays its end by more than `patience` and `_GRACE`. A thread that hangs on a file
+  system ends by itself, and there are at most `_MOST_THREADS`.
 
-Not known here are the files that a dataset itself refers to, such as the sources of a VRT.
+Files that a dataset itself refers to, such as the sources of a VRT, are not covered.
 """
 
 import _thread
@@ -33,11 +33,12 @@ from sandbox.workspace import Identity, WorkspacePath, open_file, open_folder
 
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
 MAX_PARTS: Final = 10_000  # files of a folder that is digested
-DIGEST_GRACE: Final = 10.0  # seconds a call that has ended waits for its digests
-_GRACE: Final = 2.0  # seconds for the chunk that is being read and for a last look at the files; on a disk that answers, milliseconds
-_MOST_THREADS: Final = 64  # those that hang included; far more than calls run at once
-_MAX_OPEN: Final = 64  # descriptors held during a run; what is beyond is opened when its turn comes
-_CHUNK: Final = 1 << 18  # bytes between two looks at whether the call has ended; larger ones are no quicker
+DIGEST_GRACE: Final = 10.0  # seconds that a call waits for its digests after it has ended
+# seconds for the current chunk and for a last check of the files; milliseconds on a disk that answers
+_GRACE: Final = 2.0
+_MOST_THREADS: Final = 64  # including threads that hang; far more than calls run at once
+_MAX_OPEN: Final = 64  # descriptors open during a run; further files are opened when their turn comes
+_CHUNK: Final = 1 << 18  # bytes between two checks if the call has ended; larger chunks are not faster
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _TOO_LARGE: Final = "it is larger than what the setting digest_size leaves for it"
@@ -47,21 +48,21 @@ _UNREADABLE: Final = "it cannot be read"
 _NO_THREAD: Final = "too many digests hang on slow file systems"
 _THREADS: Final = threading.BoundedSemaphore(_MOST_THREADS)
 
-Companions = Callable[[WorkspacePath], Iterable[Path]]  # the files that go with an input by their names
+Companions = Callable[[WorkspacePath], Iterable[Path]]  # the sidecar files of an input
 
 
 @dataclass(slots=True)
 class Material:
     """One input as it was when the call began. `changed` is True if it was different when the call ended.
 
-    `sha256` of a folder is that of `sandbox.outputs.store.PublishedFile`. Without one `reason` says why.
+    `sha256` of a folder is that of `sandbox.outputs.store.PublishedFile`. Without a digest, `reason` says why.
     """
 
     located: WorkspacePath
-    companion: bool  # came along with an input by its name
+    companion: bool  # True for a sidecar file of an input
     identity: Identity | None = None  # None for one that could not be opened
-    file: int | None = None  # open until the result is asked for
-    size: int = 0  # bytes; of a folder all its files together, 0 when they were not counted
+    file: int | None = None  # open until `result` is called
+    size: int = 0  # bytes; of a folder all its files together, 0 if they were not counted
     sha256: str | None = None
     reason: str = _LATE
     changed: bool = False
@@ -71,7 +72,7 @@ class Material:
         return str(self.located)
 
     def row(self) -> dict[str, Any]:
-        """As it is recorded: numbers, texts and only the marks that are true."""
+        """The row that is recorded: numbers, texts and only the flags that are true."""
         modified = self.identity.mtime_ns if self.identity else 0
         row: dict[str, Any] = {"path": self.path, "bytes": self.size, "modified": _time(modified)}
         row["sha256"] = self.sha256
@@ -95,7 +96,9 @@ class Materials:
         companions: Companions = lambda _located: (),
         max_parts: int = MAX_PARTS,
     ) -> None:
-        """Opens the inputs and begins to digest them, up to `limit` bytes. Never raises. Follow it with `result`, always."""
+        """Opens the inputs and starts to digest them, up to `limit` bytes. Never raises. Always call `result`
+        afterwards.
+        """
         self._held = ExitStack()
         self._digested, self._stop, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._touched: Collection[Path] = ()
@@ -115,7 +118,7 @@ class Materials:
             self._ended.set()
 
     def _work(self) -> None:
-        """All that may hang, so that the call's own thread never does."""
+        """Does everything that may hang, so that the call's own thread never does."""
         try:
             with self._held:
                 for one in self._materials:
@@ -132,16 +135,18 @@ class Materials:
     def result(
         self, *, touched: Collection[Path] = (), patience: float = DIGEST_GRACE
     ) -> tuple[Material, ...]:
-        """The inputs, each before its companions, after at most `patience` and `_GRACE` seconds.
+        """The inputs, each followed by its sidecar files, after at most `patience` and `_GRACE` seconds.
 
-        `touched` are the paths that the call itself wrote, replaced or took away: another file in their place is expected.
+        `touched` are the paths that the call itself wrote, replaced or removed: another file at such a path is
+        expected.
         """
         if not self._ended.is_set():
             self._digested.wait(patience)
         self._touched = touched
         self._stop.set()
         self._ended.wait(_GRACE)
-        return tuple(replace(one) for one in self._materials)  # a thread that hangs may go on with its own
+        # a thread that hangs may continue with its own copy
+        return tuple(replace(one) for one in self._materials)
 
     @staticmethod
     def _differs(one: Material) -> bool:
@@ -152,7 +157,7 @@ class Materials:
 
     @staticmethod
     def digest(located: WorkspacePath) -> str | None:
-        """The digest of one file or folder, however large; None when it cannot be computed."""
+        """The digest of one file or folder of any size. None if it cannot be computed."""
         made = Materials((), sys.maxsize, max_parts=sys.maxsize)
         with made._held:
             one = made._watch(located, companion=False)
@@ -187,7 +192,9 @@ class Materials:
             one.reason = _UNREADABLE
 
     def _folder(self, located: WorkspacePath) -> tuple[int, str]:
-        """Its size and digest. Not through `opened_file`, which widens the mode of what bars us: these files are not ours."""
+        """Its size and digest. Does not use `opened_file`, which changes modes to get access: these files are not
+        ours.
+        """
         if not located.relative.parts:
             raise _NotDigested("it is the whole workspace")
         parts: list[Part] = []
@@ -208,7 +215,7 @@ class Materials:
         return sum(part.size for part in parts), tree_digest(parts)
 
     def _read(self, file: int, known: Identity | None = None) -> str:
-        """The SHA-256 of an open file, in hex. Raises _NotDigested, also when it is not the file that was `known`."""
+        """The SHA-256 of an open file, in hex. Raises _NotDigested, also when it is not the `known` file."""
         before = Identity.of(os.fstat(file))
         if known not in (None, before):
             raise _NotDigested(_CHANGED)
@@ -247,7 +254,7 @@ def _with_companions(
 
 
 def _status(located: WorkspacePath) -> os.stat_result:
-    """What stands at a place, no link followed. Raises OSError, PathRefused."""
+    """The status of a path, without following links. Raises OSError, PathRefused."""
     with open_folder(located.workspace, located.relative.parent) as folder:
         return os.stat(located.name or ".", dir_fd=folder, follow_symlinks=False)
 
@@ -257,5 +264,5 @@ def _time(moment_ns: int) -> str:
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
     except (ValueError, OverflowError, OSError):
-        # a file system keeps years that a calendar of four digits does not have
+        # file systems store years that a calendar of four digits does not have
         return f"@{seconds}.{rest:09}"

@@ -1,11 +1,11 @@
-"""The server's memory in one SQLite file: calls and the artifacts they made. Approvals and tasks have stores of their own.
+"""Calls and the artifacts they made, in one SQLite file. Approvals and tasks have stores of their own.
 
 Invariants:
 * a URI is listed at most once; an artifact that a newer one replaced keeps its row and can be listed again;
-* given a principal, a query finds only what belongs to that principal's calls.
+* a query for a principal finds only what belongs to that principal's calls.
 
-Times are seconds since the epoch (UTC), as floats. Evidence is in the audit log, not here.
-Every method raises RegistryUnavailable when the database cannot be used.
+Times are seconds since the epoch (UTC), as floats. Evidence is in the audit log, not here. Every method raises
+RegistryUnavailable when the database cannot be used.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailab
 
 _Row = TypeVar("_Row")
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
-_MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
-# what is known of a call when it ends
+_MAX_REFUSED = 64 << 10  # characters of JSON recorded of the arguments of a call that never ran
+# columns that are set when a call ends
 _OF_END = (
     *("outcome", "message", "tool_version", "durations", "receipt"),
     *("inputs", "outputs", "files", "removed", "printed"),
@@ -34,19 +34,19 @@ _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
-_OVER = "'used', 'consumed', 'denied', 'expired'"  # states that an approval does not leave
+_OVER = "'used', 'consumed', 'denied', 'expired'"  # final states of an approval
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call. Give `begin_call` what the plan knows, and `finish_call` how it ended."""
+    """One tool call. Pass the facts of the plan to `begin_call`, and those of the end to `finish_call`."""
 
     id: str
     principal: str
     tool: str
     arguments: Mapping[str, Any]
-    server: str = ""  # which server process runs it: `interrupted` asks whether that one still lives
+    server: str = ""  # server process that runs it: `interrupted` asks if it is still alive
     arguments_digest: str = ""  # SHA-256 of the canonical JSON; computed when empty
     plan_digest: str = ""
     argv: tuple[str, ...] = ()
@@ -55,26 +55,26 @@ class Call:
     tier: str = ""
     started: float = 0.0  # 0 is now
     finished: float | None = None
-    outcome: str = ""  # a code; empty while it runs
+    outcome: str = ""  # an error code or OK; "" while it runs
     message: str = ""
     durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
     receipt: Mapping[str, Any] = field(default_factory=dict)
     image_reference: str = ""
-    catalogue: str = ""  # which rules the arguments were checked with
+    catalogue: str = ""  # version of the rules that checked the arguments
     limits: Mapping[str, Any] = field(default_factory=dict)
     approval: str = ""
     inputs: tuple[Mapping[str, Any], ...] = ()  # `provenance.Material.row`
     outputs: tuple[Mapping[str, Any], ...] = ()  # datasets: path and kind
-    files: tuple[Mapping[str, Any], ...] = ()  # what was published: path, bytes and sha256
+    files: tuple[Mapping[str, Any], ...] = ()  # published files: path, bytes and sha256
     removed: tuple[str, ...] = ()
-    printed: str = ""  # SHA-256 of what GDAL answered
-    undone: str = ""  # by whom
-    part_of: str = ""  # the id of the workflow's call that it is a step of
+    printed: str = ""  # SHA-256 of GDAL's answer
+    undone: str = ""  # who undid it
+    part_of: str = ""  # id of the workflow's call that it is a step of
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One published output. What follows `kind` is set by the registry."""
+    """One published output. The registry sets the fields after `kind`."""
 
     uri: str
     path: str
@@ -92,7 +92,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[_Row]):
-    """Some rows and the cursor of those that follow, None at the end."""
+    """Some rows and the cursor of the next ones, None at the end."""
 
     items: tuple[_Row, ...]
     next_cursor: str | None
@@ -102,7 +102,7 @@ class Registry:
     """The database at a path. Threads may share one instance, servers the file."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Opens the file, made or migrated as needed, with mode 0600."""
+        """Opens the file with mode 0600, and creates or migrates it if needed."""
         self.path = path
         self._clock = clock
         self._rows = Rows(path, durable=False)
@@ -112,7 +112,7 @@ class Registry:
         self._rows.close()
 
     def begin_call(self, call: Call) -> Call:
-        """Record that a call starts; returns it as recorded. Raises ValueError for an id that is there."""
+        """Records that a call starts, and returns the row. Raises ValueError for an id that exists."""
         digest = call.arguments_digest or hashlib.sha256(json_text(call.arguments).encode()).hexdigest()
         begun = replace(call, arguments_digest=digest, started=call.started or self._clock())
         with self._rows.writing() as db:
@@ -120,7 +120,7 @@ class Registry:
         return begun
 
     def finish_call(self, ended: Call) -> None:
-        """Record how a call ended. The first ending stays."""
+        """Records how a call ended. Only the first end counts."""
         columns = ", ".join(f"{name} = :{name}" for name in _OF_END)
         # Names are those of our own dataclass; every value is bound.
         query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
@@ -130,9 +130,9 @@ class Registry:
                 self._count(db, self.call(ended.id))
 
     def add_refused(self, call: Call) -> None:
-        """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
+        """Records a call that ended before it ran. Does nothing for a call that exists.
 
-        Does nothing for a call that is there.
+        Very long arguments are left out, except for their digest.
         """
         text = json_text(call.arguments)
         kept = call.arguments if len(text) <= _MAX_REFUSED else {}
@@ -147,7 +147,7 @@ class Registry:
 
     @staticmethod
     def _count(db: sqlite3.Connection, call: Call | None) -> None:
-        """Adds what the figures need of a call that ended. What is counted stays."""
+        """Adds the figures of a call that ended. A call is counted once."""
         if call is not None:
             row = EndedCall.of(call).row(call.id)
             marks = ", ".join(f":{name}" for name in row)
@@ -155,7 +155,9 @@ class Registry:
             db.execute(query, stored(row))
 
     def count_ended(self) -> None:
-        """Counts the calls that ended under a version of this program that had no table for it; looks for them once."""
+        """Counts the calls that ended under a version of this program without a table of figures. Searches for them
+        once.
+        """
         missing = (
             "SELECT * FROM calls WHERE finished IS NOT NULL AND id NOT IN (SELECT id FROM ended) LIMIT 1000"
         )
@@ -171,12 +173,12 @@ class Registry:
         return self._rows.plain(query, **values)
 
     def call(self, call_id: str, principal: str | None = None) -> Call | None:
-        """A call by its id; if `principal` names a principal, only one of that principal's."""
+        """A call by its id, or None. `principal` limits it to that principal's calls."""
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
 
     def steps_of(self, call_id: str) -> tuple[Call, ...]:
-        """The calls that a workflow's call made, in the order in which they began."""
+        """The calls of a workflow's steps, in the order in which they began."""
         return self._rows.all(Call, "SELECT * FROM calls WHERE part_of = :id ORDER BY rowid", id=call_id)
 
     def search(  # noqa: PLR0913 - each narrows what is found
@@ -189,11 +191,11 @@ class Registry:
         *,
         without: Sequence[str] = (),
     ) -> Page[Call]:
-        """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest first.
+        """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest
+        first.
 
-        Calls of the tools `without` are left out, and steps of workflows, which `steps_of` finds.
-
-        Raises ValueError for a cursor that was not given out.
+        Calls of the tools `without` are left out, and steps of workflows, which `steps_of` finds. Raises ValueError
+        for an invalid cursor.
         """
         clauses = [
             "rowid < :before",
@@ -203,10 +205,11 @@ class Registry:
             "tool NOT IN (SELECT value FROM json_each(:without))",
             *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
         ]
-        escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
+        # characters with a meaning for LIKE
+        escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})
         values = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)}
         before = _parse_cursor(cursor)
-        # every clause is written here; every value is bound
+        # every clause is a literal of this module; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
         found = self._rows.all(
             Call,
@@ -223,10 +226,10 @@ class Registry:
         return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
 
     def prune(self, before: float, most: int = 500) -> int:
-        """Removes up to `most` records of calls that ended before a time, and returns how many.
+        """Removes up to `most` records of calls that ended before a time, and returns their number.
 
-        A call of which an output is still listed stays, and so does one that waits to be sent again. What the figures count of a
-        call stays too. Questions that were asked before that time and are over go with them.
+        Calls with a listed output stay, and so do those that wait to be sent again. Figures of a call stay too.
+        Questions from before that time that are over are removed with them.
         """
         old = (
             "SELECT id FROM calls WHERE finished < :before AND outcome <> :waiting"
@@ -237,7 +240,7 @@ class Registry:
             ids = [row["id"] for row in self._rows.plain(old, before=before, waiting=WAITING, most=most)]
             gone = {"ids": json_text(tuple(ids))}
             of_them = "call_id IN (SELECT value FROM json_each(:ids))"
-            # an older output that one of these replaced is history as well: nothing lists it again
+            # an older output that one of these replaced is removed too: nothing lists it again
             db.execute(
                 f"UPDATE artifacts SET superseded_by = NULL WHERE superseded_by IN (SELECT id FROM artifacts WHERE {of_them})",  # noqa: S608 - words of ours
                 gone,
@@ -248,7 +251,7 @@ class Registry:
         return len(ids)
 
     def interrupted(self, alive: Callable[[str], bool], ending: Callable[[Call], Call]) -> tuple[Call, ...]:
-        """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
+        """Ends the unfinished calls of dead servers, each as `ending` returns, and returns them."""
         unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
         dead = {server for server in {call.server for call in unfinished} if not alive(server)}
         lost = [call for call in unfinished if call.server in dead]
@@ -257,9 +260,9 @@ class Registry:
         return tuple(call for one in lost if (call := self.call(one.id)))
 
     def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
-        """List what a call published, each in place of what had its URI. All or none; returns the rows.
+        """Lists what a call published, each in place of the artifact with its URI. All or none. Returns the rows.
 
-        Raises ValueError for a call that is not there.
+        Raises ValueError for a call that does not exist.
         """
         rows: list[Artifact] = []
         with self._rows.writing() as db:
@@ -276,11 +279,12 @@ class Registry:
         return tuple(rows)
 
     def retract_artifacts(self, call_id: str, by: str = "") -> tuple[Artifact, ...]:
-        """Take an undone call's artifacts off the list; returns them as they were. `by` is who undid the call.
+        """Removes an undone call's artifacts from the list, and returns them as they were. `by` is who undid the
+        call.
 
-        What they had superseded is listed again if its path exists, so put the files back first.
+        The artifacts that they had replaced are listed again if their path exists, so restore the files first.
         """
-        # Oldest first: of two that took one place in turn, the later one lists again what was there before both.
+        # oldest first: if two replaced the same artifact in turn, the later one lists the one from before both
         query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
         with self._rows.writing() as db:
             gone = self._rows.all(Artifact, query, id=call_id)
@@ -289,7 +293,7 @@ class Registry:
                 db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
                 replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
                 older = self._rows.one(Artifact, replaced, id=one.id)
-                # the newer artifact at this URI now supersedes the older
+                # the newer artifact at this URI now replaces the older
                 if older and one.state == "superseded":
                     update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
                     db.execute(update, [one.superseded_by, older.id])
@@ -301,9 +305,8 @@ class Registry:
     def artifacts(
         self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None
     ) -> Page[Artifact]:
-        """Listed artifacts, newest first; if `principal` names a principal, only that principal's.
-
-        Raises ValueError for a cursor that was not given out.
+        """Listed artifacts, newest first. `principal` limits them to that principal's. Raises ValueError for an
+        invalid cursor.
         """
         query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
         before = _parse_cursor(cursor)
@@ -312,16 +315,16 @@ class Registry:
         return Page(items, str(items[-1].id) if len(found) > limit else None)
 
     def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
-        """The artifact listed under a URI; if `principal` names a principal, only one of that principal's."""
+        """The artifact listed under a URI, or None. `principal` limits it to that principal's."""
         return self._rows.one(Artifact, f"{_LISTED} AND uri = :uri", uri=uri, principal=principal)
 
     def artifact_numbered(self, number: int, principal: str | None = None) -> Artifact | None:
-        """The listed artifact of this id; if `principal` names a principal, only one of that principal's."""
+        """The listed artifact of this id, or None. `principal` limits it to that principal's."""
         query = f"{_LISTED} AND id = :number"
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
-        """What a call published, also what was replaced or undone since."""
+        """What a call published, including artifacts that were replaced or undone since."""
         return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
 
 

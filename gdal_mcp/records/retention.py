@@ -1,7 +1,7 @@
-"""What the state folder keeps, and for how long: records of calls by age, and files of the audit log by size.
+"""How long the state folder keeps records: calls by age, and files of the audit log by size.
 
-Nothing is removed unless the operator says so. Nothing of the audit log is ever removed: its files are closed, and an
-operator moves them to an archive.
+Nothing is removed unless the operator configures it. Nothing of the audit log is ever removed: its files are closed,
+and an operator moves them to an archive.
 """
 
 import threading
@@ -19,14 +19,14 @@ from gdal_mcp.settings import Settings
 
 _DAY: Final = 86_400.0  # seconds
 _PAUSE: Final = 3600.0  # seconds
-_BATCH: Final = 500  # rows in one transaction, which others wait for
+_BATCH: Final = 500  # rows per transaction, because other writers wait for it
 
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was done: records removed, and the file in which the closed part of the audit log is, if there is one."""
+    """The result: records removed, and the file with the closed part of the audit log, if any."""
 
     calls: int = 0
     segment: str = ""
@@ -34,7 +34,9 @@ class Kept:
 
 @contextmanager
 def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
-    """Applies the settings now and every hour, in a thread, while the body runs. No thread where they ask for nothing."""
+    """Applies the settings now and every hour, in a thread, while the body runs. Starts no thread if they ask for
+    nothing.
+    """
     if not (settings.keep_days or settings.audit_size):
         yield
         return
@@ -59,9 +61,10 @@ def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str
 
 
 def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Kept:
-    """Removes what is older than the settings keep, and closes an audit log that is larger.
+    """Removes records that are older than the settings allow, and closes an audit log that is larger. Records that in
+    the audit log first.
 
-    The audit log says so first. Raises AuditUnavailable, RegistryUnavailable.
+    Raises AuditUnavailable, RegistryUnavailable.
     """
     source = {"server": server}
     segment = ""
@@ -71,7 +74,7 @@ def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) 
     if not settings.keep_days:
         return Kept(0, segment)
     before, removed = time.time() - settings.keep_days * _DAY, 0
-    registry.count_ended()  # what is removed is in the figures
+    registry.count_ended()  # figures still count removed calls
     while count := registry.prune(before, _BATCH):
         removed += count
         audit.append(

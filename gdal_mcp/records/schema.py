@@ -1,6 +1,6 @@
-"""The registry's SQLite file: its tables, their migrations, what its failures mean, and frozen values as its rows.
+"""The registry's SQLite file: its tables, migrations and errors, and frozen values as its rows.
 
-Values are bound, names are those of our own dataclasses and tables.
+Values are bound; names are those of our own dataclasses and tables.
 """
 
 import json
@@ -46,7 +46,7 @@ class RegistryUnavailable(Exception):
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """SQLite's failures as RegistryUnavailable; a row that contradicts the rows there are as ValueError."""
+    """Converts SQLite's failures to RegistryUnavailable, and a row that contradicts existing rows to ValueError."""
     try:
         yield
     except sqlite3.IntegrityError as error:
@@ -63,7 +63,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The open database, made or migrated as needed. To be used inside `explained`."""
+    """The open database, created or migrated if needed. Use it inside `explained`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(path)
     mode = path.lstat().st_mode
@@ -77,7 +77,7 @@ def connect(path: Path) -> sqlite3.Connection:
         database.row_factory = sqlite3.Row
         database.execute("PRAGMA foreign_keys = ON")
         with database:
-            # Taken even when there is nothing to do: a database that cannot be written is found out now.
+            # taken even if there is nothing to do, so that a database that cannot be written is noticed now
             database.execute("BEGIN IMMEDIATE")
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version > len(MIGRATIONS):
@@ -100,13 +100,13 @@ _Row = TypeVar("_Row", bound="DataclassInstance")
 
 
 class Rows:
-    """One connection to the file at a path, made or migrated as needed, with mode 0600. Threads may share it.
+    """One connection to a database file with mode 0600, created or migrated if needed. Threads may share it.
 
     Methods raise RegistryUnavailable when the database cannot be used.
     """
 
     def __init__(self, path: Path, *, durable: bool) -> None:
-        """If `durable`, a transaction is on disk when `writing` ends; else a power cut may lose the last ones."""
+        """If `durable`, a transaction is on disk when `writing` ends; otherwise a power cut may lose the last ones."""
         self.path = path
         self._lock = threading.RLock()
         with explained(path):
@@ -125,7 +125,7 @@ class Rows:
             yield self._db
 
     def all(self, kind: type[_Row], query: str, **values: Any) -> tuple[_Row, ...]:
-        """The rows that the query finds, as values of `kind`."""
+        """The rows of the query, as values of `kind`."""
         found: list[_Row] = []
         with self._lock, explained(self.path):
             for row in self._db.execute(query, stored(values)):
@@ -138,7 +138,7 @@ class Rows:
         return tuple(found)
 
     def plain(self, query: str, **values: Any) -> list[dict[str, Any]]:
-        """The rows that the query finds, as SQLite has them."""
+        """The rows of the query, as tuples."""
         with self._lock, explained(self.path):
             return [dict(row) for row in self._db.execute(query, stored(values))]
 
@@ -154,7 +154,7 @@ class Rows:
 
 
 def insert(db: sqlite3.Connection, table: str, row: "DataclassInstance") -> int:
-    """Insert a row whose columns are the fields; an `id` of 0 is left to SQLite. Returns the row's number."""
+    """Inserts a row whose columns are the fields. SQLite assigns an `id` of 0. Returns the row's number."""
     values = {column.name: getattr(row, column.name) for column in fields(row)}
     values["id"] = values["id"] or None
     names = ", ".join(values)
@@ -168,7 +168,7 @@ def stored(values: Mapping[str, Any]) -> dict[str, Any]:
         name: json_text(value) if isinstance(value, Mapping | tuple) else value
         for name, value in values.items()
     }
-    # SQLite's text is UTF-8, which has no lone surrogates; JSON from a client may.
+    # SQLite's text is UTF-8, which cannot represent lone surrogates; JSON from a client may contain them
     return {
         name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
         for name, value in kept.items()

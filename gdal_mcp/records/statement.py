@@ -1,7 +1,7 @@
 """The record of a call as users see it, and as a statement for other programs. Pure.
 
-The statement has the shape of an in-toto statement with a provenance predicate of SLSA 0.2. It is not signed, and says
-itself that its list of materials is not complete: a container may read the whole of its workspaces.
+The statement has the shape of an in-toto statement with a provenance predicate of SLSA 0.2. It is not signed, and
+states that its list of materials is not complete: a container may read its whole workspaces.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.sto
 def record(call: Call, steps: Sequence[Call] = ()) -> dict[str, Any]:
     """Everything that is stored about a call, also a failed one. Times are RFC 3339 in UTC, sizes bytes.
 
-    `steps` are the calls that it made, if it is a workflow's.
+    `steps` are the calls of its steps, if it is a workflow's.
     """
     return {
         "id": call.id,
@@ -60,7 +60,7 @@ def _step(call: Call) -> dict[str, Any]:
 
 
 def statement(call: Call) -> dict[str, Any]:
-    """What a call published as subjects, and how they came about. A call that published nothing has no subject."""
+    """What a call published as subjects, and how they were made. A call that published nothing has no subject."""
     materials: list[dict[str, Any]] = []
     if call.image:
         digest = {"sha256": call.image.removeprefix("sha256:")}
@@ -105,7 +105,9 @@ def statement(call: Call) -> dict[str, Any]:
 
 
 def _digests(row: Mapping[str, Any]) -> dict[str, str]:
-    """Empty for a material without a digest. A folder's digest has its own name, as it is of no standard kind."""
+    """Empty for a material without a digest. A folder's digest has a name of its own, because it is not a standard
+    kind.
+    """
     if row.get("sha256") is None:
         return {}
     is_folder = row.get("folder") or "files" in row

@@ -1,12 +1,13 @@
-"""Long calls as tasks: what is known of each in the registry's file, for a stated time and across restarts.
+"""Long calls as tasks: the state of each in the registry's file, for a stated time and across restarts.
 
 Invariants:
 * a task is on disk before `create` returns, so that no client knows of one that a power cut can remove;
-* only its principal finds a task: to anybody else it is as absent as one that never was;
-* a task that has ended stays as it ended; one that was working in a server that is gone has failed;
-* what was promised is kept: over the bound no further task is made, and none is dropped before its time.
+* only its principal finds a task: for anybody else it does not exist;
+* the end of a task does not change; a working task of a server that is gone has failed;
+* tasks are kept as promised: at the limit no further task is made, and none is removed before its time.
 
-Times are seconds since the epoch (UTC), as floats. Every method raises RegistryUnavailable when the file cannot be used.
+Times are seconds since the epoch (UTC), as floats. Every method raises RegistryUnavailable when the file cannot be
+used.
 """
 
 import json
@@ -30,14 +31,15 @@ _LOST: Final = {"code": -32603, "message": _GONE}  # JSON-RPC's internal error
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One call that goes on after its request was answered. `payload` is what its status has to show, as JSON values:
+    """One call that continues after its request was answered.
 
-    the result of a completed one, the JSON-RPC error of a failed one, the open questions of one that needs input.
+    `payload` is shown with its status, as JSON values: the result of a completed one, the JSON-RPC error of a failed
+    one, the open questions of one that needs input.
     """
 
     id: str
     principal: str
-    server: str  # which server process runs it
+    server: str  # server process that runs it
     tool: str
     created: float
     updated: float
@@ -51,7 +53,7 @@ class Task:
         return self.status in ENDED
 
     def kept_until(self, now: float) -> float:
-        """Until when it is kept at least; later and later while it is working."""
+        """The time until which it is kept at least; it moves while the task is working."""
         return (self.updated if self.ended else now) + self.keep
 
 
@@ -59,8 +61,9 @@ class Task:
 class TaskStore:
     """The tasks in the registry's file. Threads may share one instance, servers the file.
 
-    The file is opened with the first task, as most servers never have one. `alive` tells whether another server that keeps
-    its tasks here still lives; `seconds` is how long a task is kept after its end, `most` how many one principal may have.
+    The file is opened with the first task, because most servers never have one. `alive` returns True if another
+    server with tasks in this file is running; `seconds` is how long a task is kept after its end, `most` how many one
+    principal may have.
     """
 
     path: Path
@@ -79,7 +82,7 @@ class TaskStore:
                 self._opened = None
 
     def create(self, principal: str, tool: str) -> Task | None:
-        """A new working task, on disk; None when this principal has as many as are kept."""
+        """Creates a working task, on disk. None if this principal has the maximum number."""
         with self._rows.writing() as db:
             now = self.clock()
             self._fail_lost(db, now)
@@ -94,7 +97,7 @@ class TaskStore:
         return made
 
     def end(self, task: Task, status: Status, message: str, payload: Mapping[str, Any] | None = None) -> Task:
-        """The task as it ended, on disk. The first ending stays."""
+        """Records the end of a task, on disk. Only the first end counts."""
         with self._rows.writing() as db:
             ended = replace(task, status=status, message=message, payload=payload, updated=self.clock())
             db.execute(
@@ -115,7 +118,7 @@ class TaskStore:
             now = self.clock()
             self._fail_lost(db, now)
             query = "SELECT * FROM tasks WHERE id = :id AND principal = :principal"
-            # JSON may hold half a letter, which SQLite cannot compare
+            # JSON may contain half of a surrogate pair, which SQLite cannot compare
             name = task_id.encode("utf-8", "replace").decode()
             found = self._rows.one(Task, query, id=name, principal=principal)
         return found if found and (not found.ended or found.kept_until(now) > now) else None

@@ -1,7 +1,7 @@
-"""What a server learns of an image and a host once and keeps in its state folder, for the processes after it.
+"""Caches what a server learns about an image and a host in its state folder, for later processes.
 
 Invariants:
-* a cached value belongs to a key of all that it depends on; with another key, or damaged, it is made again;
+* a cached value belongs to a key of everything it depends on; with another key, or damaged, it is made again;
 * a failure to write the cache is ignored: the next process makes the value again.
 """
 
@@ -21,14 +21,15 @@ from sandbox.runner import Job, Runner
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
-ATTESTATION_SECONDS: Final = 24 * 3600  # how long later processes believe an attestation of an unchanged host
+# seconds for which later processes accept an attestation of an unchanged host
+ATTESTATION_SECONDS: Final = 24 * 3600
 _DIGEST: Final = 32  # bytes of SHA-256
 
 
 def cached_attestation(
     path: Path, depends_on: Sequence[Any], prove: Callable[[], tuple[Row, ...]], *, fresh: bool
 ) -> tuple[Row, ...]:
-    """The rows that `prove` found for the same values within a day, else those it finds now. `fresh` believes none that are kept."""
+    """The rows that `prove` returned for the same values within a day, else new ones. `fresh` ignores cached rows."""
     key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -45,9 +46,9 @@ def cached_attestation(
 def compiled_program(
     runner: Runner, template: SandboxTemplate, command: tuple[str, ...], path: Path, cancel: Cancellation
 ) -> Delivery:
-    """The program as the interpreter of the template's image compiles it, once for all containers of this image.
+    """The program as compiled by the interpreter of the template's image, once for all containers of this image.
 
-    A container that has no mounts compiles it, and it never runs outside a container.
+    A container without mounts compiles it, and it never runs outside a container.
     """
     plain = delivered(command)
     key = hashlib.sha256(f"{template.image} {plain.command}".encode()).digest()
@@ -61,7 +62,7 @@ def compiled_program(
     bare = replace(template, command=sent.command, program=sent.program, mounts=(), masks=())
     job = Job(f"compile-{runner.owner}", bare, {"words": program_args(command)})
     made = runner.run(job, cancel).attachments.get("program")
-    if not made:  # such an image runs the text
+    if not made:  # such an image runs the source text
         return plain
     with suppress(OSError):
         put_private(path, key + hashlib.sha256(made).digest() + made)

@@ -1,11 +1,11 @@
 """One toolbox on its engine: set up when first needed, and again after the engine was lost.
 
 Invariants:
-* only callers that need this very host wait for it to be set up; dropping a host and closing wait for no engine;
-* a host is dropped once, by the thread that finds its engine or image gone, and only if it is the one that was found so: a call of
-  an earlier host never drops a later one;
-* a host that was dropped keeps its engine open until the last call on it has ended; then its pool and its engine are closed, in a
-  thread of its own, so that nobody waits for a removal that the engine does not do.
+* only callers that need this host wait for its set-up; dropping a host and closing wait for no engine;
+* a host is dropped once, by the thread that finds its engine or image gone, and only if it is still the current one:
+  a call of an earlier host never drops a later one;
+* a dropped host keeps its engine open until the last call on it has ended; then its pool and engine are closed in a
+  thread of their own, so that nobody waits for a removal that the engine does not do.
 """
 
 import threading
@@ -25,16 +25,16 @@ from sandbox.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An engine that answers, a toolbox's image that is there, and the proof that its containers are as asked."""
+    """An engine that answers, a toolbox's image on it, and the proof that its containers are isolated as configured."""
 
     engine: Engine
     info: EngineInfo
     runner: Runner
     pool: WarmPool
-    concurrent: int  # calls that fit at once
+    concurrent: int  # number of calls that fit at once
     toolbox: Toolbox
     image: Image
-    program: Delivery  # as text, until the image's interpreter has compiled it
+    program: Delivery  # source text, until the image's interpreter has compiled it
     attested: tuple[Row, ...] = ()
 
     def tier(self, settings: Settings) -> str:
@@ -42,7 +42,7 @@ class Host:
         return settings.runtime or alone
 
     def close(self) -> None:
-        """Removes the containers that wait, and closes the engine once no call uses it any more."""
+        """Removes the waiting containers, and closes the engine after the last call on it."""
         self.pool.close()
         self.pool.wait_until_unused()
         self.engine.close()
@@ -54,22 +54,22 @@ class Connection:
     def __init__(self, set_up: Callable[[bool], Host], is_there: Callable[[Host], bool]) -> None:
         """`set_up` makes a host, or raises SandboxError and leaves nothing open; its argument is that of `ready`.
 
-        `is_there` returns whether the engine and the image of a host are still what they were.
+        `is_there` returns True if the engine and the image of a host are unchanged.
         """
         self._set_up, self._is_there = set_up, is_there
         self._setting_up = threading.Lock()
-        self._lock = threading.Lock()  # over what follows, for assignments alone
+        self._lock = threading.Lock()  # over the fields below, for assignments only
         self._host: Host | None = None
-        self._ending: list[tuple[Host, threading.Thread]] = []  # hosts that were dropped
+        self._ending: list[tuple[Host, threading.Thread]] = []  # dropped hosts
         self._closed = False
 
     @property
     def host(self) -> Host | None:
-        """The host as it is now, if it was set up and not dropped since."""
+        """The current host, if it was set up and not dropped since."""
         return self._host
 
     def ready(self, *, fresh: bool = False) -> Host:
-        """The host. `fresh` sets up another one, and believes no earlier attestation. Raises SandboxError."""
+        """The host. `fresh` sets up another one, and ignores earlier attestations. Raises SandboxError."""
         if not fresh and (host := self._host) is not None:
             return host
         with self._setting_up:
@@ -87,26 +87,28 @@ class Connection:
         raise EngineUnavailable("the server is ending, so nothing is started any more.")
 
     def check(self, host: Host) -> None:
-        """After a call on this host failed: drops the host if its engine or its image is gone, and does nothing otherwise."""
+        """Call it after a call on this host failed: drops the host if its engine or its image is gone."""
         if self._host is host and not self._is_there(host):
             self.drop(host)
 
     def drop(self, host: Host) -> None:
-        """The next call sets up another host. Does nothing if this one is not in use any more."""
+        """Makes the next call set up another host. Does nothing if this one is no longer in use."""
         with self._lock:
             if self._host is host:
                 self._host = None
                 self._end(host)
 
     def close(self) -> None:
-        """Returns when the last host is closed, without waiting for calls that still run. A set-up that is under way is to be cancelled by the caller."""
+        """Returns when the last host is closed, without waiting for running calls. The caller cancels a set-up in
+        progress.
+        """
         with self._lock:
             self._closed = True
             if (host := self._host) is not None:
                 self._host = None
                 self._end(host)
         with self._setting_up:
-            pass  # a host that was being set up has been closed
+            pass  # a host whose set-up was in progress has been closed
         for host, thread in self._ending:
             host.pool.abandon()
             thread.join()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sandbox.engines.opening import OpenedEngine, PassedOver
 
 NOBODY = 65534
-REAP_SECONDS = 5.0  # that a set-up waits for the removal of what dead servers left
+REAP_SECONDS = 5.0  # seconds that a set-up waits for the removal of dead servers' leftovers
 
 _log = structlog.get_logger()
 
@@ -53,7 +53,8 @@ _log = structlog.get_logger()
 class SandboxScope:
     workspaces: Workspaces
     limits: Limits
-    places: tuple[WorkspacePath, ...] | None = None  # of the workspaces only these; None is the whole of each
+    # the mounted parts of the workspaces; None means the whole of each
+    places: tuple[WorkspacePath, ...] | None = None
 
     @property
     def seen(self) -> tuple[WorkspacePath, ...]:
@@ -89,39 +90,38 @@ class Hosting:
         self._connections = {
             one.name: Connection(partial(self._set_up, one), self._is_there) for one in self._toolboxes
         }
-        self._lock = threading.Lock()  # over the capacity, for assignments alone
+        self._lock = threading.Lock()  # over the capacity, for assignments only
         self._capacity: LockFileCapacity | None = None
         self._warm = False
-        self._mapped: set[Path] = set()  # roots of areas that containers were shown to see
+        self._mapped: set[Path] = set()  # roots of staging areas that containers were proven to see
         self._reaping = threading.Lock()
         self._unremoved: set[str] = set()
-        self._pipes: dict[Path, Pipes] = {}  # of each workspace
+        self._pipes: dict[Path, Pipes] = {}  # named pipes of each workspace
         self._views = Views(settings.state_dir / "views", owner)
         self._recover_staging = recover_staging
-        self._pods_left = True  # perhaps, of dead servers
+        self._pods_left = True  # True if dead servers may have left containers
         self.paths = paths
         self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
-        self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
+        self._cancel = Cancellation()  # ends an attestation in progress when the server ends
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
-        """The host to run a toolbox on, the first one's by default. `fresh` believes no earlier attestation.
-
-        Raises SandboxError.
+        """The host to run a toolbox on, by default the first. `fresh` ignores earlier attestations. Raises
+        SandboxError.
         """
         return self._connections[(toolbox or self._toolboxes[0]).name].ready(fresh=fresh)
 
     def known_image(self) -> str:
-        """The default toolbox's image if calls have run on it, by its reference; the host is not asked."""
+        """The reference of the default toolbox's image if calls have run on it. Does not ask the host."""
         host = self._connections[self._toolboxes[0].name].host
         return host.image.reference if host else ""
 
     def keep_warm(self) -> None:
-        """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
+        """Starts to keep containers ready for calls. Raises SandboxError when this host cannot be used."""
         self._warm = True
         self.ready().pool.keep()
 
     def failed(self, host: Host) -> None:
-        """After a call on this host failed: if its engine or image is gone, the next call connects again."""
+        """Call it after a call on this host failed: if its engine or image is gone, the next call connects again."""
         self._owner.leaves_lock = (
             True  # an engine that stopped answering may have created a container without reporting it
         )
@@ -129,7 +129,7 @@ class Hosting:
         self._connections[host.toolbox.name].check(host)
 
     def invalidate(self, host: Host) -> None:
-        """The engine or the image of this host is gone: the next call connects again."""
+        """Notes that the engine or the image of this host is gone: the next call connects again."""
         self._owner.leaves_lock = True
         _forget_trials()
         self._connections[host.toolbox.name].drop(host)
@@ -147,7 +147,9 @@ class Hosting:
         return self._reap(hosts[0].engine) if hosts else ()
 
     def _reap_for_a_while(self, engine: Engine) -> None:
-        """What dead servers left is mostly gone before the first call; what an engine does not remove holds up nobody."""
+        """Removes leftovers of dead servers for some time before the first call. A leftover that the engine does not
+        remove delays nobody.
+        """
 
         def until_done() -> None:
             try:
@@ -161,13 +163,13 @@ class Hosting:
 
     def _reap(self, engine: Engine) -> tuple[str, ...]:
         if not self._reaping.acquire(blocking=False):
-            return ()  # another thread is at it, perhaps for long
+            return ()  # another thread is doing it, perhaps for long
         try:
             removed = reap(engine, self._owner, self._unremoved)
             self._unremoved.difference_update(removed)
             if engine.info().other_hosts and (removed or self._pods_left):
                 owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
-                # without a name it is another machine's server, which may be dead
+                # an owner without a name is another machine's server, which may be dead
                 self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
                 if not self._pods_left:
                     self._recover_staging()
@@ -176,7 +178,7 @@ class Hosting:
         return removed
 
     def close(self) -> None:
-        """Ends an attestation that is under way; returns when its container is gone."""
+        """Ends an attestation in progress. Returns when its container is gone."""
         self._cancel.set()
         closing = [threading.Thread(target=one.close, name="closing") for one in self._connections.values()]
         for one in closing:
@@ -193,14 +195,15 @@ class Hosting:
         self._cancel.close()
 
     def _open(self, *, fresh: bool = False) -> "OpenedEngine":
-        # here, as the engine's client library takes a twentieth of the start, and the first answers need none
+        # imported here: the engine's client library takes a twentieth of the start, and the first answers do not need
+        # it
         from sandbox.engines.opening import open_first  # noqa: PLC0415
 
         settings = self._settings
         return open_first(settings.engine, self._owner.id, settings.cluster_options(), fresh=fresh)
 
     def _is_there(self, host: Host) -> bool:
-        """Whether the engine answers as it did when the host was set up, and has the image. A container that failed changes neither."""
+        """True if the engine answers as it did at set-up, and has the image. A failed container changes neither."""
         try:
             with closing(self._open().engine) as engine:
                 return engine.info() == host.info and engine.images.find(host.image.id) is not None
@@ -225,12 +228,12 @@ class Hosting:
         return host
 
     def _host_on(self, engine: Engine, toolbox: Toolbox, opened: ExitStack, *, fresh: bool) -> Host:
-        # the image that the settings name is the first one's, and what others are built on
+        # the configured image is that of the first toolbox, on which other images are built
         named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
         image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
         info = engine.info()
         self.paths.ask(engine)
-        # of the engine's machine; one that does not say stands on this one
+        # memory of the engine's machine; if it is not reported, the engine runs on this one
         memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
         runner = Runner(engine, self._owner.id, self._shared_capacity(memory), self._unremoved)
         sweep(self._settings.state_dir / "views", self._owner)
@@ -258,7 +261,7 @@ class Hosting:
         host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
         proven: tuple[Row, ...] = ()
         if self.paths.map.pairs:
-            # in every process, and first: mounts may change, and with a wrong map nothing else is right
+            # in every process, and first: mounts may change, and with a wrong map all other checks are wrong
             areas = tuple(area for root, area in self._areas.items() if not self._is_of_state(root))
             proven = prove(runner, self.template(host, None), areas, self._cancel)
             self._mapped = {root for root in self._areas if not self._is_of_state(root)}
@@ -275,7 +278,7 @@ class Hosting:
         return host
 
     def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
-        """What all containers together may use, whatever toolbox they are of."""
+        """The memory for all containers together, of all toolboxes."""
         total = int(memory_bytes * self._settings.memory_share)
         with self._lock:
             if self._capacity is None:
@@ -284,7 +287,7 @@ class Hosting:
             return self._capacity
 
     def _standing(self, host: Host) -> tuple[SlotKey, ...]:
-        """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
+        """The kinds that are kept ready before any call: one that reads, and one that writes to the first workspace."""
         nothing = replace(self._confines, places=()) if host.toolbox.analysis.only_inputs else None
         template = self.template(host, None, nothing)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
@@ -305,7 +308,7 @@ class Hosting:
         return root.is_relative_to(self._settings.state_dir)
 
     def _asked_version(self, host: Host) -> str:
-        """The library's own word for its version, from a container of an image that does not say it."""
+        """The version that the library itself reports, from a container of an image whose labels do not have it."""
         toolbox, found = host.toolbox, ""
         if toolbox.execution.version_request is not None:
             job = Job(
@@ -322,9 +325,8 @@ class Hosting:
     def template(
         self, host: Host, staging: Mount | None, scope: SandboxScope | None = None
     ) -> SandboxTemplate:
-        """The container of a call; `staging` is the folder that it may write to, if any.
-
-        The scope is all of the server's when it is not given.
+        """The container of a call. `staging` is the folder that it may write to, if any. The default scope is all of
+        the server's.
         """
         scope = scope or self._confines
         user = self.user()
@@ -343,7 +345,9 @@ class Hosting:
         )
 
     def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
-        """The server's own folder in each workspace that has one, or gets one as soon as a call writes there. Raises StagingFailed."""
+        """The server's own folder in each workspace that has one, or gets one when a call writes there. Raises
+        StagingFailed.
+        """
         for root in roots:
             own, area = root / RESERVED, self._areas.get(root)
             there = own.is_dir() and not own.is_symlink()
@@ -353,25 +357,27 @@ class Hosting:
                 yield PurePosixPath(own)
 
     def _pipes_in(self, scope: SandboxScope) -> Iterator[PurePosixPath]:
-        """The named pipes in what a container sees, as far as they were found and are still there."""
+        """The named pipes in what a container sees that were found and still exist."""
         for seen in scope.seen:
             for pipe in self.named_pipes(seen.workspace.root).paths:
                 if Path(pipe).is_relative_to(seen.path) and Path(pipe).is_fifo():
                     yield PurePosixPath(pipe)
 
     def covers_paths(self) -> bool | None:
-        """Whether the engine of the default toolbox covers named pipes; None while there is none."""
+        """True if the engine of the default toolbox covers named pipes; None if it is not known yet."""
         host = self._connections[self._toolboxes[0].name].host
         return host.info.covers_paths if host else None
 
     def named_pipes(self, root: Path) -> Pipes:
-        """Those in a workspace, as they were when the host was last set up."""
+        """The named pipes in a workspace, as found when the host was last set up."""
         if root not in self._pipes:
             self._pipes[root] = named_pipes(root)
         return self._pipes[root]
 
     def _mount(self, located: WorkspacePath, user: tuple[int, int]) -> Mount:
-        """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
+        """A read-only mount at its own path. For a path that was resolved by itself, the container must find the same
+        inode.
+        """
         source = self.seen(located.workspace.root)
         if os.geteuid() == 0:
             check_traversable(source, located, user)
@@ -380,7 +386,7 @@ class Hosting:
         return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
 
     def seen(self, root: Path) -> Path:
-        """What containers are shown for the workspace at `root`: itself, or a view of it.
+        """The path that containers mount for the workspace at `root`: its own, or that of a view.
 
         Raises AttestationFailed for a view that the engine could not see.
         """
@@ -394,14 +400,16 @@ class Hosting:
         return source
 
     def try_to_escape(self) -> tuple[Row, ...]:
-        """What the job of a container like a call's could not do. Raises SandboxError."""
+        """The attempts to escape from a container like a call's, and their results. Raises SandboxError."""
         host = self.ready()
         with self._staging_area().open(f"escape-{self._owner.id}", self.user()) as staging:
             template = self.template(host, staging.mount)
             return try_to_escape(host.runner, template, host.attested, self._cancel)
 
     def user(self) -> tuple[int, int]:
-        """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
+        """The user of containers, never root: this process's ids, or those of the first workspace's owner if this
+        process is root.
+        """
         uid, gid = os.geteuid(), os.getegid()
         if uid == 0:
             workspaces = self._workspaces.items
@@ -410,18 +418,18 @@ class Hosting:
         return (uid or NOBODY, gid or NOBODY)
 
     def readable(self, root: Path) -> bool:
-        """Whether the container's user may list and enter a workspace."""
+        """True if the container's user may list and enter a workspace."""
         user = self.user()
         return mode_allows(self._views.source(root, user).stat(), user, READ | ENTER)
 
     def _staging_area(self) -> StagingArea:
-        """Of a writable workspace, or one in the state folder where there is none."""
+        """The staging area of a writable workspace, or one in the state folder if there is none."""
         own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
         return next(iter(self._areas.values()), own)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
         template = self.template(host, None)
-        depends_on = [  # a change of any of these starts a new attestation
+        depends_on = [  # a change of any of these values starts a new attestation
             {**asdict(host.info), "rlimits": sorted(host.info.rlimits)},
             template.image,
             template.user,
@@ -437,7 +445,7 @@ class Hosting:
         def prove() -> tuple[Row, ...]:
             host.engine.images.check(host.image.id)
             if self.paths.map.pairs and not self._areas:
-                # no container of this server may write, and its own state need not be where the engine can mount it
+                # no container of this server may write, and its state may be where the engine cannot mount it
                 return attest(host.runner, template, None, self._cancel)
             with self._staging_area().open(f"attest-{self._owner.id}", self.user()) as staging:
                 return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
@@ -447,20 +455,20 @@ class Hosting:
 
 
 def _forget_trials() -> None:
-    """An engine that passed its trial does not serve now, so every candidate is tried again."""
+    """Forgets passed trials: an engine that passed its trial does not work now, so every candidate is tried again."""
     from sandbox.engines.trial import forget_results  # noqa: PLC0415 - loaded with the engine
 
     forget_results()
 
 
-CALLS_PER_CPU = 2  # more only take turns
+CALLS_PER_CPU = 2  # more calls would not be faster
 
 
 def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
-    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
+    """How many calls may run at once on a machine, by its processors and by the share of its memory for containers.
 
-    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
-    not even one fits.
+    `concurrent` replaces the number by processors; memory limits that too. Raises CapacityExhausted if not even one
+    fits.
     """
     usable = int(memory_bytes * share)
     fitting = usable // limits.memory_bytes

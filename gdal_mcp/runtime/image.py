@@ -1,12 +1,13 @@
-"""A toolbox's image: finding it for the server, and pulling it onto the engine's host at set-up.
+"""A toolbox's image: finding it for the server, and pulling it to the engine's host at set-up.
 
 Invariants:
 * `resolve` never pulls; `ensure`, which does, is called by a person's set-up and never by a call;
 * a reference that a person named is used or is an error; no other image takes its place;
-* an image that the toolbox cannot use is refused, as is one whose base image has changed since; a server asks a container when the image does not tell its version.
+* an image that the toolbox cannot use is refused, as is one whose base image has changed since; a server asks a
+  container if the image's labels do not have the version.
 
-A stand-in, such as the image that `scripts/standin.py` builds from Debian's packages where the official one cannot be pulled,
-is used like any other and is always named as one.
+A stand-in, such as the image that `scripts/standin.py` builds from Debian's packages if the official one cannot be
+pulled, is used like any other and is always reported as one.
 """
 
 import shlex
@@ -19,28 +20,29 @@ from sandbox.engine import Images
 from sandbox.errors import ImageMissing, PullFailed
 
 STANDIN_LABEL = "io.gdal-mcp.standin"
-BASE_LABEL = "io.gdal-mcp.base"  # the content id of what an image of a toolbox was built on
+BASE_LABEL = "io.gdal-mcp.base"  # label with the id of the image that a toolbox's image was built on
 
 
 class ImageUnsuitable(ImageMissing):
-    """The image is here, but the toolbox cannot use what is in it, or cannot tell."""
+    """The image exists, but the toolbox cannot use its library, or its version is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    reference: str  # as a person writes it
-    id: str  # content id, `sha256:...`; what containers are made from
-    digest: str  # the registry's digest, `sha256:...`; the id for an image that came from no registry
-    version: str  # of the library in it, such as "3.13.3"; "" when the image does not tell, and a container must be asked
+    reference: str  # the reference as a person writes it
+    id: str  # image id, `sha256:...`; containers are created from it
+    digest: str  # the registry's digest, `sha256:...`; the image id for an image that was not pulled
+    # version of the library, such as "3.13.3"; "" if the labels do not have it and a container must be asked
+    version: str
     standin: bool
-    base: str = ""  # the content id of the image that it was built on, where it tells
+    base: str = ""  # id of the image that it was built on, if known
 
 
 def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
-    """The image on the engine's host: the one a person named, else an official one, else the newest local stand-in.
+    """The image on the engine's host: the named one, else an official one, else the newest local stand-in.
 
-    Where the toolbox builds on another image, `named` is that one. Raises ImageMissing when there is none, ImageUnsuitable
-    when the toolbox cannot use it, or when it was built on another image than is in use now.
+    If the toolbox builds on another image, `named` is that one. Raises ImageMissing if there is none; ImageUnsuitable
+    if the toolbox cannot use it, or if it was built on another image than the current one.
     """
     if spec.base is not None:
         under = resolve(images, spec.base, named)
@@ -68,7 +70,7 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
 
 
 def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[[str], None]) -> Image:
-    """As `resolve`, after pulling what is missing. `report` is given lines of progress."""
+    """Like `resolve`, after pulling a missing image. `report` gets lines of progress."""
     try:
         return resolve(images, spec, named)
     except ImageUnsuitable:
@@ -87,14 +89,16 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
 
 
 def suitable(image: Image, spec: ImageSpec) -> Image:
-    """The image, if its version can be used or is still to be asked. Raises ImageUnsuitable."""
+    """The image, if its version can be used or is still unknown. Raises ImageUnsuitable."""
     if image.version and (reason := spec.incompatible(image.reference, image.version)):
         raise ImageUnsuitable(reason)
     return image
 
 
 def _preferred(tags: Iterable[str], spec: ImageSpec) -> str | None:
-    """The first official image that is there, else the newest stand-in. Podman puts localhost/ in front of a name without a registry."""
+    """The first official image that exists, else the newest stand-in. Podman puts localhost/ in front of a name
+    without a registry.
+    """
     tags = list(tags)
     if official := next((one for one in spec.images.values() if one in tags), None):
         return official

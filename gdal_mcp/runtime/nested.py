@@ -1,8 +1,9 @@
-"""A server that itself runs in a container: it translates folders to the host's paths for its engine, and proves that map.
+"""For a server that runs in a container: translates folders to the host's paths for its engine, and proves that map.
 
-The map is what the settings say, else what the engine says of the container that this process is in. Proven before anything runs, by one container that mounts every workspace and every staging place through the map: in
-each staging place it must find the nonce that the server has just put there, and each workspace must be, by device and
-inode, the folder that the server sees. A map that is wrong in one pair refuses the whole.
+The map comes from the settings, else from the engine's description of the container that this process is in. It is
+proven before anything runs, by one container that mounts every workspace and every staging folder through the map: in
+each staging folder it must find the nonce that the server has just put there, and each workspace must be, by device
+and inode, the folder that the server sees. If one pair is wrong, the whole map is refused.
 """
 
 import re
@@ -34,7 +35,7 @@ _OF_ENGINE: Final = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
 def own_container(engine: Engine) -> ContainerDetails | None:
     """The container that this process runs in, if it is one of this engine's. Raises EngineUnavailable.
 
-    A number proves nothing: what the engine says that container mounts must be mounted here.
+    An id alone proves nothing: the mounts of that container, as the engine reports them, must be mounted here.
     """
     points = _own_mounts()
     for number in _own_numbers(points):
@@ -54,12 +55,12 @@ def program() -> tuple[str, ...]:
 
 
 def in_container() -> bool:
-    """Whether an engine started this process in a container, by what it mounted there."""
+    """True if an engine started this process in a container, by what it mounted there."""
     return bool(_own_numbers(_own_mounts()))
 
 
 def is_lasting(folder: Path) -> bool:
-    """Whether what is written to a folder outlives the container that this process is in, if it is in one."""
+    """True if files in a folder outlive the container that this process is in, if it is in one."""
     if not in_container():
         return True
     holding = [one for one in _own_mounts() if folder.is_relative_to(one.target)]
@@ -69,7 +70,7 @@ def is_lasting(folder: Path) -> bool:
 
 def _own_mounts() -> tuple[MountPoint, ...]:
     table = mount_table()
-    return mount_points(table) if table else ()  # no Linux, so no container
+    return mount_points(table) if table else ()  # not Linux, so not in a container
 
 
 def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
@@ -78,7 +79,9 @@ def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
 
 
 class HostPaths:
-    """Where the engine finds what this process sees: a `SourceOf` that knows more once it has met the engine."""
+    """Finds the engine's path for a path of this process: a `SourceOf` that is complete after it has asked the
+    engine.
+    """
 
     def __init__(self, given: PathMap) -> None:
         """`given` is the map of the settings; without one the engine is asked."""
@@ -92,14 +95,14 @@ class HostPaths:
             self.map = PathMap.of(own.mounts) if own is not None else self._given
 
     def __call__(self, path: Path) -> MountSource:
-        """Raises AttestationFailed for a place that the map does not hold."""
+        """Raises AttestationFailed for a path that the map does not contain."""
         return self.map.source(path)
 
 
 def prove(
     runner: Runner, template: SandboxTemplate, areas: Sequence[StagingArea], cancel: Cancellation
 ) -> tuple[Row, ...]:
-    """That containers like `template`, and those with staging in one of `areas`, see the server's own folders.
+    """Proves that containers like `template`, and those with staging in one of `areas`, see the server's own folders.
 
     Raises AttestationFailed, which names the folder and what to set.
     """
@@ -119,7 +122,7 @@ def prove(
             ) from error
 
     def named(name: str) -> str:
-        """By the folder that this server sees, not by the place in the container that looked."""
+        """Names the folder as this server sees it, not its path in the container."""
         target, _, rest = name.partition(" ")
         return f"{places.get(PurePosixPath(target), target)} {rest}, through the path map"
 

@@ -1,4 +1,4 @@
-"""`python -m gdal_mcp.runtime.pull`: pulls GDAL's image if it is missing, and says which one is in use.
+"""`python -m gdal_mcp.runtime.pull`: pulls GDAL's image if it is missing, and prints which one is in use.
 
 It obeys GDAL_MCP_IMAGE and GDAL_MCP_ENGINE.
 """
@@ -14,7 +14,7 @@ from sandbox.errors import SandboxError
 
 
 def progress(line: str) -> None:
-    """Prints one line of a set-up, with the minutes and seconds since `make` began where it says so."""
+    """Prints one line of a set-up, with the minutes and seconds since `make` began, if it reports that."""
     passed = int(time.time() - float(os.environ.get("SETUP_STARTED") or time.time()))
     sys.stdout.write(f"[{passed // 60}:{passed % 60:02d}] {line}\n")
     sys.stdout.flush()

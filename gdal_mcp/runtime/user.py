@@ -1,7 +1,8 @@
-"""Gives up root in a container: the server becomes the owner of its workspace, with the groups of the engine's sockets.
+"""Gives up root in a container: the server becomes the owner of its workspace, with the groups of the engine's
+sockets.
 
-An image cannot know whose the folder is that is mounted into it, nor which group may use the engine's socket. So ours is
-started as root, sees both, and is root no more before anything else is loaded.
+An image cannot know the owner of the folder that is mounted into it, nor the group that may use the engine's socket.
+So ours is started as root, finds out both, and gives up root before anything else is loaded.
 """
 
 import ctypes
@@ -14,15 +15,15 @@ from typing import Final
 from gdal_mcp.settings import Settings, SettingsError
 from sandbox.errors import EngineUnavailable
 
-UNPRIVILEGED: Final = (10001, 10001)  # without a name, for folders that belong to root and are everybody's
+UNPRIVILEGED: Final = (10001, 10001)  # nobody, for folders that belong to root and are open to all
 _NO_NEW_PRIVILEGES: Final = 38  # PR_SET_NO_NEW_PRIVS of linux/prctl.h
 
 
 def give_up_root(settings: Settings) -> None:
     """Does nothing unless the settings ask for it and this process is root.
 
-    A workspace that belongs to root and is closed to others is served by root, as without a container. Raises SettingsError,
-    which names the option of `docker run` that is missing.
+    A workspace that belongs to root and is closed to others is served by root, as without a container. Raises
+    SettingsError, which names the missing option of `docker run`.
     """
     if settings.run_as != "owner" or os.geteuid() != 0:
         return
@@ -47,11 +48,11 @@ def give_up_root(settings: Settings) -> None:
 
 
 def _groups(engine: str | None) -> list[int]:
-    """Those that may use the sockets where an engine may listen."""
+    """The groups of the sockets on which an engine may listen."""
     from sandbox.engines.opening import sockets  # noqa: PLC0415 - takes a twentieth of the start, and only root needs it
 
     places: tuple[Path, ...] = ()
-    with suppress(EngineUnavailable):  # told by the first call
+    with suppress(EngineUnavailable):  # the first call reports it
         places = sockets(engine)
     found = set()
     for path in places:
@@ -63,7 +64,7 @@ def _groups(engine: str | None) -> list[int]:
 
 
 def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
-    """The user to become for a folder: its owner, root, or no change where every user may use it."""
+    """The user to become for a folder: its owner, root, or no change if every user may use it."""
     with suppress(OSError):
         status = place.stat()
         if status.st_uid != 0:
@@ -74,7 +75,7 @@ def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
 
 
 def _may_use(place: Path, groups: list[int], *, writes: bool) -> bool:
-    """Tried by a process of that user: file systems of a desktop's shares show and check owners in ways of their own."""
+    """Tried by a process of that user, because shares of desktop engines show and check owners in their own ways."""
     if (child := os.fork()) == 0:
         allowed = False
         with suppress(OSError):
@@ -87,7 +88,7 @@ def _may_use(place: Path, groups: list[int], *, writes: bool) -> bool:
 
 
 def _chown_state(folder: Path, user: tuple[int, int]) -> None:
-    """The records of an earlier container may be of another user. Raises OSError."""
+    """The records of an earlier container may belong to another user. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.stat()
     if any(folder.iterdir()) and not (folder / "servers").is_dir():

@@ -1,7 +1,8 @@
-"""Builds the images of toolboxes that are the GDAL image with pinned wheels, on the engine's host, for `gdal-mcp setup`.
+"""Builds the images of toolboxes that are the GDAL image with pinned wheels, on the engine's host, for `gdal-mcp
+setup`.
 
-The wheels are fetched by pip, which is a dependency, as this host configures it, for the Python in the GDAL image; pip refuses any
-whose SHA-256 is not in the lock. Nothing of them runs on the host, and the build itself has no network.
+pip, which is a dependency, fetches the wheels for the Python in the GDAL image, as this host configures it, and
+refuses any whose SHA-256 is not in the lock. Nothing in them runs on the host, and the build itself has no network.
 """
 
 import json
@@ -21,18 +22,18 @@ from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Builds, Engine
 from sandbox.errors import ImageMissing
 
-# what wheels may ask of the C library; Debian and Ubuntu have had a newer one since 2021
+# the oldest C library that the wheels need; Debian and Ubuntu have had a newer one since 2021
 _PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
 _ASK: Final = "import json, platform\nprint(json.dumps([platform.python_version(), platform.machine()]))"
 
 
 def build(wheels: WheelImage, engine: Engine, named: str | None, report: Callable[[str], None]) -> Image:
-    """Makes the image from the GDAL image in use; `named` is that of the settings. Does nothing when it is there.
+    """Builds the image on the GDAL image in use; `named` is the configured one. Does nothing if the image exists.
 
-    Raises ImageMissing when the GDAL image, pip, a wheel or an engine that builds is missing.
+    Raises ImageMissing if the GDAL image, pip, a wheel or an engine that builds is missing.
     """
     base, reference = resolve(engine.images, GDAL_IMAGE, named), wheels.spec.reference
-    with suppress(ImageMissing):  # it is not there, or was built on another GDAL image
+    with suppress(ImageMissing):  # it does not exist, or was built on another GDAL image
         return resolve(engine.images, wheels.spec, named)
     if not isinstance(engine.images, Builds):
         raise ImageMissing(f"this engine cannot build images. Build {reference} elsewhere, and load it here.")
@@ -52,14 +53,18 @@ def build(wheels: WheelImage, engine: Engine, named: str | None, report: Callabl
 
 
 def _roomy() -> str | None:
-    """Where a gigabyte of wheels has room: not in memory, as /tmp may be. In a read-only container wherever TMPDIR says."""
+    """A folder with room for a gigabyte of wheels: not in memory, as /tmp may be. In a read-only container it is
+    TMPDIR.
+    """
     return "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108 - a folder of its own name is made in it
 
 
 def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
-    """Unpacks the wheels of a lock into `place`, for this version of Python and this machine, each checked by its hash.
+    """Unpacks the wheels of a lock into `place`, for this version of Python and this machine, after checking their
+    hashes.
 
-    The index and the credentials are those of pip's configuration, else the index that uv is told to use. Raises ImageMissing.
+    The index and the credentials are those of pip's configuration, else the index that uv is configured to use.
+    Raises ImageMissing.
     """
     platforms = [word for one in _PLATFORMS for word in ("--platform", f"{one}_{machine}")]
     command = [
@@ -78,6 +83,6 @@ def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
 
 
 def _index(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with uv's index as pip's, for people who have only told uv."""
+    """Variables with uv's index for pip, for people who have only configured uv."""
     index = variables.get("UV_DEFAULT_INDEX") or variables.get("UV_INDEX_URL")
     return {**({"PIP_INDEX_URL": index} if index else {}), **variables}
