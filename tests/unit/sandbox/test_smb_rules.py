@@ -1,0 +1,51 @@
+"""How SMB differs from other file systems, on a folder that behaves so; `tests/e2e/shares` has a real mount."""
+
+import errno
+import fcntl
+import os
+
+import pytest
+
+from sandbox.outputs import filetree
+from sandbox.outputs.filetree import remove
+from tests.unit.sandbox.staging_kit import USER, area_at, leftovers
+
+pytestmark = pytest.mark.claim("outputs.shares")
+
+
+def test_a_removed_file_that_is_still_open_and_listed_ends_the_removal(tmp_path, monkeypatch):
+    folder = tmp_path / "staging"
+    folder.mkdir()
+    for name in ("lock", "out.tif"):
+        (folder / name).touch()
+    real = os.unlink
+
+    def unlink(name, **given):
+        if name != "lock":
+            real(name, **given)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    monkeypatch.setattr(filetree, "_REMOVAL_SECONDS", 5.0)
+    parent = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOTEMPTY)):
+        remove(parent, "staging")
+    os.close(parent)
+    assert [one.name for one in folder.iterdir()] == ["lock"]
+
+
+def test_a_lock_that_is_refused_for_lack_of_permission_is_held_by_another(tmp_path, monkeypatch):
+    area, real = area_at(tmp_path), fcntl.flock
+
+    def flock(file, kind):
+        if kind & fcntl.LOCK_NB:
+            try:
+                real(file, kind)
+            except BlockingIOError as error:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from error
+        else:
+            real(file, kind)
+
+    with area.open("staging-1", USER):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        assert area_at(tmp_path).recover() == ()
+        assert leftovers(tmp_path) == ["staging-1"]
