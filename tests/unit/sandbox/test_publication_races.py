@@ -3,7 +3,6 @@
 Others act from inside the checkpoints, in the last instant before a step.
 """
 
-import errno
 import os
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from staging_kit import CALL, area_at, leftovers, publish, rearrange, tree, writ
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.outputs import dirops
 from sandbox.outputs.dirops import DirOps
-from sandbox.outputs.filetree import remove
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED
 
@@ -171,17 +169,3 @@ def test_a_file_system_without_exchange_publishes_new_files_and_refuses_to_repla
                     rearrange(area, moves, ["z.zarr"], staged, f"refused-{links}-{number}")
                 assert tree(workspace) == old
                 assert leftovers(workspace, "undo") == [call] if links else [call, "call-True"]
-
-
-@pytest.mark.claim("outputs.shares")
-def test_a_removal_ends_where_a_share_lists_a_file_until_it_is_closed(tmp_path, monkeypatch):
-    write(tmp_path, {"call/lock": b"", "call/result.tif": b"x"})
-    unlink = os.unlink
-    monkeypatch.setattr(os, "unlink", lambda name, **at: name == "lock" or unlink(name, **at))
-    folder = os.open(tmp_path, os.O_RDONLY)
-    try:
-        with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOTEMPTY):
-            remove(folder, "call")
-    finally:
-        os.close(folder)
-    assert tree(tmp_path) == {"call/lock": b""}

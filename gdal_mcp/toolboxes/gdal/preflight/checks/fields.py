@@ -34,6 +34,8 @@ _READS_OTHERWISE: Final = ("open-option", "input-layer", "ignore-missing-fields"
 
 
 def field_missing(call: AlgorithmCall) -> Iterator[Finding]:
+    if not call.driver and not any(one.schema and one.schema.is_predicted for one in _datasets(call)):
+        return  # nobody is asked about a call that only reads, and GDAL's answer comes with the names that there are
     missing = [*_named(call), *_of_statement(call), *_of_condition(call)]
     if missing:
         yield make_finding("field_missing", {"field": missing[0][:80]}, refuses=True)
@@ -46,6 +48,10 @@ def not_polygons(call: AlgorithmCall) -> Iterator[Finding]:
     facts = _dataset(call, argument)
     if facts is not None and facts.kind == "vector" and family(facts.geometry) not in ("", POLYGON):
         yield make_finding("not_polygons", {"geometry": family(facts.geometry)}, refuses=True)
+
+
+def _datasets(call: AlgorithmCall) -> Iterator[DatasetFacts]:
+    yield from (one for one in (call.vector, *call.others.values(), *call.tables.values()) if one is not None)
 
 
 def _dataset(call: AlgorithmCall, argument: str) -> DatasetFacts | None:
