@@ -9,5 +9,5 @@ from typing import Any
 
 @cache
 def data_of(package: str, name: str) -> Mapping[str, Any]:
-    """One of the TOML files in a package's `data/`, read once; not to be changed."""
+    """The content of a TOML file in a package's `data/`. It is read once and must not be changed."""
     return loads(files(package).joinpath("data", name).read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""The whole environment of a GDAL container. Nothing of the host's or of the image's is added to it.
+"""The whole environment of a GDAL container. Nothing from the host or from the image is added to it.
 
-What is off and why: drivers that reach a network or a database, spawn a program or load a library named in a data file; every
-way to run code from a data file; remote access of PROJ; configuration files; standard input as a data source.
+It switches off drivers that reach a network or a database, spawn a program or load a library named in a data file;
+every way to run code from a data file; remote access of PROJ; configuration files; standard input as a data source.
 """
 
 import math
@@ -22,7 +22,7 @@ SKIPPED_DRIVERS: Final = (
     # databases; ODBC, MSSQL, PGeo and ADBC also load a library that a data file names
     *("PostgreSQL", "PostGISRaster", "MySQL", "MSSQLSpatial", "ODBC", "PGeo", "ADBC"),
     "GPSBabel",  # spawns a program
-    *("GNMFile", "GNMDatabase"),  # networks of other datasets
+    *("GNMFile", "GNMDatabase"),  # geographic networks, which refer to other datasets
 )
 
 FIXED: Final = MappingProxyType(
@@ -51,7 +51,7 @@ FIXED: Final = MappingProxyType(
         "GML_DOWNLOAD_SCHEMA": "NO",
         "PROJ_NETWORK": "OFF",
         "GDAL_PAM_PROXY_DIR": "/tmp/pam",  # noqa: S108 - inside the container; statistics of read-only data go there
-        # where `inside/parts/temporary.py` makes a folder for a call that writes; SQLite takes /tmp where it is missing
+        # folder that `inside/parts/temporary.py` creates for calls that write; without it SQLite uses /tmp
         "SQLITE_TMPDIR": f"{STAGING_TARGET}/.temporary",
         "GDAL_MAX_DATASET_POOL_SIZE": "64",
         "CPL_MAX_ERROR_REPORTS": "50",  # a damaged file repeats one error thousands of times
@@ -62,44 +62,44 @@ FIXED: Final = MappingProxyType(
     }
 )
 
-# what of the environment can change an answer; receipts name it. GDAL_SKIP and the pool are the same in every call
+# variables that can change a result, for receipts. GDAL_SKIP and the pool size are the same in every call
 ANSWER_SETTINGS: Final = (
     *("GDAL_NUM_THREADS", "GDAL_CACHEMAX"),
     *sorted({name for fault in faults().values() for name in fault.environment}),
 )
-CACHE_SHARE = 8  # one part of the memory limit for GDAL's block cache; warping and compression need the rest
+CACHE_SHARE = 8  # divisor of the memory limit for GDAL's block cache; warping and compression need the rest
 
 
 def environment(limits: Limits, probed: Probed = NOT_PROBED) -> MappingProxyType[str, str]:
-    """The environment for these limits, in the image that was probed.
+    """The environment for these limits in the probed image.
 
-    GDAL sees neither the CPU quota nor our limit of memory, so both are given. A fault of GDAL is worked around unless its probe
-    found it absent.
+    GDAL detects neither the CPU quota nor the memory limit, so both are set. A fault of GDAL is worked around unless
+    its probe found that the image does not have it.
     """
     own = {"GDAL_NUM_THREADS": str(gdal_threads(limits)), "GDAL_CACHEMAX": str(cache_mib(limits))}
     return MappingProxyType({**FIXED, **own, **workarounds(probed)})
 
 
-# by limits and the digest of the image
+# the environment for limits and an image digest
 Environment: TypeAlias = Callable[[Limits, str], Mapping[str, str]]
 
 
 @cache
 def environment_in(state_dir: Path) -> Environment:
-    """The environment of servers with this state folder, which has the results of probes."""
+    """The environment for servers with this state folder, which contains the results of probes."""
     return lambda limits, digest: environment(limits, load_probed(state_dir, digest))
 
 
 def not_probed(limits: Limits, _digest: str) -> Mapping[str, str]:
-    """The environment in an image that nothing is known of."""
+    """The environment in an image without results of probes."""
     return environment(limits)
 
 
 def cache_mib(limits: Limits) -> int:
-    """MiB of GDAL's block cache."""
+    """The size of GDAL's block cache in MiB."""
     return max(16, limits.memory_bytes // CACHE_SHARE >> 20)
 
 
 def gdal_threads(limits: Limits) -> int:
-    """Threads that GDAL may use for one computation: the whole CPUs of the limits, at least one."""
+    """The number of threads that GDAL may use for one computation: the whole CPUs of the limits, at least one."""
     return max(1, math.floor(limits.cpus))

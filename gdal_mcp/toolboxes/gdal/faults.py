@@ -1,13 +1,13 @@
-"""Faults of GDAL that change answers in silence: a table, results of probes, and what follows from them.
+"""Faults of GDAL that silently change results: a table, results of probes, and the work-arounds.
 
-An image is judged by what it does, not by its version: `gdal-mcp setup` and `doctor` run `inside/fault_probes.py` in a container of the
-image that is there. The results are stored as one private file for each image:
+An image is judged by its behaviour, not by its version: `gdal-mcp setup` and `doctor` run `inside/fault_probes.py` in
+a container of the installed image. The results are stored as one private file for each image:
 
     faults/<SHA-256 of digest and probe program>    JSON: the state of each fault
 
 Invariants:
 * a fault without a result is treated as present;
-* only a result of the same image, by its digest, and of the same program can switch a work-around off.
+* only a result of the same image (by its digest) and of the same program can switch off a work-around.
 """
 
 import hashlib
@@ -35,10 +35,10 @@ class FaultState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One row of faults.toml."""
+    """One row of `faults.toml`."""
 
     name: str
-    seen: str  # the releases in which it was seen
+    seen: str  # releases in which the fault was observed
     upstream: str
     condition: str
     effect: str
@@ -50,9 +50,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The results of the probes of one image."""
+    """Results of the probes of one image."""
 
-    digest: str = ""  # of the image; "" when none was probed
+    digest: str = ""  # of the image; "" if no image was probed
     states: Mapping[str, FaultState] = field(default_factory=dict)
 
     def state(self, name: str) -> FaultState:
@@ -72,14 +72,14 @@ def faults() -> Mapping[str, Fault]:
 
 
 def workarounds(probed: Probed) -> dict[str, str]:
-    """Settings for the containers of the probed image."""
+    """Environment variables that work around faults in the containers of the probed image."""
     absent = probed.absent()
     rows = (one.environment for one in faults().values() if one.name not in absent)
     return {name: value for row in rows for name, value in row.items()}
 
 
 def states_of(answer: Any) -> dict[str, FaultState]:
-    """The results in what the probe program printed: true is present, false is absent, anything else unknown."""
+    """The results from the parsed output of the probe program: true is present, false is absent, all else unknown."""
     found = answer if isinstance(answer, dict) else {}
     known = {True: FaultState.PRESENT, False: FaultState.ABSENT}
     return {
@@ -95,7 +95,7 @@ def probe_program() -> str:
 
 
 def load_probed(state_dir: Path, digest: str) -> Probed:
-    """The results for the image with this digest. What cannot be read is unknown."""
+    """The results for the image with this digest. All faults are unknown if the file cannot be read."""
     try:
         found = json.loads(_place(state_dir, digest).read_text(encoding="utf-8"))
         states = {name: FaultState(found[name]) for name in faults() if name in found}
@@ -105,7 +105,7 @@ def load_probed(state_dir: Path, digest: str) -> Probed:
 
 
 def save_probed(state_dir: Path, probed: Probed) -> None:
-    """Raises OSError."""
+    """Stores the results for an image. Raises OSError."""
     text = json.dumps({name: state.value for name, state in probed.states.items()})
     put_private(_place(state_dir, probed.digest), text.encode())
 

@@ -1,4 +1,4 @@
-"""GDAL's image: which one, how its version is told, and which versions can be used. Pure."""
+"""GDAL's images: their references, how their version is determined, and which versions can be used. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from gdal_mcp.toolboxes.toolbox import ImageSpec
 
 
 class ImageFacts(Protocol):
-    """What is asked of an image that was found."""
+    """The properties of an installed image that `version_warning` needs."""
 
     @property
     def reference(self) -> str: ...
@@ -18,17 +18,19 @@ class ImageFacts(Protocol):
 
 
 _REPOSITORY: Final = "ghcr.io/osgeo/gdal"
-# by the word for each in `gdal-mcp setup --image`; docs/deployment.md compares them
+# by the value of `gdal-mcp setup --image`; docs/deployment.md compares them
 OFFICIAL: Final = {
     "full": f"{_REPOSITORY}:ubuntu-full-3.13.3",
     "small": f"{_REPOSITORY}:ubuntu-small-3.13.3",
 }
-OLDEST: Final = (3, 11)  # the first with the `gdal` program, which every tool is built on
-OLDEST_SAFE: Final = (3, 13, 2)  # fixes the two ways to remote code execution of June 2026
-STANDIN: Final = "gdal-mcp-standin"  # the repository of the stand-ins, and the label that tells their version
+OLDEST: Final = (3, 11)  # the first release with the `gdal` program, which all tools use
+OLDEST_SAFE: Final = (3, 13, 2)  # fixes the two remote code execution vulnerabilities of June 2026
+# repository of the stand-in images, whose GDAL version is in the next label
+STANDIN: Final = "gdal-mcp-standin"
 VERSION_LABEL: Final = "io.gdal-mcp.gdal-version"
 
-# Ours first, as it says just that. The pattern keeps out Ubuntu's "24.04", which unreleased builds inherit.
+# Our label is first because it contains only the version. The pattern excludes Ubuntu's "24.04", which unreleased
+# builds inherit.
 _VERSION_LABELS: Final = (
     VERSION_LABEL,
     "org.opencontainers.image.version",
@@ -38,7 +40,7 @@ _VERSION: Final = re.compile(r"(?<![\d.])([3-9])\.(\d{1,2})(?:\.(\d{1,2}))?(?![\
 
 
 def parse_version(labels: Mapping[str, str], reference: str) -> str:
-    """The GDAL version from an image's labels, else from its tag; "" if neither has it."""
+    """The GDAL version from an image's labels, else from its tag; "" if neither contains it."""
     tag = reference.rpartition(":")[2] if ":" in reference.rpartition("/")[2] else ""
     for text in (*(labels.get(label, "") for label in _VERSION_LABELS), tag):
         if found := _VERSION.search(text):
@@ -47,7 +49,7 @@ def parse_version(labels: Mapping[str, str], reference: str) -> str:
 
 
 def too_old(reference: str, version: str) -> str:
-    """Why an image with that GDAL cannot be used; "" where it can."""
+    """The reason why an image with this GDAL version cannot be used; "" if it can."""
     if _parts(version) >= OLDEST:
         return ""
     return f"{reference} has GDAL {version}, but the `gdal` program came with 3.11. Use {OFFICIAL['full']}."
@@ -57,7 +59,7 @@ GDAL_IMAGE: Final = ImageSpec(OFFICIAL, STANDIN, parse_version, too_old)
 
 
 def version_warning(image: ImageFacts) -> str | None:
-    """What to tell a person about the GDAL version, None when there is nothing."""
+    """A warning about the GDAL version of an image; None if there is none."""
     if not image.version or _parts(image.version) >= OLDEST_SAFE:
         return None
     return (

@@ -1,4 +1,4 @@
-"""The program of a GDAL container, as the words of its command line. Nothing of it is ever mounted."""
+"""The program of a GDAL container, as the arguments of its command line. None of it is ever mounted."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -11,9 +11,9 @@ PARTS = "gdal_mcp.toolboxes.gdal.inside.parts"
 
 @cache
 def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
-    """The command of a GDAL container that ends by itself when no job came within `idle_seconds`.
+    """The command of a GDAL container that exits by itself if no job comes within `idle_seconds`.
 
-    Linux takes no word of 128 KiB, so every part of the handler is a word of its own.
+    Linux limits each argument to 128 KiB, so every part of the handler is a separate argument.
     """
     return worker_command(
         source("gdal_mcp.toolboxes.gdal.inside", "gdal_worker.py"), *part_words(), idle_seconds=idle_seconds
@@ -23,14 +23,17 @@ def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
 def command_around(
     package: str, handler: str, besides: Mapping[str, str], idle_seconds: float
 ) -> tuple[str, ...]:
-    """The same for a toolbox whose handler has GDAL's worker in it, and modules besides: the package of each by its name."""
+    """The same command for a toolbox whose handler uses GDAL's worker.
+
+    `besides` maps each further module to its package.
+    """
     packages = {**besides, "gdal_worker": "gdal_mcp.toolboxes.gdal.inside"}
     words = (f"{name}\n{source(place, f'{name}.py')}" for name, place in packages.items())
     return worker_command(source(package, f"{handler}.py"), *words, *part_words(), idle_seconds=idle_seconds)
 
 
 def part_words() -> tuple[str, ...]:
-    """The parts of GDAL's worker: the name of each, a line end and its source."""
+    """The parts of GDAL's worker, each as its name, a newline and its source."""
     return tuple(f"{name}\n{source(PARTS, f'{name}.py')}" for name in modules_of(PARTS))
 
 

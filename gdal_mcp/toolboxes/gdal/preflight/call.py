@@ -1,4 +1,4 @@
-"""One call, or one step of a pipeline, with the facts before it runs, and the findings of checks. Pure."""
+"""A call, or a step of a pipeline, with the facts of its inputs, and the findings of checks. Pure."""
 
 import math
 from collections import Counter
@@ -13,17 +13,16 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.layers import geometry_made, schema_made
 from sandbox.template import Limits
 
-MOST_ALIKE: Final = (
-    5  # findings of one code and step that are listed apart; the inputs of further ones are added to the last
-)
-MOST_NUMBERS: Final = 20  # inputs that one finding lists
-Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # the path of an algorithm, its arguments
+# findings with the same code and step that are listed separately; further ones only add their inputs to the last
+MOST_ALIKE: Final = 5
+MOST_NUMBERS: Final = 20  # inputs listed in one finding
+Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # path of an algorithm, and its arguments
 _SAME: Final = {
     "OGC:CRS84": "EPSG:4326",
     "OGC:CRS83": "EPSG:4269",
     "OGC:CRS27": "EPSG:4267",
-}  # but for the order of axes
-_SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input is
+}  # the same CRS except for the axis order
+_SHORTCUTS: Final = frozenset({"convert", "info"})  # algorithms whose kind is that of the input
 
 
 def steps_of(draft: Draft) -> Sequence[Step]:
@@ -32,7 +31,10 @@ def steps_of(draft: Draft) -> Sequence[Step]:
 
 
 def options_of(texts: Iterable[str]) -> dict[str, str]:
-    """Options of the form NAME=VALUE, both in capitals. Of several with one name GDAL takes the first (CSLFetchNameValue)."""
+    """Options of the form NAME=VALUE, both in upper case.
+
+    GDAL uses the first of several options with the same name (CSLFetchNameValue).
+    """
     found: dict[str, str] = {}
     for name, _, value in (text.upper().partition("=") for text in texts):
         found.setdefault(name.strip(), value.strip())
@@ -40,33 +42,35 @@ def options_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def is_on(value: str) -> bool:
-    """True if a value of an option means yes, as in CPLTestBool: everything that does not mean no."""
+    """True if the value of an option switches it on. As in CPLTestBool, every value does except the negative ones."""
     return value != "" and value.upper() not in ("NO", "FALSE", "OFF", "0")
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmCall:
-    """`inputs` are the datasets that the call works on, in order, None where nothing is known of one."""
+    """A call of an algorithm. `inputs` are its datasets in order, None for a dataset without facts."""
 
-    algorithm: str  # a command path such as `raster resize`, or a classic program that is like none
-    arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as the catalogue binds them
+    # a command path such as `raster resize`, or a classic program without a corresponding algorithm
+    algorithm: str
+    arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as bound by the catalogue
     inputs: tuple[DatasetFacts | None, ...] = ()
-    others: Mapping[str, DatasetFacts] = field(default_factory=dict)  # by argument: like, zones ...
-    driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
-    output: str = ""  # name of the output, for its extension
-    written: str = ""  # the format that the whole call writes, of which this may be a step before
-    updates: bool = False  # true if a copy of an existing output is changed
-    # part of the inputs' pixels that is certain; less after a step that may leave some out
+    # further inputs by argument: like, zones ...
+    others: Mapping[str, DatasetFacts] = field(default_factory=dict)
+    driver: str = ""  # GDAL's name of the output format; "" if nothing is written
+    output: str = ""  # name of the output, used for its extension
+    written: str = ""  # output format of the whole call, of which this may be an earlier step
+    updates: bool = False  # true if a copy of an existing output is modified
+    # share of the inputs' pixels that is certain; less than 1 after a step that may leave some out
     certain: float = 1.0
     limits: Limits = field(default_factory=Limits)
-    flowing: DatasetFacts | None = None  # of the features that the step before gives, as far as known
-    # of a statement: each table that is known, by its name in lower case. A query calls each geometry `geom`
+    flowing: DatasetFacts | None = None  # known facts of the features from the previous step
+    # tables of a statement by lower-case name, if known. In a query each geometry column is named `geom`
     tables: Mapping[str, DatasetFacts] = field(default_factory=dict)
     is_query: bool = False
 
     @property
     def path(self) -> str:
-        """The algorithm, with the kind of the input where a shortcut leaves it open."""
+        """The path of the algorithm; for a shortcut such as `convert`, with the kind of the input."""
         if self.algorithm in _SHORTCUTS:
             return f"{self.input.kind if self.input else 'raster'} {self.algorithm}"
         return self.algorithm
@@ -77,7 +81,7 @@ class AlgorithmCall:
 
     @property
     def vector(self) -> DatasetFacts | None:
-        """The features that it works on."""
+        """The facts of the features that the call processes; None if it processes none or they are unknown."""
         known = self.input or self.flowing
         return known if known is not None and known.kind == "vector" else None
 
@@ -90,17 +94,20 @@ class AlgorithmCall:
         return self.text(name) == "true"
 
     def texts(self, name: str) -> list[str]:
-        """All values, also of a list that is written as one text."""
+        """All values of an argument, including those of a comma-separated list."""
         return [part for value in self.arguments.get(name, ()) for part in value.split(",")]
 
     def numbers(self, name: str, count: int = 0) -> tuple[float, ...]:
-        """All values of an argument as numbers; empty if one is not a number, or if there are not `count` of them."""
+        """All values of an argument as numbers.
+
+        Empty if one is not a number, or if there are not exactly `count` values; a `count` of 0 allows any number.
+        """
         made = [number_of(text) for text in self.texts(name)]
         whole = None not in made and count in (0, len(made))
         return tuple(one for one in made if one is not None) if whole else ()
 
     def box(self, name: str) -> Box | None:
-        """An argument of west, south, east, north; None if it is not a box."""
+        """The value of an argument as a box (west, south, east, north); None if it is not one."""
         numbers = self.numbers(name, 4)
         if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
             return None
@@ -111,12 +118,12 @@ class AlgorithmCall:
         return options_of(self.arguments.get(argument, ())).get(key, "")
 
     def switched_on(self, key: str, argument: str = "creation-option") -> bool:
-        """True if a creation option is set and means yes."""
+        """True if a creation option is set to a value that switches it on."""
         return is_on(self.option(key, argument))
 
     @property
     def source_crs(self) -> str | None:
-        """The CRS of the data: input-crs, else the CRS of the dataset."""
+        """The CRS of the data: that of input-crs, else that of the dataset."""
         facts = self.input or self.flowing
         return self.text("input-crs") or (facts.crs if facts else None)
 
@@ -138,16 +145,16 @@ class AlgorithmCall:
 
 
 class Verdict(Enum):
-    """The result of a check. UNKNOWN is never FINE: it is shown, and refuses if WRONG would refuse."""
+    """The result of a check. UNKNOWN is not FINE: it is reported, and refuses the call where WRONG would."""
 
     FINE = "fine"
     WRONG = "wrong"
-    UNKNOWN = "unknown"  # something that the check depends on could not be examined
+    UNKNOWN = "unknown"  # something that the check needs could not be examined
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found: a code that stays the same between versions, what is wrong and why, what to do instead.
+    """A finding of a check: a code that is stable between versions, the mistake and its reason, and a correction.
 
     It is identified by its code, its step and its inputs: findings that differ in one of these are never merged.
     """
@@ -157,20 +164,20 @@ class Finding:
     suggestion: str
     refuses: bool = False  # the result would be wrong, or cannot be judged, so the call is refused
     verdict: Verdict = Verdict.WRONG
-    inputs: tuple[
-        int, ...
-    ] = ()  # numbers of the inputs that it is about, from 0; empty for the call as a whole
-    step: int | None = None  # of a pipeline, from 0
-    change: Mapping[str, tuple[str, ...] | None] | None = (
-        None  # arguments with which the same call would be right; None for one to leave out
-    )
-    instead: str = ""  # the algorithm that takes these, if not that of the call
-    steps: Sequence[tuple[str, Mapping[str, Any]]] = ()  # of a pipeline from its input that would be
-    suggested_call: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
-    numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
+    # numbers of the inputs that it concerns, from 0; empty if it concerns the whole call
+    inputs: tuple[int, ...] = ()
+    step: int | None = None  # number of the step in a pipeline, from 0
+    # arguments that correct the call; None for an argument to omit
+    change: Mapping[str, tuple[str, ...] | None] | None = None
+    instead: str = ""  # algorithm of the corrected call, if it is another one
+    # steps of the corrected pipeline between reading the input and writing
+    steps: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    suggested_call: Mapping[str, Any] | None = None  # the corrected call as `{"tool": ..., "arguments": ...}`
+    # figures in addition to the text, for programs
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As a row of `checks`, without empty values."""
+        """The finding as a row of `checks`, without empty values."""
         own = ("change", "instead", "steps", "numbers", "verdict", "inputs", "step")
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
         row = {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
@@ -184,7 +191,10 @@ class Finding:
 
 
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Removes duplicates. Equal findings of several inputs become one, with the numbers of all of these inputs."""
+    """Merges equal findings of several inputs into one that has the numbers of all of them.
+
+    After MOST_ALIKE findings of one code and step, further ones only add their inputs to the last.
+    """
     found: dict[Hashable, Finding] = {}
     count: Counter[Hashable] = Counter()
     last: dict[Hashable, Hashable] = {}
@@ -203,14 +213,17 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def make_finding(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
-    """Makes a finding from the texts of `answers/data/checks.toml` under a name, with `words` filled in."""
+    """Makes a finding from the texts of `answers/data/checks.toml` under `name`, formatted with `words`."""
     said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
     verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
     return Finding(**{**said, "verdict": verdict, **more})
 
 
 def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
-    """Facts of the features that a step passes to the next one: their CRS, their columns and their geometries."""
+    """The facts of the features that a step passes to the next one; None if they are unknown.
+
+    They include the CRS, the fields and the geometry type.
+    """
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):
         return None
@@ -226,13 +239,16 @@ def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
 
 
 def same_crs(first: str | None, second: str | None) -> bool:
-    """True if two codes are known and have the same coordinates in GDAL's order of x before y."""
+    """True if both codes are known and denote the same CRS apart from the axis order (GDAL uses x before y)."""
     codes = [str(one or "").strip().upper() for one in (first, second)]
     return all(codes) and len({_SAME.get(one, one) for one in codes}) == 1
 
 
 def number_of(text: str, *, finite: bool = True) -> float | None:
-    """None if the text is not a number; infinity and NaN are accepted only if not `finite`."""
+    """The number in a text; None if it is not a number.
+
+    Infinity and NaN are accepted only if not `finite`.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -241,7 +257,7 @@ def number_of(text: str, *, finite: bool = True) -> float | None:
 
 
 def overlap(first: Box | None, second: Box | None) -> Box | None:
-    """The intersection of two boxes, which may be a line; None if it is empty or a box is unknown."""
+    """The intersection of two boxes, which may be a line or a point; None if it is empty or a box is unknown."""
     if first is None or second is None:
         return None
     west, south = max(first[0], second[0]), max(first[1], second[1])

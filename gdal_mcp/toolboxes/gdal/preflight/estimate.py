@@ -1,9 +1,10 @@
-"""What a call would write, and the limit that it is certain to break. Pure.
+"""Estimates what a call would write, and finds the limit that it is certain to break. Pure.
 
-Two sets of numbers: the likely size of the output, right within an order of magnitude, to be shown; and `Least`, lower bounds for a
-call that succeeds. Only the latter refuses anything, and they are zero wherever nothing is certain: for compressed and sparse files,
-for formats whose size depends on the content, for unknown extents. Likely times and memory are not given, as they depend on the machine
-and the data by about a factor of ten.
+There are two sets of numbers: the likely size of the output, for display, correct within an order of magnitude; and
+`Least`, lower bounds for a call that succeeds. Only the lower bounds can refuse a call. They are zero wherever
+nothing is certain: for compressed and sparse files, for formats whose size depends on the content, for unknown
+extents. Times and memory have no likely value, because they vary with the machine and the data by about a factor of
+ten.
 """
 
 import math
@@ -19,15 +20,15 @@ from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
 from sandbox.template import Limits
 
 _NANO: Final = 1e-9
-_MAX_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
-_INCOMPRESSIBLE: Final = 1.4  # bytes of LZW for each byte of noise; the other methods need less
-_OVERVIEWS: Final = 4 / 3  # of a raster's bytes, with all levels
-_WORLD: Final = 2 * math.pi * 6378137.0  # metres on a side of web Mercator
+_MAX_BANDS: Final = (1 << 31) - 1  # GDAL counts bands in a C int, and refuses larger numbers itself
+# LZW output bytes per byte of random data, the worst case; other methods need fewer
+_INCOMPRESSIBLE: Final = 1.4
+_OVERVIEWS: Final = 4 / 3  # size of a raster with all overview levels, relative to the raster
+_WORLD: Final = 2 * math.pi * 6378137.0  # metres; side of the Web Mercator square
 _DEEPEST: Final = 30  # zoom level
-_GRID_SIDE: Final = 256  # pixels, of `vector grid` without a size
-_KEEP_BANDS: Final = frozenset(
-    {"", "GTiff", "VRT", "MEM"}
-)  # formats that store any number of bands; "" is memory
+_GRID_SIDE: Final = 256  # pixels; default of `vector grid`
+# formats that store any number of bands; "" is memory
+_KEEP_BANDS: Final = frozenset({"", "GTiff", "VRT", "MEM"})
 _ADD_OR_DROP_BANDS: Final = frozenset({"add-alpha", "exclude", "mask", "band-count"})
 _ONE_BAND: Final = frozenset(
     f"raster {name}" for name in "hillshade slope aspect roughness tpi tri proximity viewshed".split()
@@ -41,7 +42,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One algorithm's row of cost.toml, which says what the keys mean."""
+    """The row of an algorithm in `cost.toml`, which documents the keys."""
 
     size: Literal["", "input", "all", "grid"] = ""
     type: str = "input"
@@ -53,7 +54,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """cost.toml."""
+    """The content of `cost.toml`."""
 
     general: Mapping[str, float]
     compression: Mapping[str, float]
@@ -61,7 +62,7 @@ class Table:
     algorithm: Mapping[str, Cost]
 
     def cost(self, path: str) -> Cost | None:
-        """The row of an algorithm, else of the group it belongs to."""
+        """The row of an algorithm, else of its group; None if there is neither."""
         words = path.split()
         names = (" ".join(words[:count]) for count in range(len(words), 0, -1))
         return next((self.algorithm[name] for name in names if name in self.algorithm), None)
@@ -75,7 +76,7 @@ def table() -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """Lower bounds of what a call that succeeds writes and needs. Bytes, files, seconds."""
+    """Lower bounds of what a successful call writes and uses, in bytes, files and seconds."""
 
     bytes: int = 0
     files: int = 0
@@ -85,26 +86,28 @@ class Least:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The order of magnitude of a call. None means not known; `basis` names the rule that was used."""
+    """The order of magnitude of a call. None means unknown; `basis` names the rule that was used."""
 
     output_bytes: int | None
     output_files: int
     basis: str
     least: Least = field(default_factory=Least)
-    output: DatasetFacts | None = None  # the raster that would be made
-    certain: float = 0.0  # part of its pixels that is certainly made; `Call.certain` of a next step
-    # the most that the largest file, and the output folder with temporary files, may have if nothing compresses; 0 if that is not in question
+    output: DatasetFacts | None = None  # the predicted raster
+    # share of its pixels that is certainly made; `AlgorithmCall.certain` of the next step
+    certain: float = 0.0
+    # upper bounds in bytes if nothing compresses: of the largest file, and of the output folder with temporary files; 0
+    # if they are not estimated
     most_file_bytes: int = 0
     most_bytes: int = 0
 
     @property
     def figures(self) -> dict[str, int | None]:
-        """For the answer: bytes and files."""
+        """The estimated number of bytes and files, for the answer."""
         return {"output_bytes": self.output_bytes, "output_files": self.output_files}
 
 
 def estimate(call: AlgorithmCall) -> Estimate | None:
-    """What a call would cost; None where the table has no row for it or the sizes are not known."""
+    """The estimate for a call; None if the table has no row for it or the sizes are unknown."""
     if call.path == "raster tile":
         return _tiles(call)
     cost = table().cost(call.path)
@@ -113,7 +116,7 @@ def estimate(call: AlgorithmCall) -> Estimate | None:
     if not cost.size:
         return _content(call, cost)
     if call.updates or call.flag("update") or call.flag("append"):
-        return None  # how much an existing output grows is not known
+        return None  # it is unknown how much an existing output grows
     size = size_made(call, joins=cost.size == "all")
     if size is None and cost.size == "grid":
         size = Size(_GRID_SIDE, _GRID_SIDE)
@@ -121,13 +124,13 @@ def estimate(call: AlgorithmCall) -> Estimate | None:
 
 
 def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
-    """The raster that a call would make, as far as that can be said."""
+    """The raster that a call would make; None if it cannot be predicted."""
     made = estimate(call)
     return made.output if made else None
 
 
 def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
-    """A call that makes one raster."""
+    """The estimate for a call that makes one raster."""
     form, made = table().format.get(call.driver, {}), _output(call, cost, size)
     copies = form.get("copies", 1.0)
     likely = round(made.raw_bytes * table().compression.get(made.compression, 0.5) * copies)
@@ -136,7 +139,7 @@ def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     if not virtual:
         largest = made.raw_bytes * copies * (1.0 if made.compression == "NONE" else _INCOMPRESSIBLE)
         whole = form.get("exact") and made.compression == "NONE"
-        exact = whole and not sparse and not call.option("NBITS")  # fewer bits than the type has
+        exact = whole and not sparse and not call.option("NBITS")  # NBITS stores fewer bits than the type has
         nanos = made.pixels * made.bands * size.certain * cost.pixel_ns
         least = Least(
             bytes=int(made.raw_bytes * size.certain) if exact else 0,
@@ -157,12 +160,12 @@ def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
 
 
 def _output(call: AlgorithmCall, cost: Cost, size: Size) -> DatasetFacts:
-    """The raster that would be made."""
+    """The raster that the call would make."""
     source, form = call.input, table().format.get(call.driver, {})
     unchanged = source.data_type if source else ""
     kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
     if (types := form.get("types")) and kind not in types:
-        kind = types[0]  # as the format's driver does
+        kind = types[0]  # the format's driver does the same
     return DatasetFacts(
         call.driver,
         "raster",
@@ -197,19 +200,19 @@ def _bands(call: AlgorithmCall, cost: Cost) -> int:
 
 
 def _bands_are_known(call: AlgorithmCall) -> bool:
-    """True if the number of bands follows from the arguments and the inputs alone."""
+    """True if the number of bands follows from the arguments and the inputs."""
     if call.driver not in _KEEP_BANDS or any(call.arguments.get(name) for name in _ADD_OR_DROP_BANDS):
         return False
     if call.path in _ONE_BAND | {"raster color-map"}:
         return True
     inputs = [None if one is None or one.bands_estimated else one.bands for one in call.inputs]
-    if call.path == "raster calc":  # a formula may name bands of its own
+    if call.path == "raster calc":  # a formula may refer to single bands
         return bool(inputs) and all(count == 1 for count in inputs)
     return call.path in _SAME_BANDS and bool(inputs) and None not in inputs
 
 
 def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
-    """A call that goes through its input: what it writes, if anything, depends on the content."""
+    """The estimate for a call that reads its whole input. The size of its output, if any, depends on the content."""
     known = [one for one in call.inputs if one is not None]
     if not known or len(known) != len(call.inputs):
         return None
@@ -230,16 +233,21 @@ def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
 
 
 def _tiles(call: AlgorithmCall) -> Estimate | None:
-    """`raster tile` makes every tile that touches the box of the data, also blank ones unless an argument excludes them."""
+    """The estimate for `raster tile`.
+
+    GDAL makes every tile that touches the box of the data, including blank ones unless an argument excludes them.
+    """
     facts, general = call.input, table().general
     box = facts.extent_in("EPSG:3857") if facts and facts.pixels else None
     if facts is None or box is None or call.text("tiling-scheme") not in ("", "WebMercatorQuad"):
         return None
     side = int((call.numbers("tile-size", 1) or (256,))[0])
     times = _WORLD / max(side, 1) * facts.width / (box[2] - box[0]) if box[2] > box[0] else 0.0
-    fitting = round(math.log2(times)) if 0 < times < math.inf else 0  # whose pixels are nearest to the data's
+    # zoom level whose pixel size is nearest to that of the data
+    fitting = round(math.log2(times)) if 0 < times < math.inf else 0
     deepest = int((call.numbers("max-zoom", 1) or (fitting,))[0])
-    first = int((call.numbers("min-zoom", 1) or (deepest,))[0])  # without it GDAL makes the deepest only
+    # without min-zoom GDAL makes only the deepest level
+    first = int((call.numbers("min-zoom", 1) or (deepest,))[0])
     count = 0
     for level in range(max(first, 0), min(max(deepest, 0), _DEEPEST) + 1):
         tiles, each = 1 << level, _WORLD / (1 << level)
@@ -250,7 +258,7 @@ def _tiles(call: AlgorithmCall) -> Estimate | None:
         count += (indices[2] - indices[0] + 1) * (indices[3] - indices[1] + 1)
     narrowing = ("min-x", "max-x", "min-y", "max-y", "skip-blank", "resume")
     partial = any(call.arguments.get(name) for name in narrowing)
-    # a level that GDAL chooses may be the next one, with a quarter of the tiles
+    # a level chosen by GDAL may be the next lower one, with a quarter of the tiles
     certain = 0 if partial or call.certain < 1 else count // (2 if "max-zoom" in call.arguments else 8)
     share = (side / 256) ** 2
     return Estimate(
@@ -262,18 +270,18 @@ def _tiles(call: AlgorithmCall) -> Estimate | None:
 
 
 def _largest_band(call: AlgorithmCall) -> int:
-    """Bytes, uncompressed."""
+    """The size of the largest input band in bytes, uncompressed."""
     return max((one.raw_bytes // max(one.bands, 1) for one in call.inputs if one), default=0)
 
 
 def _certain_seconds(call: AlgorithmCall, nanos: float) -> float:
-    """What is certain of an estimate: on other machines and data, and all processors at once."""
+    """The lower bound of an estimated time in seconds: for faster machines and easier data, with all CPUs in use."""
     return nanos * _NANO / table().general["doubt"] / max(1.0, call.limits.cpus)
 
 
 @dataclass(frozen=True, slots=True)
 class LimitViolation:
-    """A limit, and the number of bytes, files or seconds that the call cannot stay below."""
+    """A limit, and the least number of bytes, files or seconds that the call needs."""
 
     what: Literal["output bytes", "bytes of one file", "files", "memory bytes", "seconds"]
     number: float
@@ -302,7 +310,7 @@ def size_text(number: float) -> str:
 
 
 def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
-    """The first limit that a call is certain to break; None if it may stay within all of them."""
+    """The first limit that a call is certain to break; None if it may stay within all limits."""
     least = made.least
     candidates = (
         LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
@@ -315,7 +323,10 @@ def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
 
 
 def uncertain_space(made: Estimate, limits: Limits) -> tuple[int, int, str] | None:
-    """Bytes that a call may need, the limit below that, and its setting; None if the call stays within, however its data compresses."""
+    """The bytes that a call may need, the limit that they exceed, and the setting of that limit.
+
+    None if the call stays within its limits even if nothing compresses.
+    """
     candidates = (
         (made.most_file_bytes, limits.file_bytes, "--file-size"),
         (made.most_bytes, limits.staging_bytes, "--staging-size"),

@@ -1,4 +1,4 @@
-"""What a command must keep of its input, and what it may make, for the container to compare. Pure."""
+"""What a command must keep from its input and what it may produce, for comparison in the container. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import texts_equalled
 
-# algorithms that give each feature of the input, with the same fields and values
+# algorithms that output each input feature with the same fields and values
 _VALUES: Final = frozenset(
     f"vector {name}"
     for name in (
@@ -17,12 +17,12 @@ _VALUES: Final = frozenset(
     ).split()
 )
 _COORDINATES: Final = frozenset({"vector read", "vector write", "vector convert", "vector edit"})
-# of those, arguments that leave something out or change it
+# arguments of these algorithms that leave something out or change it
 _OTHERWISE: Final = frozenset(
     "input-layer open-option limit where sql active-layer skip-errors upsert output-open-option".split()
 )
-# what an algorithm may make without being wrong: features without a geometry (a table of numbers, or faults without a place),
-# an empty layer (no faults), other places than those of the input
+# results that are valid for an algorithm, although they would be findings for others: features without a geometry (a
+# table of numbers, or errors without a position), an empty layer (no errors), coordinates outside the input
 _MAY: Final = {
     "raster zonal-stats": "gaps",
     **dict.fromkeys(("vector check-geometry", "vector check-coverage"), "gaps nothing"),
@@ -33,55 +33,58 @@ _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
-# whose pixels have the values of their inputs' pixels, or lie between them
+# algorithms whose pixels have the values of their inputs' pixels, or lie between them
 _PIXELS: Final = frozenset(
     f"raster {name}"
     for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
 )
-# whose outputs have to hide what their inputs hide
+# algorithms whose outputs must hide the pixels that their inputs hide
 _HIDES: Final = frozenset(
     f"raster {name}"
     for name in (
         "read write convert set-type clip reproject resize mosaic stack select calc reclassify scale unscale neighbors hillshade slope aspect roughness tri tpi sieve color-map blend pansharpen rgb-to-palette"
     ).split()
 )
-# of these, those whose arguments may say what becomes of the nodata value
+# of these, algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
-_SUMS: Final = frozenset(
-    {"sum", "mul", "diff", "scale", "exp", "pow"}
-)  # pixel functions that leave the inputs' range
-_LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments of a filling that is not whole
+# pixel functions that leave the inputs' range
+_SUMS: Final = frozenset({"sum", "mul", "diff", "scale", "exp", "pow"})
+_LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments with which nodata pixels may remain
 
 
 def expected(draft: Draft) -> Sequence[str]:
-    """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`; `added` to what was there), as far as nothing in the call changes it, and what may be
-    made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`); `filled` leaves no pixel without data, `holes` none that was hidden to be seen.
+    """What the output must keep and what it may contain, as words for the container.
+
+    * `features`, `fields`, `values`, `coordinates`, `pixels`: the output must keep them; `added`: features are added
+      to a layer.
+    * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
+    * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """
     steps = steps_of(draft)
     paths = [draft.algorithm, *(path for path, _ in draft.chain)]
     found = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
-    # GeoJSON of RFC 7946 is in WGS 84, to seven digits; a precision that is asked for is no surprise
+    # RFC 7946 requires WGS 84, with seven decimals; a precision that the call sets is expected
     options = [text.upper() for _, given in steps for text in given.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
         found.append("rounded")
-    # bands of the input that are not selected may have values that the output cannot store
+    # bands that are not selected may have values that the output cannot store
     if all(path in _PIXELS and path != "raster select" for path, _ in steps):
         found.append("pixels")
     found += _hidden(steps)
     functions = {text for _, given in steps for text in given.get("pixel-function", ())}
     found += ["summed"] if functions & _SUMS else []
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
-        found.append("constant")  # a mask
+        found.append("constant")  # a mask has one value
     fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
     if fills and all(path in (*fills, "raster read", "raster write") for path, _ in steps):
         found.append("filled")
     if any(path in ("raster edit", "vector edit") and "crs" in given for path, given in steps):
-        found.append("elsewhere")  # the `crs` says where the same coordinates are
+        found.append("elsewhere")  # `crs` changes the location of the same coordinates
     return found
 
 
 def _hidden(steps: Sequence[Step]) -> Sequence[str]:
-    """`holes` where what is hidden has to stay so; `by_value` unless a nodata value alone hides it."""
+    """`holes` if hidden pixels must stay hidden; `by_value` if those hidden by a nodata value may become visible."""
     paths = {"raster convert" if path == "convert" else path for path, _ in steps}
     shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
     if not paths <= _HIDES or shown:
@@ -90,13 +93,19 @@ def _hidden(steps: Sequence[Step]) -> Sequence[str]:
 
 
 def type_range(draft: Draft) -> Sequence[int] | None:
-    """The lowest and the highest value of the whole numbers that a formula's results, or an attribute's, are made into."""
+    """The range of the integer type that results of a formula, or values of an attribute, are converted to.
+
+    None for other types and algorithms.
+    """
     kind = draft.arguments.get("output-data-type", ("",))[0]
     return TYPE_RANGE.get(kind) if draft.algorithm in _COMPUTES else None
 
 
 def compared(draft: Draft) -> Sequence[int]:
-    """Numbers of the inputs that an output may be the same as without a change: not of what only says where or how, or is copied."""
+    """Numbers of the inputs to which an identical output would mean that the call changed nothing.
+
+    These are the main inputs, not those that only define a place or a method. Empty if the call copies files.
+    """
     if draft.copies:
         return ()
     mains = {located for name, located in draft.named or () if name in ("input", "dataset")}
@@ -104,7 +113,10 @@ def compared(draft: Draft) -> Sequence[int]:
 
 
 def statement(draft: Draft) -> Mapping[str, object] | None:
-    """The one statement or condition that GDAL itself runs, whose joins, types and comparisons are looked at afterwards."""
+    """The only statement or condition that GDAL runs, with its outline; None if there is none to check.
+
+    Its joins, types and comparisons are checked after the call.
+    """
     states = [given for path, given in steps_of(draft) if path in _STATES]
     found = [given for given in states if len(given.get("sql", ())) == 1]
     if draft.command.program != "gdal" or draft.steps.count("vector sql") > 1:
@@ -127,7 +139,7 @@ def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | Non
 
 
 def _kept(draft: Draft) -> Sequence[str]:
-    # the shortcut `convert` is of rasters in the catalogue's words; the container compares layers only
+    # the catalogue treats the shortcut `convert` as a raster command; the container compares only layers
     shortcut = draft.algorithm in ("convert", "raster convert")
     steps = draft.chain or (("vector convert" if shortcut else draft.algorithm, draft.arguments),)
     inputs = [name for name, _ in draft.named or () if name == "input"]

@@ -1,6 +1,6 @@
-"""What is known of a dataset, from a container's description. The server itself opens no dataset.
+"""Facts about datasets, from the descriptions of containers. The server itself opens no dataset.
 
-A container's answer may be anything: each fact has to pass the rule for its key, and impossible numbers are left out.
+A container's answer is not trusted: each fact must pass the rule for its key, and impossible numbers are left out.
 """
 
 from collections import OrderedDict
@@ -16,9 +16,9 @@ from gdal_mcp.toolboxes.gdal.answers.described import facts as known_facts
 from gdal_mcp.toolboxes.gdal.answers.words import kept
 from sandbox.workspace import WorkspacePath
 
-Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
+Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS of the context
 
-# bytes of one value, by GDAL's names of data types; UInt8 is what the command line calls Byte
+# bytes per value, by GDAL's names of data types; UInt8 is the name of Byte on the command line
 TYPE_BYTES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("Byte", "UInt8", "Int8"), 1),
     **dict.fromkeys(("UInt16", "Int16", "Float16"), 2),
@@ -26,50 +26,50 @@ TYPE_BYTES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("UInt64", "Int64", "Float64", "CInt32", "CFloat32"), 8),
     "CFloat64": 16,
 }
-# lowest and highest value; types that are not here hold any number
+# lowest and highest value; a type that is not listed has no limits here
 TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
     "Byte": (0, 255),
     **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
-# drivers whose datasets are in one file with its companions; what another driver reads may lie anywhere, as the sources of a VRT do
+# drivers whose datasets are one file with its sidecar files; datasets of other drivers may refer to files anywhere,
+# such as the sources of a VRT
 SELF_CONTAINED: Final = frozenset(
     "GTiff COG LIBERTIFF AAIGrid XYZ ENVI EHdr SAGA HFA RST PCIDSK netCDF PNG JPEG JPEGXL WEBP GIF BMP JP2OpenJPEG DTED SRTMHGT USGSDEM "
     "GPKG SQLite MBTiles PMTiles CSV GeoJSON GeoJSONSeq TopoJSON FlatGeobuf Parquet Arrow KML LIBKML GPX DXF XLSX ODS OpenFileGDB".split()
 ) | {"ESRI Shapefile", "MapInfo File"}
 _MAX_SIDE: Final = (1 << 31) - 1
-_MAX: Final = 1e308  # a coordinate
+_MAX: Final = 1e308  # limit of a coordinate
 _COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields layer_names".split()
 _MAX_COLUMNS: Final = 20  # of each kind
-_MAX_NAME: Final = 64  # letters of a column's name
+_MAX_NAME: Final = 64  # characters of a column name
 _MAX_FIELDS: Final = 200  # of a schema
 _HALF: Final = 180.0  # degrees
-_MAX_CRS: Final = 16  # of one file, in which its extent is kept
+_MAX_CRS: Final = 16  # number of CRSs for which the extent of one file is stored
 
 
 @dataclass(frozen=True, slots=True)
 class CrsExtent:
     """The extent of the data in a CRS that a call names, and whether that CRS is in degrees.
 
-    `known` is False where PROJ knows no such CRS.
+    `known` is False if PROJ does not know the CRS.
     """
 
     degrees: bool | None = None
-    extent: Box | None = None  # with the east beyond 180 if the data crosses the antimeridian
-    crosses: bool = False  # whether it does
+    extent: Box | None = None  # the east is beyond 180 if the data crosses the antimeridian
+    crosses: bool = False  # True if the data crosses the antimeridian
     known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The names in the only layer of a dataset, for comparison with a call and never shown."""
+    """The names in the only layer of a dataset, for comparison with a call. They are never shown."""
 
     layer: str
-    fields: tuple[str, ...]  # all of them
-    geometries: tuple[str, ...] = ()  # columns with geometries; a name may be empty
-    is_predicted: bool = (
-        False  # then there is one geometry at most, and `geometries` are names that it may have
-    )
+    fields: tuple[str, ...]  # all fields
+    geometries: tuple[str, ...] = ()  # geometry columns; a name may be empty
+    # True: at most one geometry column, and `geometries` are its possible names
+    is_predicted: bool = False
 
     @property
     def columns(self) -> frozenset[str]:
@@ -79,45 +79,43 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """A raster or a vector dataset. Unless said otherwise, None and "" mean that a fact is not known, not that it is absent."""
+    """A raster or a vector dataset. None and "" mean unknown, not absent, unless stated otherwise."""
 
-    driver: str  # GDAL's short name; "" for one that the catalogue does not know
+    driver: str  # GDAL's short name; "" if the catalogue does not have it
     kind: Literal["raster", "vector"]
     disk_bytes: int = 0
     width: int = 0  # pixels
     height: int = 0
     bands: int = 0
-    data_type: str = ""  # of the first band, by GDAL's name
+    data_type: str = ""  # of the first band, GDAL's name
     nodata: float | None = None
-    values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
-    rotated: bool = False  # true if lines of pixels do not run from west to east
-    control_points: bool = False  # whether it has GCPs
-    scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
+    values: tuple[float, float] | None = None  # lowest and highest value, if requested
+    rotated: bool = False  # True if pixel rows do not run from west to east
+    control_points: bool = False  # True if it has GCPs
+    scaled: bool = False  # True if pixel values have a scale or an offset
     crs: str | None = None  # AUTHORITY:CODE
-    has_crs: bool | None = None  # False: the dataset has none
-    unit_metres: float | None = None  # metres of a unit of a CRS in feet and the like
-    degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
+    has_crs: bool | None = None  # False: the dataset has no CRS
+    unit_metres: float | None = None  # metres per unit of a CRS that is not in metres, such as feet
+    degrees: bool | None = None  # True if coordinates are longitude and latitude in degrees
     extent: Box | None = None
-    tilted: tuple[float, float] | None = (
-        None  # width and height of a pixel whose sides do not run along the axes
-    )
-    compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
+    # pixel width and height if the raster is rotated, in CRS units
+    tilted: tuple[float, float] | None = None
+    compression: str = ""  # value of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
-    # names of columns of the first layer, for comparison with a call and never shown, by what they hold: text of numbers, numbers among other
-    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers; `layer_names` has all layers, if there are several
+    # columns of the first layer by kind, for comparison with a call and never shown. Text columns: numbers
+    # (`number_texts`), mostly numbers (`mixed_texts`), decimal commas, values with more digits than a type can store,
+    # local dates, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers, if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     schema: Schema | None = None  # of the only layer
-    geometry: str = (
-        ""  # by GDAL's name of the type; a predicted one says Polygon also for multi polygons, and so on
-    )
-    crs_extents: Mapping[str, CrsExtent] = field(
-        default_factory=dict
-    )  # by the text that calls gave for a CRS
-    # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
+    # GDAL's name of the type; a predicted type does not distinguish single and multi geometries
+    geometry: str = ""
+    # by CRS, as spelled in calls
+    crs_extents: Mapping[str, CrsExtent] = field(default_factory=dict)
+    # by `transformations.key`, in the form of `answers.transformations`; None if the call changes nothing
     changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
-    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
-    bands_estimated: bool = False  # True where the number of bands is not certain
+    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # results of pixel probes by name
+    bands_estimated: bool = False  # True if the number of bands is not certain
 
     @property
     def pixels(self) -> int:
@@ -125,12 +123,12 @@ class DatasetFacts:
 
     @property
     def raw_bytes(self) -> int:
-        """The pixels of all bands, uncompressed."""
+        """The size of the pixels of all bands in bytes, uncompressed."""
         return self.pixels * self.bands * TYPE_BYTES.get(self.data_type, 1)
 
     @property
     def pixel_size(self) -> tuple[float, float] | None:
-        """Width and height of a pixel in units of the CRS; None without an extent."""
+        """The width and height of a pixel in units of the CRS; None without an extent."""
         if self.extent is None or not self.pixels:
             return None
         if self.tilted is not None:
@@ -140,11 +138,11 @@ class DatasetFacts:
         return size if min(size) > 0 else None
 
     def named(self, crs: str) -> tuple[CrsExtent, ...]:
-        """The descriptions of a CRS by this text, with and without the extent."""
+        """The descriptions of the CRS with this text, with and without the extent."""
         return tuple(self.crs_extents[one] for one in (crs, f"?{crs}") if one in self.crs_extents)
 
     def extent_in(self, crs: str | None) -> Box | None:
-        """The extent in a CRS of the call; None if unknown."""
+        """The extent in a CRS that the call names; None if unknown."""
         if crs is None or self.crs is None:
             return None
         if crs.strip().upper() == self.crs.upper():
@@ -153,9 +151,12 @@ class DatasetFacts:
 
 
 def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
-    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None if it is neither a raster nor a layer."""
+    """The facts from a worker's description; None if it describes neither a raster nor a layer.
+
+    A description has `facts` as for an output, and `elsewhere` by CRS.
+    """
     row = description if isinstance(description, Mapping) else {}
-    facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
+    facts = known_facts(row.get("facts"))  # values of invalid types are None or left out
     common: dict[str, Any] = {
         "driver": facts.get("driver") or "",
         "disk_bytes": disk_bytes,
@@ -200,7 +201,7 @@ def _vector(
 ) -> DatasetFacts:
     counts = [count for layer in layers if (count := layer.get("features")) is not None]
     boxes = [_box(layer.get("extent")) for layer in layers]
-    alike = all(_crs(one) == _crs(layers[0]) for one in layers)  # else no extent is that of all layers
+    alike = all(_crs(one) == _crs(layers[0]) for one in layers)  # otherwise no extent covers all layers
     return DatasetFacts(
         kind="vector",
         features=sum(counts) if len(counts) == len(layers) == facts.get("layer_count") else None,
@@ -215,7 +216,10 @@ def _vector(
 
 
 def _schema(columns: Mapping[str, Any]) -> Schema | None:
-    """None unless each name is a short text: a column that is missing here would be missing for the checks."""
+    """The schema of a layer; None unless every name is a short text.
+
+    A missing column would also be missing in the checks.
+    """
     lists = [columns.get(key) for key in ("layer", "fields", "geometries")]
     if not all(isinstance(names, list) and len(names) <= _MAX_FIELDS for names in lists):
         return None
@@ -236,7 +240,7 @@ def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _place(value: Any) -> CrsExtent:
-    """Where the data lies in one CRS; a CRS that PROJ does not know has None for it."""
+    """The extent of the data in one CRS. The worker's value is None for a CRS that PROJ does not know."""
     place = _mapping(value)
     degrees = place.get("degrees")
     made = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
@@ -246,7 +250,7 @@ def _place(value: Any) -> CrsExtent:
 def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:
     box = _box(value)
     if box is None and degrees and isinstance(value, list) and len(value) == 4:
-        # PROJ gives a west above the east for what lies about the antimeridian
+        # PROJ returns a west greater than the east for data across the antimeridian
         west, south, east, north = value
         turned = [west, south, east + 360, north] if type(east) in (int, float) else value
         return CrsExtent(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
@@ -279,7 +283,7 @@ def union_extent(boxes: Sequence[Box]) -> Box | None:
 
 
 def _box(value: Any) -> Box | None:
-    """West, south, east and north; None if it is not a box."""
+    """A box (west, south, east, north); None if the value is not one."""
     if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
         return None
     west, south, east, north = value
@@ -289,27 +293,25 @@ def _box(value: Any) -> Box | None:
 
 @dataclass(slots=True)
 class FactsCache:
-    """Descriptions of the most recently used files. Thread-safe.
+    """The facts of the most recently used files. Thread-safe.
 
-    A file that was changed, or another one at the same path, has another identity and so no facts here.
+    A file that was changed or replaced has another identity, so it has no facts here.
     """
 
-    size: int = 4096  # files, as many as a call names; less than two megabytes
+    size: int = 4096  # files; as many as a call can name, in less than 2 MB of memory
     _facts: OrderedDict[Hashable, DatasetFacts | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     @staticmethod
     def _key(located: WorkspacePath) -> Hashable:
-        """None for a file that cannot be distinguished from another one at the same path."""
+        """The key of a file; None if it cannot be distinguished from another file at the same path."""
         if isinstance(located, Remote):
-            return (
-                located.address,
-                located.period,
-            )  # with its secrets: a caller without the key learns nothing
+            # the address includes its secrets, so callers without them get no facts
+            return (located.address, located.period)
         return located.identity and (str(located), located.identity)
 
     def get(self, located: WorkspacePath) -> DatasetFacts | None:
-        """None if a file was not described, or could not be."""
+        """The facts of a file; None if it was not described or could not be."""
         with self._lock:
             if (key := self._key(located)) in self._facts:
                 self._facts.move_to_end(key)
@@ -324,7 +326,10 @@ class FactsCache:
         return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
     def put(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
-        """`located` has the identity of the file that was described; `facts` is None if there is no description."""
+        """Stores the facts of a file, or None if it could not be described.
+
+        `located` must have the identity of the file that was described.
+        """
         if (key := self._key(located)) is None:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""The fields and the type of geometry that vector commands make, and the tables of a statement. Pure."""
+"""The fields and geometry types of the output of vector commands, and the tables of a statement. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 POINT: Final = "Point"
 LINE: Final = "Line String"
 POLYGON: Final = "Polygon"
-# commands that make geometries of another type: the type, "" where it depends on the values
+# geometry type of the output of commands that change it; "" if it depends on the values
 _GEOMETRY: Final[Mapping[str, str]] = {
     "vector buffer": POLYGON,
     "vector check-coverage": LINE,
@@ -24,7 +24,7 @@ _GEOMETRY: Final[Mapping[str, str]] = {
         "",
     ),
 }
-# commands with the fields of their input
+# commands whose output has the fields of their input
 _KEEP_FIELDS: Final = frozenset(
     f"vector {name}"
     for name in (
@@ -40,13 +40,16 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def family(geometry: str) -> str:
-    """Point, Line String or Polygon, of a single or a multi geometry in any dimension; "" for other types."""
+    """Point, Line String or Polygon for a single or multi geometry type in any dimension; "" for other types."""
     low = geometry.lower()
     return next((name for name, words in _FAMILIES.items() if any(word in low for word in words)), "")
 
 
 def geometry_made(call: "AlgorithmCall", before: str) -> str:
-    """The type of geometry that a command makes of a layer with another; `None` for no geometry, "" where that is unknown."""
+    """The geometry type of a command's output for an input of type `before`.
+
+    "None" for no geometry, "" if the type is unknown.
+    """
     if call.path == "vector select":
         return _geometry_selected(call, before)
     if call.text("geometry-type"):
@@ -55,7 +58,7 @@ def geometry_made(call: "AlgorithmCall", before: str) -> str:
 
 
 def schema_made(call: "AlgorithmCall", before: Schema | None) -> Schema | None:
-    """The fields that a command makes of those of its input; None where they are unknown."""
+    """The schema of a command's output for an input with the schema `before`; None if it is unknown."""
     if before is None or call.flag("ignore-missing-fields"):
         return None
     if call.path == "vector combine" and call.text("add-extra-fields") in ("", "no"):
@@ -76,12 +79,12 @@ def _geometry_selected(call: "AlgorithmCall", before: str) -> str:
 
 
 def tables_of(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Mapping[str, DatasetFacts]:
-    """The tables of a statement, by their names in lower case. A name that stands for several layers is left out."""
-    if len(draft.chain) > 1:  # then it works on what a step before makes
+    """The tables of a statement by lower-case name. A name that several layers have is left out."""
+    if len(draft.chain) > 1:  # the statement reads the result of the previous step
         return {}
     known = [(one, one.schema) for one in inputs if one and one.schema]
     own = [schema.layer.lower() for _, schema in known]
-    is_whole = len(known) == len(inputs)  # else another file may have a layer of the same name
+    is_whole = len(known) == len(inputs)  # otherwise another file may have a layer of the same name
     tables = {
         name: facts for name, (facts, _) in zip(own, known, strict=True) if is_whole and own.count(name) == 1
     }

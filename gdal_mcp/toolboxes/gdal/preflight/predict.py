@@ -1,7 +1,7 @@
 """Predicts the facts of a call's output from its arguments and the facts of its inputs. Pure.
 
-None rather than a guess: an algorithm that is not listed here, and whose raster `estimate` cannot say, makes an output of which nothing
-is known. Of the facts that are given each one is certain but the size, which may be off by a pixel after a change of CRS.
+Nothing is guessed: the output is unknown if the algorithm is not listed here and `estimate` cannot predict its
+raster. Every predicted fact is certain except the size, which may be off by a pixel after a change of CRS.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, Sc
 from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
 
-# layers made of the pixels of a raster, in its CRS
+# layers made from the pixels of a raster, in its CRS
 _OF_PIXELS: Final = frozenset({"raster polygonize", "raster contour", "raster as-features"})
 _PIXEL_GEOMETRY: Final[Mapping[str, str]] = {"": "None", "none": "None", "point": POINT, "polygon": POLYGON}
-# layers with the CRS of their input, whatever becomes of the features
+# layers in the CRS of their input, even if features change
 _KEEP_CRS: Final = frozenset(
     f"vector {name}"
     for name in (
@@ -26,11 +26,12 @@ _KEEP_CRS: Final = frozenset(
         "simplify-coverage sort swap-xy write"
     ).split()
 )
-# formats that store each name of a field as it is, and read no geometry from a field
+# formats that store field names unchanged, and read no geometry from a field
 _KEEPS_NAMES: Final = frozenset({"GPKG", "GeoJSON", "FlatGeobuf", "Parquet", "SQLite", "MEM"})
-_GEOMETRY_NAMES: Final = ("geom", "geometry", "_ogr_geometry_")  # that they give a geometry without a name
+# names that these formats give to an unnamed geometry column
+_GEOMETRY_NAMES: Final = ("geom", "geometry", "_ogr_geometry_")
 _KEEPS_CRS: Final = _KEEPS_NAMES | {"ESRI Shapefile", "MapInfo File", "GML", "Arrow"}
-# commands whose raster has the place of their input, so that what is known of that place holds for it too
+# commands whose raster has the extent of their input, so facts about that extent remain valid
 _SAME_GRID: Final = frozenset(
     f"raster {name}"
     for name in (
@@ -38,25 +39,25 @@ _SAME_GRID: Final = frozenset(
         "scale select set-type sieve slope tpi tri unscale write"
     ).split()
 )
-# commands whose pixels have the values of their input
+# commands that keep the pixel values of their input
 _STORES: Final = frozenset(
     f"raster {name}" for name in "clip convert mosaic reproject resize select set-type stack write".split()
 )
-# commands that keep the nodata value of their input, unless an argument says another
+# commands that keep the nodata value of their input, unless an argument sets another
 _KEEP_NODATA: Final = frozenset(
     f"raster {name}" for name in "clip convert reproject resize select set-type sieve write".split()
 )
 
 
 def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
-    """The facts of the output of the last of these calls, the steps of one command; None if unknown."""
+    """The facts of the output of the last of these calls, which are the steps of a command; None if unknown."""
     last = calls[-1]
     made = _layer(last) if last.path in _LAYERS else _raster(last)
     return _as_stored(made, last) if made is not None and made.kind == "vector" else made
 
 
 def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
-    """What the predicted facts of an input do not say that the checks of a call need, as nouns."""
+    """Facts of an input that the checks of a call need and the prediction lacks, as nouns."""
     if facts.kind == "raster":
         lacks = {
             "CRS": facts.has_crs is None,
@@ -73,7 +74,7 @@ def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
 
 
 def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
-    """True if a call stores pixels in a type that may not hold them."""
+    """True if a call stores pixels in a type that may be too narrow for them."""
     made = raster_made(call) if call.path in _STORES else None
     limits, own = TYPE_RANGE.get(made.data_type if made else ""), TYPE_RANGE.get(facts.data_type)
     return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
@@ -109,7 +110,7 @@ def _nodata(call: AlgorithmCall) -> float | None:
 
 
 def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
-    """The layer as it is read from the format that it is written to."""
+    """The layer as it is read back from the output format."""
     named = call.text("output-layer") or (made.schema.layer if made.schema else "")
     if call.is_query:
         named = call.output.partition(".")[0]
@@ -120,7 +121,7 @@ def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
         schema = Schema(named, made.schema.fields, drawn, is_predicted=True)
     if made.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
         made = replace(made, crs=None, has_crs=None, degrees=None, extent=None)
-    if made.geometry != "None" and call.driver == "CSV":  # as text, or left out
+    if made.geometry != "None" and call.driver == "CSV":  # CSV stores it as text or leaves it out
         made = replace(made, geometry="")
     return replace(made, driver=call.driver, schema=schema, fields=len(schema.fields) if schema else 0)
 
@@ -130,7 +131,10 @@ def _is_rfc7946(call: AlgorithmCall) -> bool:
 
 
 def _selected(call: AlgorithmCall) -> DatasetFacts | None:
-    """What a statement gives. GDAL's own dialect adds the geometry, so only that of SQLite is read here."""
+    """The layer that a statement makes; None if it is not in the SQLITE dialect.
+
+    GDAL's own dialect adds the geometry, so only SQLITE statements can be predicted.
+    """
     if call.text("dialect").upper() != "SQLITE" or not call.tables:
         return None
     made = layer_made(call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else "")
@@ -158,7 +162,7 @@ def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
 
 
 def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
-    """The type of the geometries, and the fields; none where they are not known."""
+    """The geometry type and the fields of a layer made from pixels; the fields are empty if unknown."""
     if call.path == "raster polygonize":
         return POLYGON, (call.text("attribute-name") or "DN",)
     if call.path == "raster contour":
@@ -169,7 +173,7 @@ def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
 
 
 def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
-    """A layer with a feature for each zone; the geometry is that of the zones, where it is asked for."""
+    """The layer of `raster zonal-stats`: a feature for each zone, with the zone's geometry if requested."""
     zones, raster = call.others.get("zones"), call.input
     if zones is None or zones.kind != "vector":
         return None

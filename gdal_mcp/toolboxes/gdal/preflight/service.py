@@ -44,18 +44,18 @@ from sandbox.workspace import WorkspacePath
 
 _MAIN: Final = frozenset({"input", "dataset"})  # arguments with the main inputs
 _READS: Final = frozenset({"raster read", "vector read"})
-# what a last step is like
+# write steps of a pipeline, and the algorithms that they are checked as
 _ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
-# arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
+# arguments that name a CRS, each with the arguments for which the inputs' extent in that CRS is requested; PROJ takes
+# milliseconds to compute it
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
-# arguments that name a CRS, which PROJ has to know
+# arguments with a CRS that PROJ must know
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *fields.CHECKS, *sql.CHECKS)
-_ABOUT_180: Final = frozenset(
-    {"raster reproject", "raster footprint"}
-)  # which go wrong about the antimeridian
-_MAX_CRS: Final = 4  # in which a container is asked for extents
+# algorithms whose output is wrong across the antimeridian
+_ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})
+_MAX_CRS: Final = 4  # number of CRSs for which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
 
 
@@ -66,7 +66,7 @@ class PreflightReport:
     estimate: Estimate | None = None
     violation: LimitViolation | None = None  # the limit that the call is certain to break
     findings: tuple[Finding, ...] = ()
-    changes: tuple[Mapping[str, Any], ...] = ()  # of CRS, as `answers.transformations` keeps them
+    changes: tuple[Mapping[str, Any], ...] = ()  # changes of CRS, in the form of `answers.transformations`
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
@@ -74,7 +74,7 @@ class PreflightReport:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For the result: which operations change the CRS."""
+        """The operations that change the CRS, for the result."""
         rows = [row for one in self.changes for row in told(one)]
         return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
 
@@ -91,15 +91,17 @@ class PreflightReport:
 
 @dataclass(frozen=True)
 class Preflight:
-    """Examines drafts by the facts of their inputs, which containers reported. Thread-safe.
+    """Examines drafts using the facts of their inputs, which containers reported. Thread-safe.
 
     How the pipeline uses it:
 
-    * `check(draft)` once the draft is made: uses what is known already, and starts no container;
-    * a call that runs sends `crs_to_describe(draft)` with its request as `crs`; before it starts to work, its worker describes the
-      inputs (`sandbox.protocol.Interim`), and `check_described(draft, value)` checks again. What it raises ends the job: nothing is published;
-    * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
-      only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
+    * `check(draft)` after the draft is made: uses known facts and starts no container;
+    * a call that runs sends `crs_to_describe(draft)` with its request as `crs`. Before its worker executes the job,
+      it describes the inputs (`sandbox.protocol.Interim`), and `check_described(draft, value)` checks again. An error
+      raised there ends the job, and nothing is published;
+    * a call that needs a person's approval, and `validate_call`, first run `description(draft)` if it is not None: a
+      job that only describes the inputs. Its JSON output is passed to `described(look.looked_at, rows)`, after which
+      `check(draft)` has these facts;
     * `learn(located, facts)` for each published output.
     """
 
@@ -112,7 +114,10 @@ class Preflight:
         return replace(self, limits=limits)
 
     def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
-        """What is known of a draft. `looked_at` is the number of `examined_files(draft)` that a container described, or tried to."""
+        """Examines a draft with the known facts.
+
+        `looked_at` is the number of `examined_files(draft)` that a container described or tried to; None before that.
+        """
         calls = self._calls(draft)
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
@@ -132,7 +137,7 @@ class Preflight:
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 
     def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
-        """The findings of each step of a pipeline, with its number."""
+        """The findings of each step of a pipeline, with the number of the step."""
         first = len(draft.chain) - len(calls)  # the read step is not a call
         for number, call in enumerate(calls, first):
             for one in findings(call):
@@ -153,7 +158,7 @@ class Preflight:
         return list(enumerate(map(self.known.get, examined_files(draft))))
 
     def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
-        """Each change of CRS of the call, with the numbers of its inputs if there are several."""
+        """Each change of CRS in the call, with the numbers of its inputs if the call has several."""
         mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
         numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
         found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
@@ -168,33 +173,33 @@ class Preflight:
     def check(
         self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
     ) -> PreflightReport:
-        """As `look`. Raises ToolError for a call that is certain to break a limit, or whose result would be wrong."""
+        """Like `look`. Raises ToolError if the call is certain to break a limit, or if a finding refuses it."""
         report = self.look(draft, looked_at=looked_at)
         if (broken := report.violation) is not None:
             code = _CODES.get(broken.what, Code.DISK_LIMIT)
             raise ToolError(code, stage, broken.message, broken.suggestion)
         if report.refusals:
             first = report.refusals[0]
-            # the error contains the texts already
+            # the error itself contains these texts
             check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
     def check_described(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
-        """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
+        """Like `check`, with the description of the inputs that the worker sends before it executes the job."""
         rows = value.get("inputs")
         self.described(examined_files(draft), rows)
         return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
 
     def description(self, draft: Draft) -> Draft | None:
-        """A call that describes the inputs, and files to be replaced, without sufficient facts; None if there are none.
+        """The job that describes inputs and files to be replaced without sufficient facts; None if there are none.
 
-        These are the ones that no container described yet, or not in the CRSs that the draft names.
+        Facts are sufficient if a container described the file, and in all CRSs that the draft names.
         """
         return self.describing((draft,), draft.inputs)
 
     def describing(self, drafts: Sequence[Draft], inputs: Iterable[WorkspacePath]) -> Draft | None:
-        """Like `description`, in one call for several drafts that work on these inputs or on results of them."""
+        """Like `description`, as one job for several drafts that use these inputs or results made from them."""
         asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
         for draft in drafts:
             for name, more in description_request(draft, self.catalogue).items():
@@ -219,7 +224,7 @@ class Preflight:
     def learn(
         self, located: WorkspacePath, facts: Mapping[str, Any], predicted: DatasetFacts | None = None
     ) -> None:
-        """Stores the description of a file that a container wrote, which lacks the names of fields: those are `predicted`."""
+        """Stores a container's description of a written file, which lacks field names; those are from `predicted`."""
         self.described((located,), [{"facts": facts}])
         known = self.known.get(located)
         if predicted is not None and known is not None:
@@ -230,7 +235,7 @@ class Preflight:
         return _numbers(self.known.get(located))
 
     def becomes(self, draft: Draft) -> str:
-        """A summary of the output, as far as it can be predicted."""
+        """A summary of the output, as far as it can be predicted; else ""."""
         cost = self.look(draft).estimate
         if cost is not None and cost.output is not None:
             return _numbers(cost.output)
@@ -242,34 +247,38 @@ class Preflight:
         return predicted(self._calls(draft)) if draft.outputs else None
 
     def assume(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
-        """Uses predicted facts for a file that does not exist yet and has an empty placeholder."""
+        """Stores predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
 
     def gaps(self, draft: Draft, located: WorkspacePath) -> tuple[str, ...]:
-        """What a prediction does not say of an input that the checks need, as nouns."""
+        """Facts of an input that the checks need and the prediction lacks, as nouns."""
         facts = self.known.get(located)
         return gaps(facts, self._calls(draft)[-1]) if facts is not None else ()
 
     def unknown(self, draft: Draft) -> tuple[WorkspacePath, ...]:
-        """The inputs without facts. Folders are not described."""
+        """The inputs without facts. Folders are left out, because they are not described."""
         return tuple(
             one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
         )
 
     def names_others(self, located: WorkspacePath) -> bool:
-        """True unless a container described the file, and its format has everything in the file and its companions."""
+        """True if a file may refer to other files.
+
+        False for folders, for files that could not be described, and for formats that store everything in the file
+        and its sidecar files.
+        """
         facts = self.known.get(located)
         if facts is None:
             return not (located.is_folder or self.known.knows(located))
         return facts.driver not in SELF_CONTAINED
 
     def size_of(self, located: WorkspacePath) -> int:
-        """Bytes of a file from its description; 0 if there is none."""
+        """The size of a file in bytes, from its description; 0 if there is none."""
         facts = self.known.get(located)
         return facts.disk_bytes if facts is not None else 0
 
     def described(self, files: Sequence[WorkspacePath], rows: Any) -> None:
-        """Stores descriptions of files. Raises FormatAbsent for a file whose format is not in the GDAL of the container."""
+        """Stores descriptions of files. Raises FormatAbsent if the container's GDAL lacks the format of a file."""
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
@@ -282,26 +291,25 @@ class Preflight:
             self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[AlgorithmCall]:
-        """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
+        """The draft as one call, or as the steps of a pipeline, each with the predicted raster of the previous step."""
         named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
         changed = [("input", one.target) for one in draft.outputs if one.update]
         facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
         inputs = tuple(one for name, one in facts if name in _MAIN)
-        count = Counter(
-            name for name, _ in facts
-        )  # if two steps have the argument, it is unclear which is meant
+        # if two steps have the argument, its step is unclear
+        count = Counter(name for name, _ in facts)
         others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
         path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
         if len(steps) < 2:
-            if draft.command.program in table().algorithm:  # a classic program has a row of costs of its own
+            if draft.command.program in table().algorithm:  # a classic program with its own row of costs
                 path = draft.command.program
             elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
-                path = "vector convert"  # the tool `convert` is for rasters and vectors
+                path = "vector convert"  # the tool `convert` accepts rasters and vectors
             steps = [(path, draft.arguments)]
-        # an open option may choose another size or part of the file
+        # an open option may change the size or select a part of the file
         certain = 0.0 if steps[0][1].get("open-option") else 1.0
         if len(draft.chain) > 1:
-            # a step that combines inputs makes a raster that differs from the first input
+            # a first step that combines inputs makes a raster that differs from the first input
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
         calls: list[AlgorithmCall] = []
         for path, arguments in steps:
@@ -317,7 +325,7 @@ class Preflight:
         if draft.output is not None:
             last, name = calls[-1], draft.output.target.name
             algorithms = self.catalogue.algorithms
-            # the latter of a classic program
+            # a classic program is not among the algorithms; the draft names the corresponding one
             algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.algorithm)
             kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
             driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
@@ -333,7 +341,10 @@ class Preflight:
 def inputs_named(
     source: str, inputs: Sequence[tuple[int, WorkspacePath]]
 ) -> Sequence[tuple[int, WorkspacePath]]:
-    """The inputs that a call spells like this, with their numbers; all inputs if uncertain, as with a path in a driver prefix."""
+    """The inputs that the call spells as `source`, with their numbers.
+
+    All inputs if that is uncertain, for example for a path with a driver prefix.
+    """
     path = os.path.normpath(source)
     found = [
         (number, one)
@@ -360,7 +371,7 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
-    """True if a call writes, runs SQL, asks about a position or changes a CRS, so that its result can be wrong."""
+    """True if a call writes, runs SQL, reads at a position or changes a CRS, so that its result can be wrong."""
     asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
@@ -379,7 +390,7 @@ def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
-    """The reason if a file has a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
+    """The error for a file in a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
     head = row.get("head") if isinstance(row, Mapping) else None
     if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
         return None
@@ -388,7 +399,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
-    """Each CRS in the arguments, as spelled there; from SQL as EPSG:CODE."""
+    """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
     found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
@@ -396,7 +407,10 @@ def every_crs(draft: Draft) -> tuple[str, ...]:
 
 
 def crs_to_describe(draft: Draft) -> tuple[str, ...]:
-    """The CRSs, as the call spells them, in which the extent of its inputs matters; then the others that it names, after a `?`."""
+    """The CRSs in which the extent of the inputs is needed, then the other CRSs of the call with the prefix `?`.
+
+    They are spelled as in the call.
+    """
     texts: list[str] = []
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     for _, given in steps:

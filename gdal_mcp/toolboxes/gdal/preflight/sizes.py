@@ -1,7 +1,8 @@
-"""How large the raster is that a call makes, by the arguments that say it, which have the same names in every algorithm. Pure.
+"""The size of the raster that a call makes, from arguments that have the same names in every algorithm. Pure.
 
-None rather than a guess. `Size.certain` is the part of the pixels that is certain to be made: 1 where the call says the size
-itself, less where it follows from coordinates in another CRS, 0 where it depends on what GDAL finds.
+A size is None if it is not known; nothing is guessed. `Size.certain` is the share of the pixels that is certain to be
+made: 1 if the call specifies the size, less if the size follows from coordinates in another CRS, 0 if it depends on
+the data.
 """
 
 import math
@@ -12,17 +13,17 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, number_of, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, union_extent
 
-_CONVERTED: Final = 0.5  # of an extent that was transformed
-_CHOSEN: Final = 0.25  # of a number of pixels that GDAL chooses
-# pixels on a side; beyond every limit, and what is computed of it still fits a float
+_CONVERTED: Final = 0.5  # certain share after an extent was transformed
+_CHOSEN: Final = 0.25  # certain share if GDAL chooses the number of pixels
+# pixels per side; larger than every limit, while results computed from it still fit a float
 _LARGEST: Final = 1 << 60
-# arguments that leave out a part of the input, of unknown size
+# arguments that leave out an unknown part of the input
 _SELECTING: Final = "geometry input-layer sql where like-layer like-where like-sql max-distance".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Width and height in pixels, the extent if known, and the certainty."""
+    """Width and height in pixels, the extent if known, and the certain share of the pixels."""
 
     width: int
     height: int
@@ -31,7 +32,11 @@ class Size:
 
 
 def size_made(call: AlgorithmCall, *, joins: bool) -> Size | None:
-    """A window or a size, else a box at a resolution, each as asked for or as the input's; of all inputs where it `joins` them."""
+    """The size of the raster that a call makes; None if it is unknown.
+
+    It follows from a window or a size, else from a box and a resolution, each from the arguments or from the input.
+    With `joins`, the box is that of all inputs.
+    """
     facts, like, window = call.input, call.others.get("like"), call.numbers("window", 4)
     regrids = call.path == "raster reproject"
     if regrids and like is not None and like.pixels:
@@ -63,7 +68,7 @@ def size_made(call: AlgorithmCall, *, joins: bool) -> Size | None:
 
 
 def _box_filled(call: AlgorithmCall, *, joins: bool) -> tuple[Box | None, float]:
-    """The extent of the output in its CRS, and its certainty."""
+    """The extent of the output in its CRS, and the certain share of its pixels."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     clips, chosen = call.path == "raster clip", any(call.arguments.get(name) for name in _SELECTING)
     certain = 0.0 if chosen else 1.0 if call.keeps_crs else _CONVERTED
@@ -75,7 +80,7 @@ def _box_filled(call: AlgorithmCall, *, joins: bool) -> tuple[Box | None, float]
     if like is not None:
         box, certain = like.extent_in(call.target_crs), 0.0 if chosen or like.kind == "vector" else 1.0
     elif call.arguments.get("bbox") and facts is not None and facts.kind == "vector":
-        certain = 0.0  # of the layer, of which it leaves something out
+        certain = 0.0  # the box selects a part of the layer
     elif call.arguments.get("bbox"):
         box, certain = (call.box("bbox"), 1.0) if not crs or same_crs(crs, call.target_crs) else (None, 0.0)
     elif joins:
@@ -87,7 +92,7 @@ def _box_filled(call: AlgorithmCall, *, joins: bool) -> tuple[Box | None, float]
 
 
 def _sized(call: AlgorithmCall, extent: Box | None) -> Size | None:
-    """The argument `size`: pixels, or a percentage of the input's; 0 keeps the proportions."""
+    """The size from the argument `size`: pixels, or a percentage of the input; 0 keeps the aspect ratio."""
     facts, texts = call.input, call.texts("size")
     sides = (facts.width, facts.height) if facts else (0, 0)
     lengths = []
@@ -125,7 +130,7 @@ def _at_resolution(extent: Box | None, resolution: Sequence[float], certain: flo
 
 
 def _size(width: float, height: float, extent: Box | None = None, certain: float = 1.0) -> Size | None:
-    """At least one pixel on each side; None for negative, infinite or undefined sides."""
+    """A size of at least one pixel per side; None for negative, infinite or undefined sides."""
     if not (0 <= width < math.inf and 0 <= height < math.inf):
         return None
     columns, rows = (max(1, round(min(side, _LARGEST))) for side in (width, height))

@@ -14,12 +14,15 @@ Change: TypeAlias = Mapping[str, Sequence[str] | None]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
 # arguments of the read and write steps of a pipeline
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
-_ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # lists that are replaced as a whole
+_ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # list arguments that are replaced as a whole
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
 def with_suggested_call(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
-    """Adds the corrected call: the algorithm `path` with other arguments, or a pipeline with the steps of the finding."""
+    """Adds the corrected call to a finding.
+
+    It is the algorithm `path` with other arguments, or a pipeline with the steps of the finding.
+    """
     algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is not None and algorithm is not None:
         return replace(finding, suggested_call=_changed(draft, algorithm, finding.change))
@@ -61,7 +64,7 @@ def suggested_call_for_output(
 def _clipped(
     draft: Draft, algorithm: Algorithm, hidden: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any] | None:
-    """The same clip after setting a nodata value."""
+    """The same clip after setting a nodata value, as a pipeline."""
     if "output-nodata" not in hidden:
         return None
     shapes = {
@@ -76,10 +79,10 @@ def _clipped(
 def _piped(
     draft: Draft, steps: Sequence[Step], inputs: Sequence[WorkspacePath] | None = None
 ) -> Mapping[str, Any] | None:
-    """A pipeline from the only input, or the only one of `inputs`, to the only output."""
+    """A pipeline from the only input (or the only one of `inputs`) to the only output; None if there are several."""
     inputs = draft.inputs if inputs is None else inputs
     said = _READ_AND_WRITTEN.union(*(given for _, given in steps))
-    if not said.issuperset(draft.arguments):  # an argument that no step has would be lost
+    if not said.issuperset(draft.arguments):  # an argument that no step accepts would be lost
         return None
     if draft.chain or len(inputs) != 1 or len(draft.outputs) != 1:
         return None
@@ -121,7 +124,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
     if draft.output is not None:
         arguments["output"] = str(draft.output.target)
         if "overwrite" in known and not draft.output.update:
-            arguments["overwrite"] = True  # replaces the output of the wrong call
+            arguments["overwrite"] = True  # replaces the output of the faulty call
     tool = "gdal_write" if draft.writes else "gdal_read"
     return _call(tool, algorithm=algorithm.path, arguments=arguments)
 
@@ -129,7 +132,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
 def _step_changed(
     draft: Draft, catalogue: Catalogue, change: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any] | None:
-    """The same pipeline with these arguments at its reprojection; None without exactly one."""
+    """The same pipeline with these arguments in its reprojection; None unless it has exactly one."""
     numbers = [number for number, (path, _) in enumerate(draft.chain) if path == "raster reproject"]
     if len(numbers) != 1 or draft.branches or len(draft.outputs) != 1:
         return None
@@ -146,13 +149,16 @@ def _step_changed(
 
 
 def _others(texts: Sequence[str], changed: Sequence[str]) -> Sequence[str]:
-    """The values of a list without options of the form NAME=VALUE that are changed: of two with one name GDAL takes the first."""
+    """The values of a list without the options NAME=VALUE that are changed.
+
+    GDAL uses the first of two options with the same name.
+    """
     names = options_of(one for one in changed if "=" in one)
     return [one for one in texts if not ("=" in one and options_of((one,)).keys() & names.keys())]
 
 
 def _value(argument: Argument, texts: Sequence[str]) -> Any:
-    """As JSON: a list where the argument may be repeated."""
+    """The value of an argument for JSON; a list if the argument can be repeated."""
     kind = argument.element_type
     values = [
         text == "true" if kind == "boolean" else float(text) if kind in ("integer", "real") else text

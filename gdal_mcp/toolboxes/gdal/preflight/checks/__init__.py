@@ -1,5 +1,6 @@
-"""Likely mistakes in calls that GDAL would run all the same: one function for each thing to look at, in the `CHECKS` of its module. Pure.
+"""Finds likely mistakes in calls that GDAL would run without an error. Pure.
 
-A check looks at one thing and finds nothing where it does not know enough: unknown facts are None or "", and a wrong finding is
-worse than none. A finding that refuses is one whose result would be wrong. No message contains text from inside a file.
+There is one function for each kind of mistake, in the `CHECKS` of its module. A check finds nothing if it lacks facts
+(unknown facts are None or ""), because a wrong finding is worse than none. A finding refuses the call if the result
+would be wrong. No message contains text from inside a file.
 """

@@ -1,4 +1,4 @@
-"""Likely mistakes with coordinate systems and places. Pure."""
+"""Likely mistakes with CRSs and extents. Pure."""
 
 import math
 import re
@@ -8,27 +8,27 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, overlap, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 
-MERCATOR_SLACK: Final = 1.05  # smaller errors of lengths are not reported
-# WGS 84 with longitudes from 0 to 360; a GeoTIFF of it says EPSG:4326, and reaches beyond 180
+MERCATOR_SLACK: Final = 1.05  # smaller scale errors are not reported
+# WGS 84 with longitudes from 0 to 360; a GeoTIFF in it has EPSG:4326 and an extent beyond 180
 _WRAPPED: Final = "+proj=longlat +datum=WGS84 +lon_wrap=180"
 _CLIPS: Final = ("raster clip", "vector clip", "vector filter")
-_DATE_LINE: Final = 181.0  # degrees, with room for half a pixel of a coarse grid
-_AROUND: Final = 361.0  # degrees around the earth, with the same
+_DATE_LINE: Final = 181.0  # degrees, with a tolerance for half a pixel of a coarse grid
+_AROUND: Final = 361.0  # degrees around the earth, with the same tolerance
 _NUMBER: Final = r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
-_POLE: Final = 90.9  # degrees, with the same
-_RADIUS: Final = 6378137.0  # metres
-DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
-# the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
+_POLE: Final = 90.9  # degrees, with the same tolerance
+_RADIUS: Final = 6378137.0  # metres; semi-major axis of WGS 84
+DEGREE: Final = math.pi / 180 * _RADIUS  # metres per degree along the equator
+# a resolution of 2 or more is rare in degrees (the coarsest climate grids have 2.5) and common in metres
 _LARGE_DEGREES: Final = 2.0
 
 
 def mercator_factor(facts: DatasetFacts | None) -> float:
-    """The scale factor of Web Mercator at the centre of a dataset that is in it or in degrees; 1 for others."""
+    """The scale factor of Web Mercator at the centre of a dataset in Web Mercator or in degrees; else 1."""
     if facts is None or facts.extent is None:
         return 1.0
     middle = (facts.extent[1] + facts.extent[3]) / 2
     if same_crs(facts.crs, "EPSG:3857"):
-        return math.cosh(min(abs(middle) / _RADIUS, math.pi))  # the edge of the map
+        return math.cosh(min(abs(middle) / _RADIUS, math.pi))  # pi is the edge of the map
     return 1 / math.cos(math.radians(middle)) if facts.degrees and abs(middle) < 90 else 1.0
 
 
@@ -42,7 +42,10 @@ def longitudes_beyond_180(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def extent_outside(call: AlgorithmCall) -> Iterator[Finding]:
-    """Checks datasets that are only read; the container checks those that are written."""
+    """Finds datasets in degrees with latitudes beyond the poles.
+
+    Only datasets that are read are checked here; the container checks those that are written.
+    """
     if call.written or call.text("input-crs"):
         return
     boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent]
@@ -58,7 +61,7 @@ def resolution_unit(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def antimeridian(call: AlgorithmCall) -> Iterator[Finding]:
-    """An output in degrees of data across longitude 180, for which GDAL makes an extent around the whole earth."""
+    """Finds outputs in degrees of data across longitude 180, for which GDAL makes an extent around the earth."""
     name = {"raster reproject": "output-crs", "raster footprint": "output-crs"}.get(call.path)
     place = call.input.crs_extents.get(call.text(name)) if name and call.input else None
     if place is None or place.extent is None or not place.crosses or call.text("bbox"):
@@ -74,7 +77,10 @@ def antimeridian(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def other_longitudes(call: AlgorithmCall) -> Iterator[Finding]:
-    """A box or zones in another range of longitudes than the data: -180 to 180 and 0 to 360, or a box across 180."""
+    """Finds a box or zones in another range of longitudes than the data.
+
+    One range is -180 to 180, the other 0 to 360. Boxes across longitude 180 are found too.
+    """
     facts, numbers = call.input, call.numbers("bbox", 4)
     if facts is None or facts.extent is None or not (facts.degrees or _is_degrees(call)):
         return
@@ -94,7 +100,7 @@ def other_longitudes(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def features_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
-    """A box for features that uses another range of longitudes than they do."""
+    """Finds a box for features in another range of longitudes than the features."""
     facts, box = call.input, call.box("bbox") if not call.text("bbox-crs") else None
     if call.path not in ("vector clip", "vector filter") or facts is None or facts.extent is None:
         return
@@ -120,7 +126,7 @@ def position_outside(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def inputs_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
-    """Rasters that are joined, some with longitudes from 0 to 360 and others from -180 to 180."""
+    """Finds rasters that are joined, some with longitudes from 0 to 360 and others from -180 to 180."""
     known = [one.extent for one in call.inputs if one and one.degrees and one.extent]
     if call.path not in ("raster mosaic", "gdal_merge") or len(known) < 2:
         return
@@ -130,7 +136,7 @@ def inputs_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def cannot_reproject(call: AlgorithmCall) -> Iterator[Finding]:
-    """Coordinates beyond what degrees can be have no place in another CRS."""
+    """Finds coordinates beyond the range of degrees, which cannot be reprojected."""
     facts = call.input
     if call.path not in ("raster reproject", "vector reproject") or facts is None or facts.extent is None:
         return
@@ -140,7 +146,7 @@ def cannot_reproject(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def _box_of_wkt(text: str) -> Box | None:
-    """Around the coordinates of a WKT in two dimensions; None for other text."""
+    """The bounding box of a two-dimensional WKT geometry; None for other text."""
     if not text or not re.fullmatch(r"[A-Za-z\s(),0-9.eE+-]+", text):
         return None
     pairs = re.findall(rf"({_NUMBER})\s+({_NUMBER})(?=\s*[,)])", text)
@@ -174,7 +180,7 @@ def _turned_box(call: AlgorithmCall, box: Box) -> Iterator[Finding]:
 
 
 def _by_warping(call: AlgorithmCall, box: Box) -> Mapping[str, tuple[str, ...] | None] | None:
-    """Arguments of a reprojection into the same CRS, which reads pixels on both sides of 180."""
+    """Arguments of a reprojection into the same CRS, which reads pixels on both sides of 180; None if impossible."""
     size = call.input.pixel_size if call.input and call.input.degrees else None
     if call.path != "raster clip" or size is None or call.text("bbox-crs"):
         return None
@@ -190,7 +196,7 @@ def _is_degrees(call: AlgorithmCall) -> bool:
 
 
 def _elsewhere(box: Box, extent: Box) -> bool:
-    """True if a box extends beyond one side of a raster, where in the other range of longitudes there would be data."""
+    """True if a box extends beyond a side of a raster and, shifted by 360 degrees, would intersect it."""
     slack = 1e-6 + (extent[2] - extent[0]) / 1000
     if box[1] > extent[3] or box[3] < extent[1]:
         return False
@@ -221,7 +227,7 @@ def no_overlap(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:
-    """The first CRS of a call that is unknown to the PROJ of the image."""
+    """Finds the first CRS of a call that the PROJ of the image does not know."""
     known = tuple(inputs)
     for text in texts:
         if any(not place.known for facts in known for place in facts.named(text)):

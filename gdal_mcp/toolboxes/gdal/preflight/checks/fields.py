@@ -1,4 +1,4 @@
-"""Fields that a layer does not have, and geometries of a type that a command does not take: GDAL would fail at both. Pure."""
+"""Finds missing fields, and geometry types that a command does not accept; GDAL would fail on both. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.layers import POLYGON, family
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, missing_columns
 
-# by command, the argument with names of fields, and the argument with the dataset that has them; "" is the input
+# by command: the argument with field names, and the argument with their dataset; "" is the input
 _NAMES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "raster zonal-stats": (("include-field", "zones"),),
     "vector check-geometry": (("include-field", ""),),
@@ -19,9 +19,9 @@ _NAMES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "vector select": (("fields", ""),),
     "vector set-field-type": (("field-name", ""),),
 }
-# words in their place that stand for several fields, or for what is no field
+# accepted instead of field names, for several fields or for something other than a field
 _WORDS: Final = frozenset({"all", "none", "fid", "_ogr_geometry_", "ogr_geometry", "ogr_style"})
-# commands that take polygons alone, with the argument of the dataset that has them
+# commands that accept only polygons: the argument with their dataset; "" is the input
 _POLYGONS: Final[Mapping[str, str]] = {
     "raster zonal-stats": "zones",
     "raster clip": "like",
@@ -81,7 +81,7 @@ def _of_condition(call: AlgorithmCall) -> Iterator[str]:
     facts = call.vector
     condition = call.text("where")
     if condition and facts is not None and not call.text("open-option") and not call.text("input-layer"):
-        # as a condition is parsed: on a table with this name
+        # a condition is parsed as one on a table with this name
         yield from missing_columns(condition, {"layer": facts})
 
 

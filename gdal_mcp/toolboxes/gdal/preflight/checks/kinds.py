@@ -1,4 +1,4 @@
-"""Rasters in arguments for vector data, and vector data in arguments for rasters. Pure."""
+"""Finds rasters in arguments for vector data, and vector data in arguments for rasters. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -11,19 +11,19 @@ from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from sandbox.workspace import WorkspacePath
 
-# GDAL may open such a file with a driver of the other kind: a table as a grid (XYZ), a KML as its overlay
+# GDAL may open such a file with a driver of the other kind: a table as a grid (XYZ), a KML as an overlay
 _EITHER: Final = frozenset({"CSV", "KML", "LIBKML"})
 _MAIN: Final = frozenset({"input", "dataset"})
-# a raster in them is a subdataset, which has a name of its own
+# a raster in such a file is a subdataset with its own name
 _VECTOR_FIRST: Final = frozenset({"GPKG"})
 
 
 def findings(
     draft: Draft, described: Iterable[tuple[WorkspacePath, DatasetFacts | None]], catalogue: Catalogue
 ) -> Iterator[Finding]:
-    """The first input of another kind than its argument takes.
+    """Finds the first input of a kind that its argument does not accept.
 
-    In a pipeline, and in commands without a kind such as `gdal convert`, GDAL itself chooses the kind.
+    Pipelines, and commands without a kind such as `gdal convert`, are not checked: GDAL chooses the kind there.
     """
     algorithm, facts = catalogue.algorithms.get(draft.algorithm), dict(described)
     if algorithm is None or draft.chain or draft.arguments.get("input-format"):
@@ -46,7 +46,7 @@ def findings(
 
 
 def _is_other(facts: DatasetFacts, takes: Kind, catalogue: Catalogue) -> bool:
-    """True if a dataset is certainly not of the kind that is taken."""
+    """True if a dataset is certainly not of the accepted kind."""
     driver = catalogue.driver_names.get(facts.driver.lower())
     if takes in ("multidim", facts.kind) or driver is None or driver.name in _EITHER:
         return False
@@ -54,13 +54,13 @@ def _is_other(facts: DatasetFacts, takes: Kind, catalogue: Catalogue) -> bool:
 
 
 def _counterpart(algorithm: Algorithm, name: str, kind: Kind, catalogue: Catalogue) -> str:
-    """The command of the same name for the other kind; "" without one, or if the dataset is not its main input."""
+    """The command of the same name for the other kind; "" if there is none or the dataset is not its main input."""
     path = f"{kind} {algorithm.path.partition(' ')[2]}"
     return path if name in _MAIN and path in catalogue.algorithms and path != algorithm.path else ""
 
 
 def _fits(draft: Draft, kind: Kind, catalogue: Catalogue) -> bool:
-    """True if the output, if there is one, has the name of a format of this kind."""
+    """True if there is no output, or its name fits a format of this kind."""
     return draft.output is None or driver_for(catalogue, draft.output.target.name, kind) is not None
 
 

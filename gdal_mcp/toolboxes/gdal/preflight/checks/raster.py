@@ -1,4 +1,4 @@
-"""Likely mistakes with pixels, their values, types and size, and with the files that they are written to. Pure."""
+"""Likely mistakes with pixels (values, types, size) and with the formats they are written to. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,13 +15,12 @@ COMPUTES: Final = frozenset(
     f"raster {name}"
     for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features neighbors".split()
 ) | {"gdal2xyz"}
-_NO_SCALE: Final = frozenset(
-    {"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"}
-)  # formats that cannot store a scale
-# of single bands: elevation and the like
+# formats that cannot store a scale
+_NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})
+# data types of single bands with continuous data such as elevation
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
-# these copy 64-bit integers unchanged, or refuse them
+# algorithms that copy 64-bit integers unchanged or refuse them
 _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "raster overview delete"}).union(
     f"raster {name}"
     for name in (
@@ -32,13 +31,13 @@ _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
 _NORTH_UP: Final = frozenset(
     f"raster {name}" for name in "slope hillshade aspect roughness tri tpi viewshed".split()
 )
-# that take what has no geotransform for columns and lines, or refuse it
+# algorithms that treat columns and lines as coordinates if there is no geotransform, or refuse such a raster
 _ON_A_GRID: Final = frozenset(
     f"raster {name}"
     for name in "slope hillshade aspect roughness tri tpi contour polygonize as-features viewshed zonal-stats clip mosaic".split()
 ) | {"gdal_merge", "gdal_polygonize", "gdal2xyz"}
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
-_KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
+_KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
 
 
 def nearest(call: AlgorithmCall) -> Iterator[Finding]:
@@ -57,13 +56,14 @@ def nearest(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def keeps_all(quality: str) -> bool:
-    """True if JP2OpenJPEG is lossless: QUALITY is a percentage (default 25), and the last of several counts."""
+    """True if JP2OpenJPEG is lossless with this QUALITY: a percentage (default 25); the last of several counts."""
     return number_of(quality.rpartition(",")[2]) == _ALL_BITS
 
 
 def lossy(call: AlgorithmCall) -> Iterator[Finding]:
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
-    deep = made is not None and made.data_type not in ("", "Byte", "UInt8", "Int8")  # more than pictures have
+    # larger types than those of pictures
+    deep = made is not None and made.data_type not in ("", "Byte", "UInt8", "Int8")
     if not call.driver or not (_continuous(made) or (deep and call.driver == "JP2OpenJPEG")):
         return
     packing = call.option("COMPRESS") or call.driver
@@ -80,7 +80,10 @@ def lossy(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def nodata_out_of_range(call: AlgorithmCall) -> Iterator[Finding]:
-    """A nodata value that the type of the output cannot hold: of an argument, else of the input if the type changes."""
+    """Finds a nodata value that the output's data type cannot store.
+
+    The value is that of an argument, else that of the input if the data type changes.
+    """
     made, facts = raster_made(call), call.input
     limits = TYPE_RANGE.get(made.data_type) if made else None
     if made is None or limits is None:
@@ -95,7 +98,7 @@ def nodata_out_of_range(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def rotated(call: AlgorithmCall) -> Iterator[Finding]:
-    """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    """Finds rotated rasters in algorithms that treat rows of pixels as running from west to east."""
     if call.path == "gdal_merge" and any(one and one.rotated for one in call.inputs):
         yield make_finding("neither_north_up", refuses=True)
         return
@@ -108,7 +111,7 @@ def rotated(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def control_points(call: AlgorithmCall) -> Iterator[Finding]:
-    """A raster without a grid, for an algorithm that works in coordinates."""
+    """Finds rasters without a grid in algorithms that work in coordinates."""
     facts = call.input
     if facts is None or not facts.control_points or facts.extent is not None:
         return
@@ -122,7 +125,7 @@ def control_points(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def wide_numbers(call: AlgorithmCall) -> Iterator[Finding]:
-    """Integers that do not fit a double, in algorithms that compute with doubles."""
+    """Finds integers that a double cannot store exactly, in algorithms that compute with doubles."""
     facts = call.input
     if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
         return
@@ -132,7 +135,7 @@ def wide_numbers(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def imaginary_lost(call: AlgorithmCall) -> Iterator[Finding]:
-    """Complex numbers that become real. In other calls the container finds this in the output."""
+    """Finds complex numbers that become real. In other calls, the container finds this in the output."""
     facts = call.input
     if facts is None or not facts.data_type.startswith("C"):
         return
@@ -144,7 +147,7 @@ def imaginary_lost(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def other_grid(call: AlgorithmCall) -> Iterator[Finding]:
-    """Inputs that are combined pixel by pixel and are not on the same grid."""
+    """Finds inputs that are combined pixel by pixel but are not on the same grid."""
     first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
     if first is None or not (joins or blends or call.path == "raster calc"):
         return
@@ -159,7 +162,7 @@ def other_grid(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def other_crs(call: AlgorithmCall) -> Iterator[Finding]:
-    """Zones that are read as if in the CRS of the raster, and rasters that are merged as if in the CRS of the first."""
+    """Finds zones or rasters in another CRS than the first raster, in commands that ignore the difference."""
     facts = call.input
     if facts is None or not facts.crs:
         return
@@ -172,7 +175,7 @@ def other_crs(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def classic_programs(call: AlgorithmCall) -> Iterator[Finding]:
-    """Classic programs that lose something which their successors keep."""
+    """Finds classic programs that lose data where their successors do not."""
     polygonized = call.input if call.path == "gdal_polygonize" else None
     if polygonized is not None and polygonized.data_type.startswith("Float"):
         yield make_finding("polygons_rounded")
@@ -193,20 +196,20 @@ def zones_not_covered(call: AlgorithmCall) -> Iterator[Finding]:
 def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
     facts, factor = call.input, mercator_factor(call.input)
     in_mercator = facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK
-    scaled = call.text("xscale") and call.text("yscale")  # as the finding advises
+    scaled = call.text("xscale") and call.text("yscale")  # the correction that the finding suggests
     if in_mercator and call.path in ("raster slope", "raster hillshade") and not scaled:
         yield make_finding("mercator_units", {"factor": factor})
 
 
 def scale_ignored(call: AlgorithmCall) -> Iterator[Finding]:
-    """Computing with raw (unscaled) values."""
+    """Finds computations with raw (unscaled) values."""
     scaled = call.input is not None and call.input.scaled
     if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 
 
 def distances(call: AlgorithmCall) -> Iterator[Finding]:
-    """Distances in pixels or degrees where metres are expected; and pixels beyond the largest distance."""
+    """Finds distances in pixels or degrees where metres are expected, and pixels beyond the maximum distance."""
     facts, units, proximity = call.input, call.text("distance-units"), call.path == "raster proximity"
     if facts is not None and facts.has_crs:  # without a CRS, distances are in pixels
         if proximity and not units:
@@ -225,14 +228,17 @@ def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def four_bands(call: AlgorithmCall) -> Iterator[Finding]:
-    """JPEG reads four bands as cyan, magenta, yellow and black."""
+    """Finds JPEG outputs with four bands, which are interpreted as cyan, magenta, yellow and black."""
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if call.driver == "JPEG" and made is not None and made.bands == 4:
         yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
 
 def position_in_pixels(call: AlgorithmCall) -> Iterator[Finding]:
-    """Coordinates that are read as pixel and line. Whole or half numbers inside the raster may be intended."""
+    """Finds coordinates that would be read as pixel and line.
+
+    Integer or half-integer positions inside the raster may be intended.
+    """
     facts, numbers = call.input, call.numbers("position")
     if call.path != "raster pixel-info" or facts is None or facts.extent is None or call.text("position-crs"):
         return
@@ -247,7 +253,7 @@ def position_in_pixels(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def band_missing(call: AlgorithmCall) -> Iterator[Finding]:
-    """Bands that a raster does not have, also one that an earlier step makes, where its number of bands is known."""
+    """Finds bands that a raster, or the predicted raster of an earlier step, does not have."""
     if not call.path.startswith(_TAKES_BANDS) or call.arguments.get("open-option"):
         return
     wanted = {"band": call.inputs, "zones-band": (call.others.get("zones"),)}

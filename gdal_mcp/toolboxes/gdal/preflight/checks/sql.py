@@ -1,4 +1,4 @@
-"""Likely mistakes in SQL, in a statement or in a condition: units, columns that are not what they look like, and searches that take too long. Pure."""
+"""Likely mistakes in SQL statements and conditions: units, misleading column values, slow searches. Pure."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 
 _DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
 _MANY_PAIRS: Final = 20_000_000
-# measured: one million; refused is what a machine of twice the speed cannot do
+# about one million were measured; a call is refused only if a machine twice as fast would be too slow
 _PAIRS_A_SECOND: Final = 2_000_000
 
 
 def _statements(call: AlgorithmCall) -> list[str]:
-    """The SQL of a call: its statement and its condition."""
+    """The SQL texts of a call: its statement and its condition."""
     return [text for name in ("sql", "where") if (text := call.text(name))]
 
 
@@ -26,7 +26,7 @@ def _layers(call: AlgorithmCall) -> list[DatasetFacts]:
 
 
 def _in_degrees(call: AlgorithmCall, code: str) -> bool:
-    """True if a CRS that the statement names is in degrees, according to a container."""
+    """True if a CRS that the statement names is in degrees, by its code or a container's description."""
     found = [extent for one in _layers(call) for extent in one.named(code)]
     return code in _DEGREES or any(extent.degrees for extent in found)
 
@@ -41,9 +41,9 @@ def measure_in_degrees(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def measure_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
-    """Areas and lengths in the units of a CRS that is not in metres."""
+    """Finds areas and lengths in the units of a CRS that is not in metres."""
     units = [one.unit_metres for one in _layers(call) if one.geometry != "None"]
-    # measures on the ellipsoid are in metres in any CRS
+    # results on the ellipsoid are in metres in any CRS
     if units and units[0] and any(map(reading.measures, _statements(call))):
         yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
 
@@ -78,12 +78,12 @@ def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def misread(call: AlgorithmCall) -> Iterator[Finding]:
-    """Columns that the call writes, or its statement names, and whose values are not what they look like."""
+    """Finds misleading values in columns that the call writes or its statement names, such as decimal commas."""
     sql = call.text("sql")
     for name, mends, columns in (
         ("decimal_comma", "replace", _columns(call, "comma_texts")),
         ("local_dates", "substr", _columns(call, "date_texts")),
-        # whole numbers that no type of GDAL holds, and times that it rounds
+        # integers too large for GDAL's types, and times that GDAL rounds
         ("long_values", None, _columns(call, "long_texts", detected=True)),
     ):
         used = columns and (reading.names(sql, columns) if sql else call.driver)
@@ -92,7 +92,11 @@ def misread(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def _columns(call: AlgorithmCall, kind: str, *, detected: bool | None = None) -> tuple[str, ...]:
-    """Such columns of the table that it works on, and of the others that its statement may name; if asked, where types are `detected` or not."""
+    """The columns of a kind in the tables of the call.
+
+    With `detected`, only those of tables for which the call requests type detection; if it is False, only those of
+    other tables.
+    """
     asked = any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
     tables = [one for one in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if one]
     fit = [one for one in tables if detected in (None, asked and one.driver == "CSV")]
@@ -108,7 +112,10 @@ def compares_all(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def layers_as_table(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Iterator[Finding]:
-    """A file with several layers that a query takes for one table. Not judged where the names of the layers are not known."""
+    """Finds files with several layers that a query uses as one table.
+
+    Files with unknown layer names are not checked.
+    """
     aliases = [alias for alias, _ in draft.command.extra.get("tables", ())]
     layers = {
         alias: one.columns.get("layer_names", ()) for alias, one in zip(aliases, inputs, strict=False) if one

@@ -1,4 +1,4 @@
-"""The changes of CRS that a draft makes, by its arguments. Pure."""
+"""The changes of CRS that a draft makes according to its arguments, and findings about them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +11,10 @@ from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, make_fi
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import transformed_to
 
 BALLPARK: Final = "ballpark_transformation"
-# source and target as the call spells them, "" for the CRS of the data; the area of interest for PROJ
+# source and target CRS as spelled in the call, "" for the CRS of the data; the area of interest for PROJ
 Change = tuple[str, str, str]
 
-_LABELS: Final = ("raster edit", "vector edit")  # these set the CRS without changing coordinates
+_LABELS: Final = ("raster edit", "vector edit")  # algorithms that set the CRS without changing coordinates
 _MOVES: Final = frozenset(
     {
         *("raster reproject", "raster footprint", "raster index"),
@@ -26,7 +26,7 @@ _WRITES_IN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("KML", "LIBKML", "KMLSUPEROVERLAY", "GPX", "GeoJSONSeq"), "EPSG:4326"),
     **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
 }
-# of GDAL's tiling schemes, and of the units of a MapML's extent, the CRS; names in capitals
+# CRS by upper-case name: of GDAL's tiling schemes, and (in `_MAPML`) of the units of a MapML extent
 _SCHEMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("GOOGLEMAPSCOMPATIBLE", "PSEUDOTMS_GLOBALMERCATOR", "WEBMERCATORQUAD"), "EPSG:3857"),
     **dict.fromkeys(
@@ -45,19 +45,19 @@ _MAPML: Final[Mapping[str, str]] = {
     "APSTILE": "EPSG:5936",
 }
 _PLACES: Final = ("bbox-crs", "geometry-crs", "position-crs")  # CRSs of coordinates in arguments
-_FILE: Final = "file:"  # before a path: the CRS of that dataset
-_POINTS: Final = "points"  # instead of an area: single points are transformed, not a raster
+_FILE: Final = "file:"  # prefix of a path: the CRS of that dataset
+_POINTS: Final = "points"  # replaces the area of interest if single points are transformed, not a raster
 _MOST: Final = 8
 _MAX_TEXT: Final = 16384  # characters of one CRS, which may be PROJJSON
 
 
 def crs_changes(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
-    """The changes of CRS in order: of the steps, then of branches and nested pipelines."""
+    """The changes of CRS in order: those of the steps, then those of branches and nested pipelines."""
     return tuple(dict.fromkeys(change for _, change in crs_changes_by_input(draft, catalogue)))
 
 
 def crs_changes_by_input(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
-    """Each change of CRS with the input that it applies to, as the call spells it; "" for all inputs."""
+    """Each change of CRS with the input it applies to, as spelled in the call; "" for all inputs."""
     found = _all_changes(draft, catalogue)
     return tuple(one for one in found if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
 
@@ -68,7 +68,7 @@ def _all_changes(draft: Draft, catalogue: Catalogue) -> Sequence[tuple[str, Chan
 
 
 def key(change: Change) -> str:
-    """The key of a change in the description from the container."""
+    """The key of a change in a container's description."""
     return "\n".join(change)
 
 
@@ -76,7 +76,7 @@ def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterato
     read = steps[0][1].get("input", ()) if draft.chain else ()
     source = read[0] if len(read) == 1 else ""
     like = [f"{_FILE}{located}" for name, located in draft.named or () if name == "like"]
-    current = ""  # the CRS at each step
+    current = ""  # the CRS of the data at each step
     if demanded := _demanded(draft, steps[-1], catalogue):
         steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
@@ -91,7 +91,7 @@ def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterato
             current = given["crs"]
         elif path in _MOVES and target:
             warp = options_of(arguments.get("transform-option", ()))
-            if "COORDINATE_OPERATION" not in warp:  # else the call itself says which
+            if "COORDINATE_OPERATION" not in warp:  # otherwise the call itself selects the operation
                 yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
             current = target
         elif path == "vector sql":
@@ -108,12 +108,12 @@ def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[s
     stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
     files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
     for table, before, after in transformed_to(statement):
-        # without a table, it can be any of several inputs
+        # without a table, it may be any of several inputs
         yield source if source or len(draft.inputs) == 1 else files.get(table, ""), before, after
 
 
 def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
-    """The fixed CRS of the format of the output; None if it has none."""
+    """The CRS that the format of the output requires; None if it requires none."""
     path, arguments = last
     if path == "raster tile":
         return _SCHEMES.get(arguments.get("tiling-scheme", ("WebMercatorQuad",))[0].upper())
@@ -132,12 +132,12 @@ def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
 
 
 def _of_options(options: Mapping[str, str]) -> str | None:
-    """The CRS that creation options reproject to."""
-    if target := options.get("TARGET_SRS"):  # of a COG
+    """The CRS that creation options reproject to; None if they do not reproject."""
+    if target := options.get("TARGET_SRS"):  # option of COG
         return target
     scheme = options.get("TILING_SCHEME", "CUSTOM")
     if scheme != "CUSTOM":
-        # of an MVT: the CRS, then the origin and the size of its tiles; of another raster: a name
+        # for MVT the value is the CRS, the origin and the tile size; for rasters it is a name
         return _SCHEMES.get(scheme) or scheme.partition(",")[0]
     if is_on(options.get("RFC7946", "")):
         return "EPSG:4326"
@@ -145,7 +145,7 @@ def _of_options(options: Mapping[str, str]) -> str | None:
 
 
 def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft: Draft) -> Iterator[Finding]:
-    """Ballpark transformations with their inputs, except between datums with the same coordinates."""
+    """Finds ballpark transformations, except between datums with the same coordinates, and changed heights."""
     for change, inputs in changes:
         if change.get("ballpark") and not change.get("alike"):
             yield replace(_ballpark(change, draft), inputs=inputs)
@@ -154,7 +154,7 @@ def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft
 
 
 def _moved_heights(change: Mapping[str, Any], draft: Draft) -> Finding:
-    """Values that are heights of a vertical CRS, and become heights above the ellipsoid."""
+    """The finding for heights in a vertical CRS that become heights above the ellipsoid."""
     flat = change.get("to") or next(iter(draft.arguments.get("output-crs", ())), "the CRS")
     kept = f"{flat}+{change['vertical'].rpartition(':')[2]}"
     corrected = draft.algorithm == "raster reproject" and change.get("to")
@@ -166,7 +166,7 @@ def _moved_heights(change: Mapping[str, Any], draft: Draft) -> Finding:
 
 
 def unexamined_changes(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
-    """A call with more or longer changes of CRS than a container examines."""
+    """Finds calls with more or longer changes of CRS than a container examines."""
     count = len(_all_changes(draft, catalogue)) - len(crs_changes_by_input(draft, catalogue))
     if count:
         numbers, refuses = {"count": count}, BALLPARK not in draft.allows
@@ -179,7 +179,7 @@ def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
         f"PROJ would take coordinates from {source} to {target} as they are, without changing the datum (a ballpark transformation): "
         "places come out tens to hundreds of metres off, heights up to a hundred."
     )
-    # outside the area of use of the CRS, PROJ has no operation, and the CRS is the mistake
+    # outside the CRS's area of use PROJ has no operation, and the mistake is the choice of CRS
     refuses = change.get("in_use") is not False and BALLPARK not in draft.allows
     better = change.get("better") or {}
     through = next(filter(None, reversed(better.get("through") or ())), None)
@@ -194,7 +194,7 @@ def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
     if refuses:
         advice += f' To have it all the same, call again with "allow": ["{BALLPARK}"].'
     found = Finding(BALLPARK, message, advice, refuses)
-    # PROJ chooses the better operation with an area of interest, which only the warper supports, or in two steps
+    # PROJ selects the better operation if it has an area of interest, which only warping supports, or in two steps
     if draft.algorithm == "raster reproject" and (area := better.get("area")):
         text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
         return replace(found, change={"transform-option": (text,)})

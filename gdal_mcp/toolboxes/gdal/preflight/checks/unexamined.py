@@ -1,4 +1,4 @@
-"""What could not be examined: too many inputs, a format that is not in the catalogue, SQL that cannot be parsed. Pure."""
+"""Reports what could not be examined: too many inputs, an unknown format, SQL that cannot be parsed. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -14,9 +14,9 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import relates
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
-# algorithms that are refused if an input is in another CRS
+# algorithms that are refused if an input has another CRS
 COMPARES_CRS: Final = frozenset({"gdal_merge", "raster zonal-stats", "vector layer-algebra", "vector update"})
-# GDAL reads only this many columns of a sheet (OGR_XLSX_MAX_FIELD_COUNT, OGR_ODS_MAX_FIELD_COUNT)
+# maximum number of columns that GDAL reads from a sheet (OGR_XLSX_MAX_FIELD_COUNT, OGR_ODS_MAX_FIELD_COUNT)
 _MOST_COLUMNS: Final = 2000
 _SHEETS: Final = frozenset({"XLSX", "ODS"})
 
@@ -26,7 +26,10 @@ AddressTable = Sequence[tuple[int, DatasetFacts | None]]
 def findings(
     draft: Draft, looked_at: int | None, inputs: AddressTable, catalogue: Catalogue
 ) -> Iterator[Finding]:
-    """`looked_at` is the number of `inputs` that a container described or tried to; None before it did."""
+    """Findings for everything in a draft that was not examined.
+
+    `looked_at` is the number of `inputs` that a container described or tried to; None before that.
+    """
     if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):
         numbers = {"count": len(rest), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue)
@@ -49,7 +52,7 @@ def findings(
 
 
 def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
-    """Of `estimate.uncertain_space`: it refuses nothing, as most data compresses."""
+    """The finding for a result of `estimate.uncertain_space`. It never refuses, because most data compresses."""
     if uncertain is not None:
         most, limit, setting = uncertain
         words = {"most": size_text(most), "limit": size_text(limit), "setting": setting}

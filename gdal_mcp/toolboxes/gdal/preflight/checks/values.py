@@ -1,7 +1,8 @@
-"""Probes of the pixels of an input that run before the call, for calls that may lose something. Pure.
+"""Selects probes of the pixels of an input, for calls that may lose data, and judges their results. Pure.
 
-A probe is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`, with bands `UInt8:1,3`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. A probe reads
-at most some million pixels, so it runs only for calls whose arguments can lose something.
+The name of a probe is a data type or format that the pixels are converted to (`UInt8`, `PNG`; with bands
+`UInt8:1,3`), or `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `neighbours`, `curves` or `masked`. A
+probe reads up to some million pixels, so it runs only for calls whose arguments can lose data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +26,15 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that are lossy by default
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
-_ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
-_KEEPS_CLASSES: Final = frozenset({"NEAREST", "MODE"})  # resampling that makes no value between two classes
+# formats with extensions that are also those of vector formats
+_ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})
+# resampling that never makes a value between two classes
+_KEEPS_CLASSES: Final = frozenset({"NEAREST", "MODE"})
 _LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS")
-# lossless formats of tiles
+# tile formats that are lossless
 _EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
-_BANDS: Final = ":"  # between the name of a probe and its bands
-PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
+_BANDS: Final = ":"  # separates the name of a probe from its bands
+PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # image formats, most with eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps that do not change the values of pixels
 _KEEPS: Final = frozenset(
@@ -41,14 +44,15 @@ _KEEPS: Final = frozenset(
         "overview add",
     )
 )
-# resampling that makes new values from several pixels
+# resampling that computes new values from several pixels
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
-# with their default resampling
+# algorithms that resample, with their default method
 _RESAMPLES: Final = {
     **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
     "raster tile": "cubic",
 }
-# what an algorithm does with nodata pixels unless an argument is set: the argument, the check, and the value that corrects it
+# algorithms that treat nodata pixels as data unless an argument is set: the argument, the check, and the corrected
+# value
 _OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
     "raster calc": (("propagate-nodata", "nodata_not_propagated", "true"),),
     "raster proximity": (("target-values", "nodata_as_target", ""), ("nodata", "far_undeclared", "-1")),
@@ -83,9 +87,8 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
         found.append("fills")
     slopes = [given for path, given in steps if path in ("raster slope", "raster hillshade")]
-    if any(
-        not {"xscale", "yscale"} & set(given) for given in slopes
-    ):  # these relate heights to horizontal distances
+    # xscale and yscale relate heights to horizontal distances
+    if any(not {"xscale", "yscale"} & set(given) for given in slopes):
         found.append("heights")
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
@@ -104,14 +107,14 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         found.append("shares")
     if driver == "COG" and _mixes_overviews(options):
         found.append("overviews")
-    if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
+    if all(path in _KEEPS for path, _ in steps):  # a picture format, else the last output data type
         narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
         found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
     return tuple(found)
 
 
 def _rounds(options: Mapping[str, str]) -> bool:
-    """True if a compression may change values within a given error, or drop bits of them."""
+    """True if the compression may change values within a tolerance, or discards bits."""
     lerc = (
         options.get("COMPRESS", "").startswith("LERC") and number_of(options.get("MAX_Z_ERROR", ""))
     ) or 0.0
@@ -119,7 +122,7 @@ def _rounds(options: Mapping[str, str]) -> bool:
 
 
 def _warps(driver: str, options: Mapping[str, str]) -> bool:
-    """True if writing a format reprojects, which mixes pixels unless an option prevents it."""
+    """True if writing the format reprojects, which mixes pixels unless an option prevents it."""
     tiled = options.get("TILING_SCHEME", "CUSTOM") != "CUSTOM"
     if driver == "COG" and (tiled or "TARGET_SRS" in options):
         return options.get("WARP_RESAMPLING", options.get("RESAMPLING", "CUBIC")) not in _KEEPS_CLASSES
@@ -142,14 +145,14 @@ def _mixes_neighbours(step: Step) -> bool:
 
 
 def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
-    """Probes for data that the algorithms skip or misread."""
+    """Names of the probes for data that the algorithms skip or misread."""
     if any(_takes_shapes(path, given) for path, given in steps):
         yield "curves"
     if any(path in _SEES_NO_MASK for path, _ in steps):
         yield "masked"
     if any(map(_mixes_neighbours, steps)):
         yield "neighbours"
-    if any(path == "raster sieve" for path, _ in steps):  # which works on whole numbers
+    if any(path == "raster sieve" for path, _ in steps):  # sieve works on integers
         yield "Int64"
 
 
@@ -163,8 +166,8 @@ def _merges(draft: Draft) -> bool:
 
 
 def _selected(steps: Sequence[Step]) -> str:
-    """The selected bands of the only input, as `1,3`; "" for all, or if uncertain."""
-    choosing = ("raster select", "raster convert")  # the latter of gdal_translate
+    """The selected bands of the only input, such as `1,3`; "" for all bands, or if uncertain."""
+    choosing = ("raster select", "raster convert")  # convert has bands if it stands for gdal_translate
     texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
     joins = any(path in ("raster mosaic", "raster stack") for path, _ in steps)
     numbers = [part for text in texts[0] for part in text.split(",")] if len(texts) == 1 and not joins else []
@@ -179,13 +182,13 @@ def _lossless(options: Mapping[str, str]) -> bool:
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
-    """The nodata value that `raster edit` sets on the unchanged pixels of the input; "" if none."""
+    """The nodata value that `raster edit` sets while pixels are unchanged; "" if none."""
     given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
     return given[-1] if given and all(path in _KEEPS for path, _ in steps) else ""
 
 
 def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
-    """What the first step that changes pixels does with nodata pixels."""
+    """The finding if the first step that changes pixels treats nodata pixels as data."""
     path, given = next((one for one in steps if one[0] not in _KEEPS), ("", {}))
     for argument, name, value in _OF_HOLES.get(path, ()):
         if given.get(argument, ("false",)) == ("false",):
@@ -200,7 +203,11 @@ def findings(
     *,
     merges: bool = False,
 ) -> Iterator[Finding]:
-    """`looks` are the requested probes by name; `nodata` is the input's; `merges` is for gdal_merge."""
+    """Findings from the results of probes.
+
+    `looks` are the requested probes by name, `nodata` is the nodata value of the input, `merges` is True for
+    gdal_merge.
+    """
     for name, seen in looks.items():
         edit = _nodata_of_edit(steps)
         key, said, change = _SAID.get(name, ("", "", None))
@@ -233,7 +240,7 @@ def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[
 def _scaled(
     kind: str, seen: Mapping[str, Any], nodata: float | None
 ) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    """Scales the whole range to eight bits; 0 is reserved for nodata."""
+    """Steps that scale the whole range to eight bits, with 0 reserved for nodata; empty if not possible."""
     if kind not in _EIGHT_BITS or seen.get("nan") or not seen.get("exact"):
         return ()
     scale = {

@@ -9,8 +9,8 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
-_KILOMETRES: Final = 111.3  # of a degree, from north to south
-# arguments that are lengths in units of the CRS, and the length from which degrees cannot be meant
+_KILOMETRES: Final = 111.3  # per degree, from north to south
+# arguments that are lengths in CRS units, with the value from which degrees are certainly not intended
 _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector buffer": {"distance": 0.0},
     "vector simplify": {"tolerance": 0.01},
@@ -21,10 +21,10 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
 }
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
-_COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
+_COUNTRY: Final = 20.0  # degrees; larger data is still visible at the default zoom of tiles
 _FINEST: Final = 14
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
-# names of columns, in lower case, that hold a position; the pairs in degrees come first
+# pairs of lower-case column names that contain a position; those in degrees come first
 _DEGREES: Final = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
 _PAIRS: Final = (
     *(*_DEGREES, ("x", "y"), ("easting", "northing"), ("east", "north"), ("xcoord", "ycoord")),
@@ -44,7 +44,10 @@ def length_in_degrees(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def length_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
-    """A distance in units of a CRS that are no metres, of an algorithm whose result depends on it."""
+    """Finds distances in the units of a CRS that is not in metres.
+
+    Only algorithms whose result depends on the distance are checked.
+    """
     unit = call.vector.unit_metres if call.vector else None
     if not unit or call.path not in ("vector buffer", "vector segmentize"):
         return
@@ -55,7 +58,7 @@ def length_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def geojson(call: AlgorithmCall) -> Iterator[Finding]:
-    """In another CRS than readers take it to be in, or with fewer decimals than the data has."""
+    """Finds GeoJSON in another CRS than readers assume, or with fewer decimals than the data."""
     if call.driver != "GeoJSON":
         return
     if call.switched_on("RFC7946", "layer-creation-option"):
@@ -77,7 +80,7 @@ def _may_move(sql: str) -> bool:
 
 
 def coarse_tiles(call: AlgorithmCall) -> Iterator[Finding]:
-    """Vector tiles of a small area, which only go to a zoom for whole countries unless asked for more."""
+    """Finds vector tiles of a small area, whose default maximum zoom is suitable only for whole countries."""
     facts = call.vector
     if call.driver not in _TILES or facts is None or facts.extent is None or facts.degrees is None:
         return
@@ -89,7 +92,7 @@ def coarse_tiles(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def geometry_left_out(call: AlgorithmCall) -> Iterator[Finding]:
-    """By a format that holds none, or by a choice of fields without it."""
+    """Finds outputs without the geometry, due to the format or to the selection of fields."""
     facts, named = call.vector, {one.casefold() for one in call.texts("fields")}
     if facts is None or facts.geometry in ("", "None"):
         return
@@ -114,7 +117,7 @@ def geometry_left_out(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def position_in_columns(call: AlgorithmCall) -> Iterator[Finding]:
-    """Features are made of a table whose columns hold the position, which is not read as such."""
+    """Finds tables whose columns contain positions that are not read as geometries."""
     facts = call.vector
     if not call.driver or call.driver in _TABLES or facts is None or facts.geometry != "None":
         return
@@ -127,7 +130,7 @@ def position_in_columns(call: AlgorithmCall) -> Iterator[Finding]:
     by_csv = facts.driver == "CSV"
     change: Mapping[str, tuple[str, ...]] | None = {"open-option": options} if by_csv else None
     as_points = names in _DEGREES and call.path == "vector convert"
-    if as_points:  # which also says the CRS
+    if as_points:  # this also sets the CRS
         change = {"x": names[:1], "y": names[1:], "output-crs": ("EPSG:4326",)}
     words = {"names": ", ".join(names), "options": " and ".join(options)}
     instead = "vector make-point" if as_points else ""
@@ -136,7 +139,10 @@ def position_in_columns(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The open options that make geometries of columns, and the columns, by words of ours."""
+    """The open options that read geometries from columns, and these columns.
+
+    The names are ours, not text from the file.
+    """
     kinds = (facts.columns.get(kind, ()) for kind in ("number_texts", "number_fields", "geometry_texts"))
     texts, fields, drawn = ({name.casefold() for name in names} for names in kinds)
     for x, y in _PAIRS:
@@ -147,7 +153,7 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def xy_exchanged(call: AlgorithmCall) -> Iterator[Finding]:
-    """Points whose x is taken from a column of latitudes, and y from one of longitudes."""
+    """Finds points whose x is read from a column of latitudes, and y from one of longitudes."""
     makes = call.path == "vector make-point"
     pairs = [(call.text("x"), call.text("y"))] if makes else reading.points_made(call.text("sql"))
     east, north = (call.option(f"{axis}_POSSIBLE_NAMES", "open-option") for axis in "XY")
@@ -157,13 +163,13 @@ def xy_exchanged(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def crs_mismatch(call: AlgorithmCall) -> Iterator[Finding]:
-    """A second dataset in another CRS, for an algorithm or a statement that takes coordinates as they are."""
+    """Finds a second dataset in another CRS, for an algorithm or statement that does not reproject."""
     facts, method = call.vector, None
     if facts is None or facts.geometry == "None":
         return
     if call.path == "vector layer-algebra":
         method = call.others.get("method")
-    elif call.path == "vector update":  # whose output is the last of what it works on
+    elif call.path == "vector update":  # its output is the last of its inputs
         method = call.inputs[-1]
     elif call.path == "vector sql" and reading.relates(call.text("sql")):
         others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))

@@ -1,1 +1,1 @@
-"""SQL statements as trees: what the host's checks ask of them (`reading.py`), and what a container measures of them (`outline.py`)."""
+"""SQL statements as trees, for the host's checks (`reading.py`) and for the container (`outline.py`)."""

@@ -1,4 +1,7 @@
-"""SQLite with spatial functions, for sqlglot. Imported by `tree.py` at the first statement: loading sqlglot takes a quarter of a second."""
+"""SQLite with spatial functions, for sqlglot.
+
+`tree.py` imports this module at the first statement, because loading sqlglot takes a quarter of a second.
+"""
 
 import logging
 from typing import Any, ClassVar
@@ -15,7 +18,10 @@ __all__ = ["parse", "write"]
 
 
 class _Parser(SQLiteParser):
-    """All functions but CAST are anonymous: SpatiaLite has several hundred, and some of sqlglot's own mean something else in it."""
+    """Treats all functions except CAST as anonymous.
+
+    SpatiaLite has several hundred functions, and some of sqlglot's functions have another meaning in it.
+    """
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS = {"CAST": SQLiteParser.FUNCTION_PARSERS["CAST"]}  # noqa: RUF012 - as sqlglot declares it
@@ -25,7 +31,7 @@ class _Parser(SQLiteParser):
 
 class _Generator(SQLiteGenerator):
     def join_sql(self, expression: Join, join_op: str | None = None) -> str:
-        if expression.kind == "CROSS":  # a comma leaves the order of the tables to SQLite
+        if expression.kind == "CROSS":  # a comma lets SQLite choose the order of the tables
             expression.set("kind", None)
         return super().join_sql(expression, join_op)
 
@@ -36,12 +42,12 @@ class _SpatialSQLite(SQLite):
 
 
 _DIALECT = _SpatialSQLite()
-# it logs what it does not know, with the text of the statement
+# sqlglot logs unsupported syntax with the text of the statement
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 def parse(text: str) -> Expr | None:
-    """The tree of one statement; None for what is not one, or cannot be parsed."""
+    """The tree of one statement; None if the text is not one statement or cannot be parsed."""
     try:
         found = _DIALECT.parse(text)
     except (SqlglotError, RecursionError):

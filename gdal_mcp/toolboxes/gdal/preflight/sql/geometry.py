@@ -1,4 +1,4 @@
-"""The geometries that a container checks for one SELECT: measured, tested and related ones. Pure."""
+"""The geometry functions of a SELECT that a container examines: measures, tests and relations. Pure."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = Mapping[str, Any]
 
-_MAX_RELATIONS: Final = 8  # of one SELECT; each needs a counting statement
+_MAX_RELATIONS: Final = 8  # per SELECT; each needs a counting statement
 
 _CUTS: Final = frozenset(
     "area perimeter intersection difference symdifference buffer centroid union unaryunion gunion".split()
 )
-_LENGTHS: Final = frozenset({"st_length", "glength"})  # LENGTH itself counts characters
+_LENGTHS: Final = frozenset({"st_length", "glength"})  # LENGTH without a prefix counts characters
 _MAKES_VALID: Final = frozenset({"makevalid", "buffer"})
 _SUMS: Final = frozenset({"sum", "total"})
 _TESTS: Final = frozenset("isvalid isempty issimple isclosed isring".split())
@@ -84,7 +84,7 @@ def _is_area(call: "Expr") -> bool:
 
 
 def _is_flat_length(call: "Expr") -> bool:
-    """True for a length of a column in the units of its CRS. With a second argument it is measured on the ellipsoid."""
+    """True for the length of a column in CRS units. With a second argument, it is measured on the ellipsoid."""
     one = call.expressions[0] if len(call.expressions) == 1 else None
     return function(call) in _LENGTHS and one is not None and plain(one).key == "column"
 
@@ -97,7 +97,7 @@ def _is_placed_centroid(call: "Expr") -> bool:
 
 
 def _is_plain_difference(call: "Expr") -> bool:
-    """True for the difference of two geometries of a row, without aggregates and subqueries."""
+    """True for the difference of two geometries of a row, without aggregates or subqueries."""
     if bare(function(call)) != "difference" or len(call.expressions) != 2:
         return False
     inner = [one for part in call.expressions for one in part.walk()]
@@ -105,7 +105,7 @@ def _is_plain_difference(call: "Expr") -> bool:
 
 
 def _tested(own: "list[Expr]") -> "Iterator[Expr]":
-    """Tests whose results are summed directly."""
+    """Tests whose results are arguments of a sum or an average."""
     for one in own:
         if function(one) in (*_SUMS, "avg") and one.expressions:
             inner = plain(one.expressions[0])
@@ -114,7 +114,7 @@ def _tested(own: "list[Expr]") -> "Iterator[Expr]":
 
 
 def _related(select: "Expr") -> "Iterator[tuple[Expr, bool]]":
-    """Each spatial relation in a condition, and whether that is the WHERE."""
+    """Each spatial relation in a condition, and True if the condition is the WHERE."""
     joins = [one.args.get("on") for one in select.args.get("joins") or ()]
     for part, in_where in (*((one, False) for one in joins), (select.args.get("where"), True)):
         if part is not None:
@@ -129,13 +129,13 @@ def _is_compared(call: "Expr") -> bool:
 
 
 def _named(call: "Expr") -> list[list[str]]:
-    """The columns in a call: qualifier, "" without one, and name in lower case."""
+    """The columns in a call: qualifier ("" without one) and lower-case name."""
     found = (one for part in call.expressions for one in columns(level(part)))
     return [[one.text("table").lower(), one.name.lower()] for one in found]
 
 
 def _with_relation(select: "Expr", call: "Expr", name: str) -> str:
-    """The FROM and WHERE of a SELECT with one relation replaced by another."""
+    """The FROM and WHERE of a SELECT, with one relation replaced by another."""
     place = next(at for at, one in enumerate(select.walk()) if one is call)
     changed = select.copy()
     next(one for at, one in enumerate(changed.walk()) if at == place).set("this", name)

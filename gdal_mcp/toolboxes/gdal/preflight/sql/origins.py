@@ -1,4 +1,4 @@
-"""Follows geometries and columns of an expression through subqueries and WITH to tables. Pure."""
+"""Traces geometries and columns of an expression through subqueries and WITH to tables. Pure."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,25 +27,25 @@ MOVES: Final = frozenset("transform transform_xyz setsrid".split())
 _MAKES: Final = ("make", "point", "build")
 _MAX_DEPTH: Final = 8  # of subqueries; a recursive WITH is endless
 _MAX_STEPS: Final = 20_000  # tens of milliseconds
-_LEAST_CODE: Final = 4  # digits of an EPSG code; fewer are a coordinate
+_LEAST_CODE: Final = 4  # digits of an EPSG code; a shorter number is a coordinate
 
 
 class Origin(NamedTuple):
-    """A geometry in the CRS `code`, "" for the CRS of its table. The table is "" if several are possible."""
+    """The origin of a geometry. `table` is "" if several are possible, `code` is "" for the CRS of the table."""
 
     table: str = ""
     code: str = ""
-    made: bool = False  # from numbers or text, by a function
+    made: bool = False  # True if a function made it from numbers or text
 
 
 class Budget:
-    """Bounds the steps of a search: columns of columns of a WITH could be followed exponentially often."""
+    """Limits the steps of a search, because columns of nested WITH tables could be traced exponentially often."""
 
     def __init__(self, steps: int = _MAX_STEPS) -> None:
         self._left = steps
 
     def spend(self, steps: int = 1) -> bool:
-        """False if nothing is left."""
+        """Spends steps of the budget; False if none are left."""
         self._left -= steps
         return self._left > 0
 
@@ -73,7 +73,7 @@ def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[
 
 
 def is_constructor(name: str) -> bool:
-    """True for a function, named without its prefix, that makes a geometry from numbers or text."""
+    """True if a function makes a geometry from numbers or text. `name` has no prefix ST_."""
     return (name.startswith(_MAKES) and name != "makevalid") or "from" in name
 
 
@@ -86,12 +86,12 @@ def _of_column(column: "Expr", budget: Budget, depth: int) -> frozenset[Origin]:
             for term in defining(column.name, query, budget, depth):
                 found += origins(term, budget, depth - 1)
     tables = {one.table for one in found}
-    # the columns of tables are unknown here: each of several tables is possible
+    # the columns of tables are unknown here, so each of several tables is possible
     return frozenset(one._replace(table="") if len(tables) > 1 and not one.code else one for one in found)
 
 
 def sources_of(column: "Expr", budget: Budget) -> "list[Expr]":
-    """The tables and subqueries that a column can belong to: of its own SELECT, else of the outer ones."""
+    """The tables and subqueries that a column can belong to: those of its own SELECT, else of the outer ones."""
     select = column.parent_select
     while select is not None:
         own = sources(select) if select.key == "select" else []
@@ -105,7 +105,7 @@ def sources_of(column: "Expr", budget: Budget) -> "list[Expr]":
 
 
 def defining(name: str, query: "Expr", budget: Budget, depth: int) -> "Iterator[Expr]":
-    """The terms of a subquery or of a WITH that define its column of this name."""
+    """The terms of a subquery or of a WITH table that define its column of this name."""
     terms = selected(query)
     if not budget.spend(len(terms)):
         return
@@ -125,7 +125,7 @@ def _through_star(name: str, source: "Expr", budget: Budget, depth: int) -> "Ite
     if (query := definition(source)) is not None:
         yield from defining(name, query, budget, depth)
         return
-    from sqlglot.expressions import column  # noqa: PLC0415 - there is a tree, so it is loaded
+    from sqlglot.expressions import column  # noqa: PLC0415 - sqlglot is loaded already, because there is a tree
 
     made = column(name, table=source.alias_or_name)
     made.parent = source.parent_select

@@ -1,8 +1,8 @@
-"""The outline of a statement for a container, as plain data: tables, joins, sums and relations, with the SQL that counts them. Pure.
+"""Outlines a statement for a container: tables, joins, sums and relations, with SQL that counts them. Pure.
 
-The container knows the types of columns and does not parse SQL: `inside/parts/sql_checks.py`, `joins.py` and `geometry_checks.py` there
-choose from the outline and combine its parts. Each text is a part of the statement that passed the gate (`catalogue/sql.py`), written from
-its tree.
+The outline is plain data. The container knows the types of columns and does not parse SQL: there,
+`inside/parts/sql_checks.py`, `joins.py` and `geometry_checks.py` select from the outline and combine its parts. Each
+text is generated from the tree of the statement, which `catalogue/sql.py` has accepted.
 """
 
 import re
@@ -42,18 +42,18 @@ _SUMS: Final = frozenset({"sum", "total", "avg"})
 _DAY: Final = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d.*)?")
 # functions that return integers for integers
 _EXACT: Final = frozenset("sum min max coalesce ifnull nullif abs".split())
-_SIXTIETHS: Final = ("60", "3600")  # minutes and seconds in an hour or a degree
+_SIXTIETHS: Final = ("60", "3600")  # minutes and seconds per hour or degree
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "neg", "paren", "distinct", "window", "alias"})
 _OF_NULLS: Final = frozenset({"count", "coalesce", "ifnull"})
 _MATCHES: Final = frozenset({"eq", "neq", "in", "like"})
-# under one of these nodes a name in double quotes is meant as a column, and not as a string in the wrong quotes
+# under one of these nodes, a name in double quotes is intended as a column, not as a string in the wrong quotes
 _OF_COLUMNS: Final = frozenset(
     "select alias ordered group where having and or not join add sub mul div distinct paren if case".split()
 )
 
 
 def outline_of(text: str) -> Data | None:
-    """None for a statement that cannot be parsed."""
+    """The outline of a statement; None if it cannot be parsed."""
     tree = tree_of(text)
     if tree is None:
         return None
@@ -88,14 +88,17 @@ def _is_tested(select: "Expr") -> bool:
 
 
 def _select(select: "Expr") -> Data:
-    """The measures of a SELECT; twice if a condition uses an alias, because only the container knows whether it is also a column."""
+    """The measures of a SELECT; a second set has expanded aliases if its conditions use any.
+
+    Only the container knows whether an alias is also the name of a column.
+    """
     names = _aliases_used(select)
     more = {"aliases": sorted(names), "expanded": _measures(_expanded(select, names))} if names else {}
     return {**_measures(select), **more}
 
 
 def _aliases_used(select: "Expr") -> "Mapping[str, Expr]":
-    """The computed terms of a SELECT whose aliases are used in its conditions, by alias."""
+    """The computed terms of a SELECT whose aliases its conditions use, by alias."""
     computed = {one.alias.lower(): plain(one) for one in select.expressions if one.key == "alias"}
     used = {one.name.lower() for one in _unqualified(select)}
     return {name: term for name, term in computed.items() if name in used and term.key != "column"}
@@ -108,8 +111,8 @@ def _unqualified(select: "Expr") -> "list[Expr]":
 
 
 def _expanded(select: "Expr", names: "Mapping[str, Expr]") -> "Expr":
-    """A copy of a SELECT with the terms instead of their aliases in its conditions."""
-    from sqlglot.expressions import Paren  # noqa: PLC0415 - there is a tree, so it is loaded
+    """A copy of a SELECT whose conditions have the terms instead of their aliases."""
+    from sqlglot.expressions import Paren  # noqa: PLC0415 - sqlglot is loaded already, because there is a tree
 
     made = select.copy()
     made.parent = select.parent
@@ -216,7 +219,7 @@ def _returned(select: "Expr") -> Iterator["Expr"]:
 
 
 def _name(column: "Expr") -> list[str]:
-    """The qualifier of a column, "" without one, and its name in lower case; `*` for all."""
+    """The qualifier of a column ("" without one) and its lower-case name, which is `*` for all columns."""
     table = column.text("table").lower() if column.key == "column" else ""
     return [table, "*" if is_star(column) else column.name.lower()]
 
@@ -245,7 +248,7 @@ def _sum(call: "Expr") -> Data:
 
 
 def _days(select: "Expr") -> Iterator[Data]:
-    """Columns that are compared with a date, or with a date and a time after a space."""
+    """Columns that are compared with a date, or with a date and a time separated by a space."""
     for node in level(select):
         if node.key not in COMPARISONS or node.this.key != "column":
             continue
@@ -270,7 +273,7 @@ def _clause(node: "Expr") -> str:
 
 
 def _quoted(tree: "Expr") -> set[str]:
-    """Names in double quotes in the position of columns that are not aliases."""
+    """Names in double quotes that are used as columns and are not aliases."""
     aliases = {one.alias.lower() for one in tree.walk() if one.key in ("alias", "cte", "table", "subquery")}
     listed = {
         one.name.lower()
@@ -292,13 +295,13 @@ def _is_meant(column: "Expr") -> bool:
 
 
 def _matched(tree: "Expr") -> set[str]:
-    """Columns that are tested for equality or against a pattern."""
+    """Columns that are tested for equality or matched against a pattern."""
     tests = (one for one in tree.walk() if one.key in _MATCHES)
     return {column.name.lower() for one in tests for column in columns(one.walk())}
 
 
 def _tested_for_null(tree: "Expr") -> set[str]:
-    """Columns that are tested for NULL or replaced where they are, or whose values are counted, unless empty texts are treated, too."""
+    """Columns that are tested for NULL, replaced if NULL, or counted, unless empty texts are handled too."""
     tests = (one for one in tree.walk() if _is_null_test(one))
     found = {one.this.name.lower() for one in tests if one.this.key == "column"}
     counts = (
@@ -314,7 +317,10 @@ def _is_null_test(node: "Expr") -> bool:
 
 
 def _divided(tree: "Expr") -> Iterator[set[str]]:
-    """For each division, the columns that make it an integer division if all are integers. Bins of a fixed width and casts to integer are intended."""
+    """For each division, the columns that make it an integer division if all of them are integers.
+
+    Bins of a fixed width and casts to integer are left out, because they are intended.
+    """
     for one in tree.walk():
         if one.key != "div" or number(one.expression) or _clause(one) in ("group", "join"):
             continue
@@ -328,7 +334,10 @@ def _divided(tree: "Expr") -> Iterator[set[str]]:
 
 
 def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
-    """For each division by 60 or 3600 that is added to another column, as of degrees and minutes, the columns as in `_divided`."""
+    """For each division by 60 or 3600 that is added to another column, the columns as in `_divided`.
+
+    Such a sum may convert degrees and minutes.
+    """
     for one in tree.walk():
         columns = _whole(one.this) if one.key == "div" and number(one.expression) in _SIXTIETHS else None
         above = one.parent
@@ -365,7 +374,7 @@ def _whole(node: "Expr") -> set[str] | None:
 
 
 def _added(tree: "Expr") -> set[str]:
-    """Columns that are operands of + or -, also as min() or max()."""
+    """Columns that are operands of + or -, also inside min() or max()."""
     operands = (
         plain(side) for one in tree.walk() if one.key in ("add", "sub") for side in (one.this, one.expression)
     )

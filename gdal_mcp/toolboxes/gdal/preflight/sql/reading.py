@@ -1,4 +1,7 @@
-"""What a statement does with geometries and columns, from its tree. For SQL that cannot be parsed every answer is no. Pure."""
+"""What a statement does with geometries and columns, from its tree. Pure.
+
+For SQL that cannot be parsed, every result is False or empty.
+"""
 
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
@@ -26,7 +29,7 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-# functions that measure in units of the CRS, with the number of arguments from which on they measure on the ellipsoid
+# functions that measure in CRS units, with the number of arguments from which they measure on the ellipsoid
 _MEASURES: Final = {
     **dict.fromkeys(("area", "length", "glength", "perimeter"), 2),
     "distance": 3,
@@ -38,27 +41,27 @@ _RELATIONS: Final = frozenset(
     "difference symdifference ptdistwithin relate".split()
 )
 _POINTS: Final = ("point", "makepoint")
-_MAX_CODE: Final = 32767  # of EPSG
+_MAX_CODE: Final = 32767  # largest EPSG code that is used
 _ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte"})
 _SIGNS: Final = _ORDERINGS | {"eq", "neq"}
 _EQUALITIES: Final = frozenset({"eq", "neq", "in"})
 _PIECES: Final = frozenset({"strftime", "substr", "substring"})
-# with one of them a statement chooses among the values of a column
+# constructs with which a statement may select among the values of a column
 _CHOICES: Final = frozenset({"glob", "regexplike", "case"})
 
 
 def moves(statement: str) -> bool:
-    """True if it changes a CRS."""
+    """True if a statement changes a CRS."""
     return any(True for _ in _moves(statement))
 
 
 def moves_to_text(statement: str) -> bool:
-    """True if it passes a CRS as text, for which SpatiaLite returns NULL."""
+    """True if a statement passes a CRS as text, for which SpatiaLite returns NULL."""
     return any(len(one.expressions) > 1 and one.expressions[1].is_string for one in _moves(statement))
 
 
 def points_made(statement: str) -> list[tuple[str, str]]:
-    """The x and y columns of each point that it makes from columns."""
+    """The x and y columns of each point that a statement makes from columns."""
     points = (one for one in _calls(statement) if bare(function(one)).startswith(_POINTS))
     pairs = (one.expressions[:2] for one in points)
     return [
@@ -67,9 +70,10 @@ def points_made(statement: str) -> list[tuple[str, str]]:
 
 
 def transformed_to(statement: str) -> list[tuple[str, str, str]]:
-    """Each ST_Transform: the table, "" if several are possible; the source CRS, "" for the CRS of the table; and the target CRS.
+    """The table, source CRS and target CRS of each ST_Transform.
 
-    Nested transformations are separate rows. Geometries made in the statement are left out.
+    The table is "" if several are possible; the source CRS is "" for the CRS of the table. Nested transformations are
+    separate rows. Geometries made in the statement are left out.
     """
     found: dict[tuple[str, str, str], None] = {}
     budget = Budget()
@@ -82,19 +86,19 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
 
 
 def measures(statement: str) -> bool:
-    """True if it measures geometries in the CRS of their table, and not on the ellipsoid."""
+    """True if a statement measures geometries in the CRS of their table, and not on the ellipsoid."""
     tree = tree_of(statement)
     named = tree is not None and any(one.name.lower() == "ogr_geom_area" for one in columns(tree.walk()))
     return named or any(not one.code for one in _measured(statement))
 
 
 def codes_measured(statement: str) -> frozenset[str]:
-    """The CRSs, as EPSG:CODE, in which it measures transformed or new geometries, and not on the ellipsoid."""
+    """The CRSs (EPSG:CODE) in which a statement measures transformed or new geometries, except on the ellipsoid."""
     return frozenset(one.code for one in _measured(statement) if one.code)
 
 
 def tables_read(text: str) -> frozenset[str]:
-    """The tables that a statement reads and does not define itself, casefolded; empty if it cannot be parsed."""
+    """The casefolded names of tables that a statement reads and does not define; empty if it cannot be parsed."""
     tree = tree_of(text)
     nodes = list(tree.walk()) if tree is not None else []
     own = {one.alias.casefold() for one in nodes if one.key == "cte"}
@@ -112,7 +116,7 @@ def codes_named(statement: str) -> list[str]:
 
 
 def compares_text_of_date(statement: str) -> bool:
-    """True if it compares a part of a text, such as a year, with a number."""
+    """True if a statement compares a part of a text, such as a year, with a number."""
     return any(
         function(one) in _PIECES and _is_number(other)
         for pair in _pairs(statement, _SIGNS)
@@ -121,7 +125,7 @@ def compares_text_of_date(statement: str) -> bool:
 
 
 def texts_equalled(statement: str) -> list[tuple[str, str]]:
-    """Each column that it tests for being equal to a text, or not, with the text."""
+    """Each column that a statement compares with a text by = or <> or IN, with the text."""
     tree = tree_of(statement)
     tests = [one for one in tree.walk() if one.key in _EQUALITIES] if tree is not None else []
     found = (
@@ -135,7 +139,7 @@ def texts_equalled(statement: str) -> list[tuple[str, str]]:
 
 
 def adds_up(statement: str, names: Collection[str]) -> bool:
-    """True if it sums or averages one of these columns without selecting among its values."""
+    """True if a statement sums or averages one of these columns without selecting among its values."""
     tree = tree_of(statement)
     if tree is None or any(
         one.key in _CHOICES or function(one) in ("typeof", "nullif") for one in tree.walk()
@@ -148,7 +152,7 @@ def adds_up(statement: str, names: Collection[str]) -> bool:
 
 
 def names(statement: str, columns_named: Collection[str]) -> bool:
-    """True if it uses one of these columns, or `*`."""
+    """True if a statement uses one of these columns, or `*`."""
     tree = tree_of(statement)
     if tree is None:
         return False
@@ -160,7 +164,7 @@ def names(statement: str, columns_named: Collection[str]) -> bool:
 
 
 def compares(statement: str, names_compared: Collection[str]) -> bool:
-    """True if it sorts by one of these columns, or compares it with a number."""
+    """True if a statement sorts by one of these columns, or compares one with a number."""
     tree = tree_of(statement)
     if tree is None:
         return False
@@ -175,7 +179,7 @@ def compares(statement: str, names_compared: Collection[str]) -> bool:
 
 
 def relates(statement: str) -> bool:
-    """True if a spatial relation compares geometries in the CRSs of their tables."""
+    """True if a statement relates geometries in the CRSs of their tables."""
     budget = Budget()
     related = (one for one in _calls(statement) if bare(function(one)) in _RELATIONS)
     found = (
@@ -185,7 +189,7 @@ def relates(statement: str) -> bool:
 
 
 def compares_all_pairs(statement: str) -> bool:
-    """True if it searches a whole table for the nearest row of each row."""
+    """True if a statement searches a whole table for the nearest row of each row."""
     tree = tree_of(statement)
     if tree is None:
         return False
@@ -207,7 +211,7 @@ def _moves(statement: str) -> "Iterator[Expr]":
 
 
 def _measured(statement: str) -> Iterator[Origin]:
-    """The origins of geometries that are measured in units of their CRS."""
+    """The origins of geometries that are measured in CRS units."""
     budget = Budget()
     for one in _calls(statement):
         name = function(one)
@@ -248,7 +252,7 @@ def _is_alias(node: "Expr") -> bool:
 
 
 def _is_of(column: "Expr", names_wanted: Collection[str], budget: Budget) -> bool:
-    """True if it is one of these table columns, and not a computed column of the same name."""
+    """True if a column is one of these table columns, and not a computed column of the same name."""
     return bool(base_columns(column, budget) & {one.lower() for one in names_wanted})
 
 

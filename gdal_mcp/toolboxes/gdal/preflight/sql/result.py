@@ -1,7 +1,7 @@
-"""Predicts the layer that a SELECT of the SQLITE dialect makes: its columns, its geometry and its CRS. Pure.
+"""Predicts the layer that a SELECT in the SQLITE dialect makes: its columns, its geometry and its CRS. Pure.
 
-A value is a geometry, is none, or is not known to be either. Whatever depends on something unknown is unknown: a table of which no
-container reported the columns, a function that is not listed here, a column without a name of its own.
+A value is a geometry, not a geometry, or unknown. Everything that depends on something unknown is unknown: a table
+whose columns no container reported, a function that is not listed here, a column without a name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,10 +35,10 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-GEOMETRY: Final = "geom"  # the name of each geometry column in a query
+GEOMETRY: Final = "geom"  # name of each geometry column in a query
 _MAX_DEPTH: Final = 8  # of subqueries
 _POINT, _LINE, _POLYGON = "Point", "Line String", "Polygon"
-# of a geometry, functions that return one in its CRS, with the type; "" where it depends on the values
+# functions that return a geometry in the CRS of their argument, with the type; "" if it depends on the values
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys("centroid pointonsurface startpoint endpoint pointn closestpoint".split(), _POINT),
     **dict.fromkeys("exteriorring makeline shortestline".split(), _LINE),
@@ -51,12 +51,12 @@ _TYPES: Final[Mapping[str, str]] = {
         "",
     ),
 }
-# which keep the type, too, but for parts that become a multi geometry
+# functions that also keep the type, except that parts may become a multi geometry
 _KEEPS: Final = frozenset(
     "makevalid simplify simplifypreservetopology snaptogrid reverse translate scale rotate castto2d force2d casttoxy casttomulti "
     "multi segmentize forcelhr shiftlongitude swapcoordinates swapcoords".split()
 )
-# which make a geometry from numbers or text, with the place of the number of its CRS among the arguments
+# functions that make a geometry from numbers or text, with the position of the SRID among the arguments, from 0
 CRS_AT: Final[Mapping[str, int]] = {
     **dict.fromkeys(("point", "makepoint"), 2),
     **dict.fromkeys(("makepointz", "makepointm", "buildcirclembr"), 3),
@@ -67,9 +67,9 @@ CRS_AT: Final[Mapping[str, int]] = {
         for form in ("text", "wkb")
     },
 }
-# which return a geometry of whatever they are given
+# functions that return one of their arguments, which may be a geometry
 _PASSES: Final = frozenset("coalesce ifnull nullif min max iif".split())
-# which return a number or a text of a geometry
+# functions that return a number or a text for a geometry
 _VALUES: Final = frozenset(
     (
         "area length glength perimeter distance maxdistance ptdistwithin x y z m minx miny maxx maxy srid geometrytype numpoints npoints "
@@ -82,7 +82,7 @@ _VALUES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A geometry. `table` has the geometry unchanged; `source` is the dataset whose CRS it has, None for another CRS."""
+    """A geometry. `table` contains it unchanged; `source` is the dataset with the same CRS, None for another CRS."""
 
     geometry: str = ""
     crs: str | None = None
@@ -91,7 +91,7 @@ class Drawn:
     table: DatasetFacts | None = None
 
 
-Value: TypeAlias = Drawn | bool  # False: no geometry; True: it may be one
+Value: TypeAlias = Drawn | bool  # False: not a geometry; True: unknown
 _UNKNOWN: Final = True
 _NONE: Final = False
 
@@ -99,9 +99,9 @@ _NONE: Final = False
 def layer_made(
     statement: str, tables: Mapping[str, DatasetFacts], *, geometries: str = ""
 ) -> DatasetFacts | None:
-    """The layer of a statement, without a driver. `geometries` is the name of every geometry column, "" for those of the tables.
+    """The layer that a statement makes, without a driver; None if the statement cannot be parsed.
 
-    None for a statement that cannot be parsed.
+    `geometries` is the name of every geometry column, "" for the names in the tables.
     """
     tree = tree_of(statement)
     if tree is None:
@@ -122,7 +122,7 @@ def layer_made(
 def missing_columns(
     statement: str, tables: Mapping[str, DatasetFacts], *, geometries: str = ""
 ) -> Iterator[str]:
-    """The columns that a statement names and that no table has which they can belong to, as it spells them."""
+    """The columns in a statement, as spelled there, that none of their possible tables has."""
     tree = tree_of(statement)
     if tree is None:
         return
@@ -133,7 +133,7 @@ def missing_columns(
 
 
 def _branches(query: "Expr") -> "Iterator[Expr]":
-    """The SELECTs of a UNION, or the only one."""
+    """The SELECTs of a UNION, or the only SELECT."""
     if query.key == "select":
         yield query
     elif query.key in QUERIES:
@@ -163,7 +163,7 @@ class _Reader:
         return replace(self._drawn(made, values, select), features=self._count(select))
 
     def _terms(self, term: "Expr", select: "Expr") -> Iterator[tuple[str, Value]]:
-        """The columns of a term of a SELECT: the name, "" where it is unknown, and whether it is a geometry."""
+        """The columns of a term of a SELECT: the name ("" if unknown), and the value, which says if it is a geometry."""
         if not is_star(term):
             named = term.alias or (term.name if plain(term).key == "column" else "")
             yield named, self.value(term)
@@ -246,7 +246,7 @@ class _Reader:
         return found[0] if len(found) == 1 else _UNKNOWN
 
     def _in_table(self, name: str, facts: DatasetFacts | None) -> Value | None:
-        """What a column of a table is; None if the table has none of this name."""
+        """The value of a column of a table; None if the table has no column of this name."""
         if facts is None or facts.schema is None:
             return _UNKNOWN
         if name in facts.schema.columns or name in _HIDDEN:
@@ -254,7 +254,7 @@ class _Reader:
         return _of_table(facts) if name in self._geometry_names(facts, facts.schema) else None
 
     def _geometry_names(self, facts: DatasetFacts, schema: Schema) -> frozenset[str]:
-        """The lower-case names that geometry columns of a table may have."""
+        """The lower-case names that the geometry columns of a table may have."""
         if facts.geometry == "None":
             return frozenset()
         if self.geometry_name and (schema.is_predicted or len(schema.geometries) == 1):
@@ -275,13 +275,13 @@ class _Reader:
                     or self._in_table(column.name.lower(), self.tables.get(table_name(source))) is not None
                 ):
                     return False
-            if select.key != "select":  # a term of ORDER BY of a UNION
+            if select.key != "select":  # a term of ORDER BY in a UNION
                 return False
             select = select.parent_select
         return seen
 
     def _drawn(self, made: DatasetFacts, values: Sequence[Value], select: "Expr") -> DatasetFacts:
-        """The layer with its geometry, if it has one and that is known."""
+        """The layer with its geometry, if it has one and the geometry is known."""
         shapes = [one for one in values if isinstance(one, Drawn)]
         if _UNKNOWN in values or len(shapes) > 1:
             return made
@@ -312,7 +312,7 @@ class _Reader:
         return len(sources(select)) == 1 and not cut and not sums
 
 
-# columns that a table has without listing them
+# columns that a table has but does not list
 _HIDDEN: Final = frozenset(
     "rowid oid _rowid_ fid ogc_fid ogr_style ogr_native_data ogr_native_media_type ogr_geometry ogr_geom_wkt ogr_geom_area".split()
 )
@@ -323,7 +323,7 @@ def _of_table(facts: DatasetFacts) -> Drawn:
 
 
 def _constructed(name: str, given: "Sequence[Expr]") -> Drawn:
-    """A geometry that is made from numbers or text."""
+    """The geometry that a function makes from numbers or text."""
     geometry, at = _POINT if "point" in name else "", CRS_AT[name]
     code = number(given[at]) if len(given) == at + 1 else ""
     if code and code != "0":

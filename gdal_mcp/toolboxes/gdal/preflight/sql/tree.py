@@ -1,10 +1,10 @@
 """SQL as a tree of sqlglot, and helpers to walk it. Pure.
 
-The tree is only for checks: `catalogue/sql.py` is the gate, and the container runs the original text. Text that sqlglot does not parse has
-no tree (`is_unread`): it runs, and the answer says that it was not examined.
+The tree is only for checks: `catalogue/sql.py` decides what may run, and the container runs the original text. Text
+that sqlglot cannot parse has no tree (`is_unread`): it runs, and the answer reports that it was not examined.
 
-Nodes are distinguished by sqlglot's `key`, the name of their class in lower case, so that nothing here has to load sqlglot. Functions are
-`anonymous` nodes under the name that they are written with (`dialect.py`).
+Nodes are distinguished by sqlglot's `key`, the lower-case name of their class, so that this module need not load
+sqlglot. Functions are `anonymous` nodes with the name from the text (`dialect.py`).
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,18 @@ COMPARISONS: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte", "is", "be
 AGGREGATES: Final = frozenset(
     "sum total avg count min max group_concat st_union st_collect gunion collect extent st_extent".split()
 )
-_MAX_DEPTH: Final = 100  # nodes; each takes several frames of Python's stack of a thousand
-_CHAINS: Final = frozenset({"and", "or"})  # may be long: nothing recurses into them
-# with several arguments these are not aggregates
+_MAX_DEPTH: Final = 100  # nodes; each needs several stack frames, of which Python allows a thousand
+_CHAINS: Final = frozenset({"and", "or"})  # may be long, but no function recurses into them
+# these are not aggregates if they have several arguments
 _SINGLE: Final = frozenset("min max st_union st_collect gunion collect".split())
 
 
 @lru_cache(maxsize=16)  # a call reads its statement several times; a tree may take megabytes
 def tree_of(text: str) -> "Expr | None":
-    """The tree of a statement, or of a condition as a WHERE; None if it cannot be parsed. The tree is cached and must not be changed."""
+    """The tree of a statement, or of a condition as a WHERE; None if the text cannot be parsed.
+
+    The tree is cached and must not be changed.
+    """
     if not text.strip():
         return None
     from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import parse  # noqa: PLC0415 - slow to load
@@ -38,7 +41,7 @@ def tree_of(text: str) -> "Expr | None":
 
 
 def _is_deep(tree: "Expr") -> bool:
-    """True if it is nested too deeply for recursive functions."""
+    """True if the tree is nested too deeply for recursive functions."""
     depths = {id(None): 0}
     for one in tree.bfs():
         depths[id(one)] = depths[id(one.parent)] + (one.key not in _CHAINS)
@@ -46,7 +49,7 @@ def _is_deep(tree: "Expr") -> bool:
 
 
 def is_unread(text: str) -> bool:
-    """True for text that cannot be parsed; False for an empty one."""
+    """True for text that cannot be parsed; False for empty text."""
     return bool(text.strip()) and tree_of(text) is None
 
 
@@ -65,7 +68,7 @@ def queries(node: "Expr") -> Iterator["Expr"]:
 
 
 def level(node: "Expr") -> Iterator["Expr"]:
-    """The nodes of one SELECT, or a part of it, without nested SELECTs."""
+    """The nodes of a SELECT, or of a part of it, without nested SELECTs."""
     return node.walk(prune=lambda one: one is not node and one.key in QUERIES)
 
 
@@ -78,7 +81,7 @@ def columns(nodes: Iterator["Expr"]) -> Iterator["Expr"]:
 
 
 def function(node: "Expr") -> str:
-    """The name of a function in lower case; "" if the node is not a call."""
+    """The lower-case name of a function; "" if the node is not a call."""
     return str(node.this).lower() if node.key == "anonymous" else ""
 
 
@@ -116,7 +119,7 @@ def sources(select: "Expr") -> list["Expr"]:
 
 
 def from_text(select: "Expr") -> str:
-    """The text after FROM; "" without one."""
+    """The text after FROM; "" without FROM."""
     start = select.args.get("from_")
     parts = [start.this, *(select.args.get("joins") or ())] if start is not None else []
     return " ".join(map(text_of, parts))
@@ -127,7 +130,7 @@ def name_of(source: "Expr") -> str:
 
 
 def table_name(source: "Expr") -> str:
-    """The name of a table of the data; "" for a subquery, a function and a table of a WITH."""
+    """The lower-case name of a table of the data; "" for a subquery, a function or a WITH table."""
     known = source.key == "table" and source.this.key == "identifier" and definition(source) is None
     return source.name.lower() if known else ""
 
@@ -147,7 +150,7 @@ def definition(source: "Expr") -> "Expr | None":
 
 
 def selected(query: "Expr") -> list["Expr"]:
-    """The terms of a SELECT; of a UNION, those of its first SELECT."""
+    """The terms of a SELECT; for a UNION, those of its first SELECT."""
     while query.key in QUERIES - {"select"}:
         query = query.this
     return list(query.expressions) if query.key == "select" else []
