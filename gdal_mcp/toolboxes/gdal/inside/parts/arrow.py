@@ -1,4 +1,4 @@
-"""The Arrow types of the columns of a Parquet or Arrow file, in the words of PyArrow, for GDAL's report of it."""
+"""Adds the Arrow types of the columns, with PyArrow's names, to GDAL's report of a Parquet or Arrow file."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
 DRIVERS = ("Parquet", "Arrow")
 UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
-# formats of the C data interface of Arrow
+# format strings of Arrow's C data interface
 PLAIN = {
     **dict(
         zip(
@@ -38,7 +38,7 @@ class Schema(ctypes.Structure):
 
 
 def with_arrow_types(text, job):
-    """The same text for a file of another format."""
+    """The report with the Arrow types of the columns; unchanged for a file of another format."""
     if not any(f'"driverShortName":"{name}"' in text.replace(" ", "") for name in DRIVERS):
         return text
     report = json.loads(text)

@@ -1,4 +1,4 @@
-"""Checks that pixels that an input hides, by a mask, alpha or a nodata value, are still hidden in the output."""
+"""Checks that pixels hidden in an input, by a mask, alpha or a nodata value, are also hidden in the output."""
 
 import numpy
 from osgeo import gdal, osr
@@ -6,17 +6,20 @@ from osgeo import gdal, osr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
-SIDE = 256  # of the sample of a mask that is small enough to be read whole
-ROWS = 64  # of a larger one
-WHOLE = 4 << 20  # pixels
+SIDE = 256  # pixels per side of the sample of a mask that is read completely
+ROWS = 64  # sampled rows and columns of a larger mask
+WHOLE = 4 << 20  # pixels; a larger mask is not read completely
 MOST = 400  # hidden pixels of each input that are looked up in the output
-LOST = 0.5  # of them; resampling and neighbourhoods fill the edges of a hole
+LOST = 0.5  # fraction of them; resampling and neighbourhoods fill the edges of a hole
 MANY_INPUTS = 20
 BY_VALUE = gdal.GMF_NODATA
 
 
 def mask_checks(dataset, sources, expected):
-    """With `by_value` in `expected`, the command may treat a nodata value as an ordinary number."""
+    """Reports pixels that the inputs hide and the output shows.
+
+    With `by_value` in `expected`, the command may treat a nodata value as an ordinary number.
+    """
     with quiet():
         inputs = [one for one in map(Hidden.of, sources[:MANY_INPUTS]) if one is not None]
         lost = looked_up = 0
@@ -53,7 +56,7 @@ class Hidden:
         return cls(dataset) if dataset is not None and dataset.RasterCount else None
 
     def places(self):
-        """Coordinates of hidden pixels, or their columns and lines if the raster is not georeferenced."""
+        """Coordinates of some hidden pixels, or their columns and lines if the raster is not georeferenced."""
         if not self.hides:
             return numpy.empty((0, 2))
         band, (width, height) = mask_of(self.dataset), (self.dataset.RasterXSize, self.dataset.RasterYSize)
