@@ -80,7 +80,8 @@ def pixels(one: Any) -> str:
     total = hashlib.sha256()
     width = one.XSize * gdal.GetDataTypeSizeBytes(one.DataType)
     block = one.GetBlockSize()[1]
-    rows = max(1, MAX_ROWS // max(width, 1) // block * block)  # whole blocks, so that none is decoded twice
+    # whole blocks, so that no block is decoded twice
+    rows = max(1, MAX_ROWS // max(width, 1) // block * block)
     for top in range(0, one.YSize, rows):
         total.update(one.ReadRaster(0, top, one.XSize, min(rows, one.YSize - top)))
     return total.hexdigest()

@@ -80,7 +80,7 @@ def valid_pixels_moved():
 
 def only_best_takes_ballpark():
     crs = osr.SpatialReference()
-    crs.ImportFromEPSG(2039)  # to EPSG:3035, PROJ has only a ballpark operation
+    crs.ImportFromEPSG(2039)  # for EPSG:2039 to EPSG:3035, PROJ has only a ballpark operation
     source = raster(gdal.GDT_Byte, [1] * 256)
     source.SetSpatialRef(crs)
     strict = {"format": "MEM", "dstSRS": "EPSG:3035"}

@@ -114,7 +114,7 @@ def run(job, report):
         except Exception as error:  # an error of the command is a result; its traceback goes to stderr
             ended = programs.Ended(False)
             if not isinstance(error, RuntimeError):
-                import traceback  # imported late, because it adds a tenth to the load time
+                import traceback  # imported only here, because it adds a tenth to the load time
 
                 traceback.print_exc()
             errors.fail(str(error))

@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 KINDS = {".zip": "vsizip", ".kmz": "vsizip", ".tar": "vsitar", ".tgz": "vsitar", ".gz": "vsitar"}
 MOST_NAMES = 20
 MOST_ENTRIES = 5000
-FOLDER = 0o040000  # bit of a mode
+FOLDER = 0o040000  # the bit of a folder in a file mode
 # endings of files that accompany another file
 BESIDE = (
     ".dbf",
@@ -47,7 +47,7 @@ def tell_members(job, errors):
 
 
 def as_folders(words):
-    """The words of `vsi list`, with each archive as the folder that GDAL makes of it."""
+    """The words of `vsi list`, with each archive as a folder of GDAL's file system for archives."""
     return [as_folder(one) for one in words]
 
 

@@ -32,7 +32,7 @@ NESTED = {"+l": "list", "+L": "large_list", "+s": "struct", "+m": "map"}
 
 
 class Schema(ctypes.Structure):
-    """The head of `struct ArrowSchema`."""
+    """The first fields of `struct ArrowSchema`."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p))
 
@@ -53,7 +53,7 @@ def with_arrow_types(text, job):
 
 
 def types_of(layer):
-    """The type of each column by its name."""
+    """The Arrow types of the columns, by column name."""
     schema = layer.GetArrowStream().GetSchema()
     children = [schema.GetChild(i) for i in range(schema.GetChildrenCount())]
     heads = [Schema.from_address(int(child.this)) for child in children]

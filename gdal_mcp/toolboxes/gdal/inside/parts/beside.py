@@ -1,6 +1,6 @@
 """Checks sidecar files and stored facts that can disagree with the data.
 
-They are SQLite journals, stored counts and extents, a second position, and old overviews. For each format, this
+Examples are SQLite journals, stored counts and extents, a second position, and old overviews. For each format, this
 module defines if such a file is read, and which source an answer is based on if two disagree.
 """
 
@@ -22,7 +22,7 @@ IMMUTABLE = (
     "Retrying with IMMUTABLE=YES open option"  # end of GDAL's warning about a database without its -wal file
 )
 RESET = "Type and subtype of field definition are not compatible. Resetting to OFSTNone"
-MAX_BYTES = 64 << 20  # of a database whose rows are counted, or of a layer whose features are read
+MAX_BYTES = 64 << 20  # bytes of a database whose rows are counted, or of a file whose features are read
 MAX_TEXT = 2 << 20  # bytes of a file that is read completely
 MAX_FEATURES = 20_000
 # drivers of formats that store facts which can be stale
@@ -45,7 +45,7 @@ def files_of(job):
 
 
 def prepare(job, errors):
-    """Prepares files that GDAL cannot read as they are: shapefiles without an index, and SQLite's `-wal` files.
+    """Prepares shapefiles without an index, and SQLite databases with a `-wal` file, so that GDAL can read them.
 
     The rows of a `-wal` file become readable if there is no `-shm` file and none can be created. SQLite then holds
     the index of the journal in memory, which it does only in exclusive mode and without locks. If there is no `-shm`
@@ -103,7 +103,7 @@ def read_alone():
     gdal.SetConfigOption("OGR_SQLITE_PRAGMA", "locking_mode=EXCLUSIVE")
 
 
-# --- stored facts about the features
+# --- stored facts about features
 
 # hides the stored counts from GDAL, so that it counts the rows
 COUNT_ANEW = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
@@ -257,7 +257,7 @@ def reads_less(job):
 
 
 def is_of(drivers, path, kind):
-    """True if GDAL identifies the file as a format of one of the drivers, whatever its name. Sets no GDAL error."""
+    """True if GDAL identifies the file as a format of one of the drivers, whatever its name. Leaves no GDAL error."""
     with quiet():
         return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
 

@@ -34,7 +34,7 @@ def in_time(work, seconds):
 
 
 def read_until(reading, end):
-    """The text that is read from a pipe, "" if the pipe was not closed in time."""
+    """The text read from a pipe; "" if the pipe was not closed in time."""
     parts = []
     while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
         part = os.read(reading, 1 << 16)

@@ -1,4 +1,4 @@
-"""Cheap checks of outputs. Each row is a code with numbers for the place; the host has the texts."""
+"""Cheap checks of outputs. Each check is a code with numbers for the place; the host has the texts."""
 
 import filecmp
 import itertools
@@ -22,10 +22,10 @@ from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FEATURES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import changed_shapes, invalid_sources, layer_checks
 
-MAX_LAYERS = 10  # that are compared
+MAX_LAYERS = 10  # layers that are compared
 PARTS_OF_COMPLEX = tuple(f"--calc={one}" for one in ("mod", "phase", "real", "imag", "intensity", "conj"))
 SAME_BYTES = 64 << 20
-SAME_PIXELS = 4 << 20  # in all bands together
+SAME_PIXELS = 4 << 20  # pixels of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
 
 
@@ -42,7 +42,7 @@ def of_output(path, dataset, facts, rows, origin):
         yield from changed_shapes(dataset, origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
             yield from sampled_checks(dataset, zones="zonal-stats" in origin.options)
-    # compared with the inputs: nothing changed, or the output lies elsewhere
+    # comparison with the inputs: nothing changed, or the output lies elsewhere
     boxes = []
     for number, (name, source) in enumerate(origin.sources):
         if source is None:

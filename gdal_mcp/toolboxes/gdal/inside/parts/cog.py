@@ -9,7 +9,7 @@ WRITTEN = "--output-format=COG"
 
 
 def claims_layout(dataset, options):
-    """True if a file has the COG layout by its own header, or was requested as a COG."""
+    """True if a file has the COG layout according to its header, or was requested as a COG."""
     if dataset.GetDriver().ShortName != "GTiff":
         return False
     return WRITTEN in options or dataset.GetMetadataItem("LAYOUT", "IMAGE_STRUCTURE") == "COG"

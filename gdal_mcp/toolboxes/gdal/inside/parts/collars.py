@@ -9,15 +9,15 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
 
-SIDE = 21  # points on each side of the grid on which coverage by the inputs is tested
-MAX_SHAPES = 1000  # of a layer that cuts a raster
-FEW = 3  # uncovered points; a slanted edge leaves fewer
-MAX_PIXELS = 64 << 20  # of an input whose border is examined
-SAMPLE = 512  # pixels on each side of the sample that is examined
+SIDE = 21  # points per side of the grid on which coverage by the inputs is tested
+MAX_SHAPES = 1000  # shapes that cut a raster
+FEW = 3  # uncovered points that are reported; a slanted edge alone leaves fewer
+MAX_PIXELS = 64 << 20  # pixels of an input whose border is examined
+SAMPLE = 512  # pixels per side of the sample that is examined
 MAX_BANDS = 4
 HOLES = 0.01  # fraction of the hull of all non-zero pixels; data has few zeros inside
 OUTSIDE = 0.02  # fraction of the raster outside the hull, at least
-CORNERS = 8  # of the hull, at most, for a raster that was rotated or warped
+CORNERS = 8  # corners of the hull, at most, for a raster that was rotated or warped
 WOBBLE = 1.5  # pixels; tolerance for the edges of the hull
 
 
@@ -64,7 +64,7 @@ def stack_checks(dataset, facts, sources):
 
 
 def places_of(size):
-    """The centres of the pixels of a regular grid, as columns and lines."""
+    """The centres of a grid of pixels, as (column, line)."""
     across, down = ([int((i + 0.5) / SIDE * side) + 0.5 for i in range(SIDE)] for side in size)
     return list(dict.fromkeys(itertools.product(across, down)))
 
@@ -80,7 +80,7 @@ def zeros_at(pixels, places):
 
 
 def within(text, own, dataset):
-    """A test if a shape from the call covers a pixel of the raster; None if the shape cannot be used.
+    """A function that tests if a shape from the call covers a pixel of the raster; None if the shape is unusable.
 
     The shape is WKT or GeoJSON, in the CRS that `own` names, or in that of the raster.
     """
@@ -90,7 +90,10 @@ def within(text, own, dataset):
 
 
 def covers(path, dataset):
-    """A test if the only layer of a file covers a pixel of the raster; None for several layers or no CRS."""
+    """A function that tests if the only layer of a file covers a pixel; None if the file has no such layer.
+
+    The layer must have a CRS and at most MAX_SHAPES features.
+    """
     source = gdal.OpenEx(path, gdal.OF_VECTOR)
     layer = source.GetLayer(0) if source is not None and source.GetLayerCount() == 1 else None
     if layer is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
@@ -100,7 +103,7 @@ def covers(path, dataset):
 
 
 def contains(shapes, there, dataset):
-    """A test if one of the shapes, in the CRS `there`, contains the centre of a pixel; None without a position."""
+    """A function that tests if one of the shapes, in the CRS `there`, contains a pixel; None without a position."""
     crs, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
     if crs is None or there is None or transform is None:
         return None
@@ -115,7 +118,7 @@ def contains(shapes, there, dataset):
 
 
 def reaches(path, dataset):
-    """A test if an input has a pixel at a pixel of the raster, within one pixel; None if GDAL cannot transform."""
+    """A function that tests if an input covers a pixel of the raster, within one pixel; None if unknown."""
     source = gdal.OpenEx(path, gdal.OF_RASTER)
     if source is None:
         return None
@@ -147,7 +150,10 @@ def zeros_around(dataset):
 
 
 def sampled(dataset):
-    """The values of the first bands, or a sample; None if pixels are hidden, or the raster has an unsuitable size."""
+    """The values of the first bands, or a sample of them; None if the raster is not suitable.
+
+    A raster is suitable if it has no hidden pixels and no complex numbers, and is neither too large nor too small.
+    """
     import numpy
 
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]

@@ -18,11 +18,11 @@ METHODS = {
     "equidistant": "equidistant|plate.carree",
     "conformal": "(?<!near.)conformal|mercator|(?<!gall.)stereographic|krovak|new zealand map grid|orthomorphic",
 }
-PROJECTION = re.compile(r'PROJECTION\["([^"]+)"')  # in the WKT that some CRSs have instead of a conversion
-WGS_84 = ("EPSG", "6326")  # the datum
+PROJECTION = re.compile(r'PROJECTION\["([^"]+)"')  # for the WKT that some CRSs have instead of a conversion
+WGS_84 = ("EPSG", "6326")  # the datum's code
 # fractions of an area: what an operation must cover at least, and what counts as all of it
 MOST, ALL = 0.5, 0.9
-SHORT, SIMILAR = 5, 0.84  # minimum letters of a word that is corrected, and minimum similarity
+SHORT, SIMILAR = 5, 0.84  # minimum length of a corrected word, and minimum similarity
 SET_UP = """
 pragma temp_store = memory;
 create temp table crs as

@@ -42,19 +42,17 @@ CODE = re.compile(
     r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:(epsg|esri|ogc|ign[fc])\s*)?([0-9]{4,9}))",
     re.ASCII | re.IGNORECASE,
 )
-# weights, relative to 1 for a word in a name: the place, the place's name in the CRS's name, a meaning, a word in SOFT
+# weights, relative to 1 for a word in a name: the place, its name in the CRS's name, a meaning, a word in SOFT
 PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
-# fit of an area of use inside the place, if the question also has other words: an area named after the place; another
-# area
+# fit of an area inside the place, if the question has more words: an area named after the place, another area
 ZONE, FOREIGN_ZONE = 0.5, 0.4
 SMALL_FIT = 0.02  # areas of use with a smaller fit are ignored
 ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another number
-UNNAMED = -1.0  # for a CRS that has no word of the question except the place
+UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
 OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
 WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
 POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
-# exponents of the penalty for a wide area of use: for a named place, and for a box, for which most areas are much too
-# wide
+# exponents of the penalty for a wide area of use: for a named place; for a box, which most areas exceed by far
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
 # words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
@@ -65,7 +63,7 @@ PARTIAL = re.compile(
 # fit of an equidistant CRS for distances in one place; a conformal CRS of that place has 1
 WORLD_DISTANCES = 0.8
 # weights of how usual a CRS is
-AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
+AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # -0.8 for all others
 ELSEWHERE = -3.0  # for CRSs of the moon and of Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3

@@ -1,6 +1,6 @@
 """Parses a question for a CRS into the terms of PROJ's database: meanings, names and a place.
 
-The tables contain words of English and of the field. None maps a question to a code.
+The tables contain everyday words and technical terms. None maps a question to a code.
 """
 
 import math
@@ -149,7 +149,7 @@ def best_boxes(ranked):
 
 
 def spellings(name):
-    """Possible spellings of a place in EPSG: `italian` for Italy, `australian` for Australia."""
+    """Yields possible spellings of a place in EPSG: Italy for `italian`, Australia for `australian`."""
     yield PLACES.get(name, name)
     if name.endswith("an") and len(name) > 5:
         yield from (name[:-1], name[:-2], name[:-3] + "a", name[:-3])

@@ -117,7 +117,7 @@ def raster(dataset, *, whole):
             "nodata": plain(band.GetNoDataValue()),
             "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
         }
-        # convert stored numbers to values; absent if stored numbers are the values
+        # scale and offset convert stored numbers to values; absent if they change nothing
         for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
             if one is not None and one != usual:
                 row[key] = plain(one)
@@ -136,7 +136,7 @@ def pixel_size(transform):
 
 def layer_facts_and_names(layer, *, whole):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
-    # some formats read the whole file for count and extent, even without force; they store what they report as fast
+    # some formats read the whole file for count or extent, even without force, unless they report it as fast
     count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
     extent = None
     if definition.GetGeomFieldCount() and (whole or layer.TestCapability(ogr.OLCFastGetExtent)):
@@ -168,7 +168,7 @@ def layer_facts_and_names(layer, *, whole):
 
 
 def multidimensional(root):
-    groups = [root]  # and its subgroups, breadth first; the list grows during the loop
+    groups = [root]  # the root and its subgroups, breadth first; the list grows during the loop
     for group in groups:
         room = MAX_GROUPS - len(groups)
         inner = (group.OpenGroup(name) for name in (group.GetGroupNames() or ())[:room])

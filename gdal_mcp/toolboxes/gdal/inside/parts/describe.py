@@ -26,12 +26,11 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import columns
 from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
 
 MAX_NAMED = 1000  # files of one request
-# limits for describing inputs before the work, with an examination of their pixels and without; the first inputs are
-# always described
+# seconds for describing inputs before the work, with and without examining pixels; the first inputs have no limit
 MAX_SECONDS, MAX_SECONDS_BRIEF = 5.0, 15.0
 FIRST_INPUTS = 10
 MAX_HEADS = 10  # inputs of a failed command whose first bytes are reported
-MAX_LAYERS = 100  # of an input
+MAX_LAYERS = 100  # layers of one input
 HEAD = 16  # bytes
 WIDE = ("Int64", "UInt64")  # types whose large numbers most algorithms round
 FIRST_FEATURES = 100
@@ -47,7 +46,7 @@ BRIEF_LAYER = ("geometry", "features", "field_count", "crs", "extent")
 
 
 class SideThread:
-    """A thread for work that must leave no trace on the job, one step at a time.
+    """Runs work that must leave no trace on the job in a separate thread, one step at a time.
 
     The thread starts with the first step, and again in a forked process. PROJ has a cache for each thread, and writes
     a CRS differently after it has met the CRS's datum in another way. So the warm-up and the description of the
@@ -58,7 +57,7 @@ class SideThread:
         self._thread = self._process = None
 
     def do(self, step):
-        """Returns when the step is done. A step must not raise, and may run another one."""
+        """Runs a step, and returns when it is done. A step must not raise, and may run another step."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
@@ -145,14 +144,13 @@ def described_input(path, job, heard):
             }
             dataset.Close()
         heard += here.heard
-    # the job will fail for the same reason
-    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):
+    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail, too
         return None
     return decoded(row)
 
 
 def changed(dataset, boxes, change):
-    """What PROJ would do for a change of CRS. Of several layers, the first is used."""
+    """The operations that PROJ would use for a change of CRS, for the first layer of the dataset."""
     box, crs = boxes[0]
     if box is None and not has_pixels(dataset):  # the format would read the whole file for the extent
         drawn = (one.GetGeometryRef() for one in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES))
@@ -281,7 +279,7 @@ def described_output(path, kind, origin, errors):
         missing, of = checks.unwritten(dataset, origin)
         if facts["driver"] in OWN_LAYERS:
             for one in [*facts["layers"], *names["layers"]]:
-                one["fields"] = []  # the format defines them
+                one["fields"] = []  # the format defines the fields
         found = list(checks.of_output(path, dataset, facts, rows, origin))
         if part("cog").claims_layout(dataset, origin.options):
             facts["valid_cog"] = part("cog").is_valid(dataset, facts["bytes"])

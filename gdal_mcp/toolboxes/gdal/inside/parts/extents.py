@@ -1,4 +1,4 @@
-"""CRS and extents of datasets."""
+"""Facts about CRSs and extents of datasets, and their checks."""
 
 import math
 
@@ -7,7 +7,7 @@ from osgeo import gdal, osr
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 
 DEGREE = math.pi / 180
-# on each side of a box that is transformed; the sides of a projected box become curves
+# points per side of a transformed box; the sides of a projected box become curves
 POINTS_A_SIDE = 21
 NEAR = 0.02  # degrees; no two datums are two kilometres apart, and a point has no extent
 BEYOND = 1.01  # factor; a box in a geographic CRS may exceed the limits by a pixel

@@ -5,7 +5,7 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import shapes
 
 POINTS, POLYGONS = (ogr.wkbPoint, ogr.wkbMultiPoint), (ogr.wkbPolygon, ogr.wkbMultiPolygon)
-SAME = 1e-9  # fraction of a length; the rounding error of its sum
+SAME = 1e-9  # fraction of a length, for the rounding error of a sum
 MOST_SHAPES = 20_000
 SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of neighbours overlap by less
 
@@ -30,7 +30,7 @@ def invalid_measured(counting):
 
 
 def null_tested(counting):
-    """Reports rows without a readable geometry in a sum of test results: for these rows the test returns -1.
+    """Reports rows without a readable geometry in a sum of test results; the test returns -1 for these rows.
 
     SQLite cannot read an empty geometry.
     """
@@ -46,7 +46,7 @@ def on_edges(counting):
     for one in counting.select["inside"]:
         items = tables_of(counting, one["columns"])
         kinds = [any(geometries(counting, item, kinds) for item in items) for kinds in (POINTS, POLYGONS)]
-        # the relation is -1 where a LEFT JOIN matched nothing
+        # the relation is -1 if a LEFT JOIN matched nothing
         asked = f"SELECT sum({one['test']}) FROM {one['rows']}"  # noqa: S608 - as above
         if all(kinds) and (count := counting.count(asked)):
             yield {"code": "on_edges", "count": count}
@@ -95,7 +95,7 @@ def length_without_heights(counting):
 
 
 def centroid_outside(counting):
-    """Reports polygons that are assigned by a centroid that lies outside the polygon itself."""
+    """Reports polygons that are placed in other polygons by a centroid that lies outside the polygon itself."""
     for columns in counting.select["centroids"]:
         for item in tables_of(counting, columns):
             for name in geometries(counting, item, POLYGONS):

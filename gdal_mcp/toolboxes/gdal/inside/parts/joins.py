@@ -14,7 +14,7 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
-# of CPU time: nothing is counted after a slower statement, and counting stops after the same time
+# seconds of CPU time: nothing is counted after a slower statement, and counting stops after the same time
 MAX_SECONDS = 2.0
 
 SAME_MEAN = 1e-6  # fraction of a mean
@@ -98,7 +98,7 @@ class Counting:
         return max(self.layer_of(item).GetFeatureCount(), 0)
 
     def returns(self, item, names):
-        """True if the SELECT returns a column of the table with one of these names."""
+        """True if the SELECT returns a column of the table that has one of these names."""
         return any(
             table in ("", item["name"]) and names and (name == "*" or name in names)
             for table, name in self.select["returned"]
@@ -185,7 +185,7 @@ def averaged_rates(counting):
 
 
 def weights_of(layer):
-    """Columns of whole numbers that may be counts, and not rates, keys, years or ranks."""
+    """Columns of whole numbers that may be counts; not rates, keys, years or ranks."""
     found = columns_of(layer)
     return [
         name

@@ -39,7 +39,7 @@ def mask_checks(dataset, sources, expected):
 
 
 class Hidden:
-    """A raster that hides some of its pixels."""
+    """A raster that may hide some of its pixels."""
 
     def __init__(self, dataset):
         self.dataset, self.crs = dataset, dataset.GetSpatialRef()
@@ -79,7 +79,7 @@ class Hidden:
 
 
 def shown_at(dataset, crs, places):
-    """The number of places on valid pixels, and on any pixels."""
+    """The number of places on visible pixels, and the number of places on any pixels."""
     inside = [one for one in pixels_at(dataset, crs, places) if one is not None]
     return sum(is_shown(dataset, one) for one in inside), len(inside)
 
@@ -107,7 +107,7 @@ def applied(transform, pixels):
 
 
 def pixels_at(dataset, crs, places):
-    """Column and line of each place; None outside the raster."""
+    """Column and line of each place; None for a place outside the raster."""
     own, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
     if crs is not None and own is not None and not crs.IsSame(own):
         change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))

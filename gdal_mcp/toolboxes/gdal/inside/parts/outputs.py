@@ -60,7 +60,7 @@ def entries(path):
 
 
 def bytes_of(path):
-    """The size of a file, or of all files below a folder; None for other names, such as that of a subdataset."""
+    """The size of a file, or of all files below a folder; None for other names, such as those of subdatasets."""
     if os.path.isdir(path):
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries(path))
     if os.path.isfile(path):

@@ -4,7 +4,7 @@ import math
 
 from osgeo import gdal
 
-MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
+MAX_PIXELS = 4 << 20  # pixels of a band whose overviews are compared
 STALE = 0.01  # fraction of an overview's pixels
 NEAR = 1.2  # GDAL may read an overview that is coarser than needed by this factor
 
@@ -15,7 +15,7 @@ def overview_checks(dataset):
     A correct value lies between the values of its source pixels and their neighbours.
     """
     band = dataset.GetRasterBand(1)
-    # hidden pixels, whose values mean nothing
+    # values of hidden pixels mean nothing
     hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)
     if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
         return
@@ -40,7 +40,7 @@ def overview_checks(dataset):
         views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
         low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
     with numpy.errstate(invalid="ignore"):
-        # cubic and similar resampling exceed the range
+        # cubic and similar resampling methods exceed the range
         slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1
         beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & (smaller != nodata)
     if beyond.mean() > STALE:
@@ -73,7 +73,7 @@ def first_step(dataset):
 def reduction(source, dataset):
     """The number of source pixels per side that form one pixel in the middle of the output; 1 if unknown.
 
-    It is the smaller one of the two sides.
+    The smaller number of the two sides counts.
     """
     change = gdal.Transformer(source, dataset, [])
     x, y = dataset.RasterXSize / 2, dataset.RasterYSize / 2

@@ -8,8 +8,8 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees, traditional
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FIELDS, TIMES, Survey
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 
-MANY_FEATURES = 1_000_000  # layers with more features are not counted only for a comparison
-NEAR = 1e-8  # fraction of a coordinate
+MANY_FEATURES = 1_000_000  # a larger layer is not counted just for a comparison
+NEAR = 1e-8  # fraction of a coordinate: less than a centimetre
 # degrees, or units of other CRSs; definitions of the same CRS differ by less
 APART = {True: 1e-5, False: 1.0}
 # formats whose types are guessed from the text, or missing
@@ -35,7 +35,7 @@ class Pair:
         kinds = [one.GetType() for one in fields(self.own, MAX_FIELDS)]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
-                kinds[place] = kind  # both are compared as the type in the source
+                kinds[place] = kind  # both are compared as the type of the source
         self.after = Survey(layer, clock, kinds, valid=True)
         self.before = Survey(source, clock)
 
@@ -101,7 +101,7 @@ class Pair:
     def _dimensions(self):
         """Reports lost geometries, heights and measures. GPX has heights in a field."""
         if self.before.spans and not self.after.spans and self.own.GetFieldCount() <= len(self.places):
-            yield {"code": "geometry_left_out"}  # and the geometry is not in columns either
+            yield {"code": "geometry_left_out"}  # nor is the geometry in columns
         if not (self.before.spans and self.after.spans):
             return
         if self.before.has_z and not self.after.has_z and self.driver != "GPX":
@@ -123,10 +123,10 @@ class Pair:
         yield from ({"code": code, "fields": places} for code, places in found.items())
 
     def ids(self):
-        """Reports feature ids that are not a plain count, and that are neither ids nor a field in the layer."""
+        """Reports feature ids that do more than count features, and that the layer has neither as ids nor as a field."""
         before, after = self.before, self.after
         compared = before.whole and after.whole and before.features == after.features
-        # a GML id is a name with a number, and this name is a field
+        # a GML id is a name that contains the number, and it is a field
         if not compared or before.numbered or self.theirs.GetFieldIndex("gml_id") >= 0:
             return
         kept = (after.ids_digest, *(one.digest for one in after.columns))
@@ -146,9 +146,7 @@ class Pair:
             yield {"code": "coordinates_changed", "units": gap}
 
     def _moved(self):
-        """How far coordinates of the source move if they are transformed to the layer's CRS; 0 if the CRS is the
-        same.
-        """
+        """How far coordinates of the source move in a transformation to the layer's CRS; 0 for the same CRS."""
         theirs, own = self.source.GetSpatialRef(), self.layer.GetSpatialRef()
         if theirs is None or own is None or theirs.IsSame(own):
             return 0

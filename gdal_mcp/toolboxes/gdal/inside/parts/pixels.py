@@ -9,10 +9,10 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 
 # pixels of a dataset that is read completely; above, overviews or a sample of blocks are read
 WHOLE = 4 << 20
-WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
+WHOLE_LAZY = 1 << 20  # pixels of a dataset that computes its pixels when they are read
 LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
-DOUBLE = 2**53  # up to here, a double represents every whole number
-MAX_BANDS = 16  # that are searched for nodata pixels
+DOUBLE = 2**53  # a double represents every whole number up to this one
+MAX_BANDS = 16  # bands that are searched for nodata pixels
 SIDE = 256  # pixels per side of the sample that is tested for values other than NaN
 
 
@@ -28,7 +28,7 @@ def value_ranges(dataset):
         if left <= 0 or gdal.DataTypeIsComplex(band.DataType) or (lazy and not exact):
             rows.append(None)
             continue
-        # a sample has only a few blocks; after the first one, three more bands are sampled
+        # a sample is only a few blocks, so three more bands are sampled after the first one
         left -= pixels if exact else WHOLE // 4
         with quiet() as heard:  # GDAL skips pixels that nodata, a mask or alpha hides
             found = range_of(band, exact=exact)

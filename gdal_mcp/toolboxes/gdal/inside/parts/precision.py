@@ -29,7 +29,7 @@ def with_full_numbers(text, job):
 
 
 def name_of(job):
-    """The name of the dataset that the command reads: the word that contains the path of its file."""
+    """The name of the dataset that the command reads: the argument that contains the path of its file."""
     sources = job.get("sources") or job.get("inputs") or ["\0"]
     path = sources[0]
     word = next((one for one in job.get("options", ()) if path in one), path)

@@ -19,7 +19,7 @@ DEFAULTS = {
     "block": None,
     "stretch": None,
 }
-# for an output whose picture was not requested; this many features take a twentieth of a second
+# limits for an output whose picture was not requested; drawing so many features takes a twentieth of a second
 UNASKED = {"seconds": 2.0, "features": 2_000}
 
 
@@ -65,8 +65,8 @@ def opened(path):
     """The dataset to draw; None if GDAL cannot open it."""
     dataset = gdal.OpenEx(path, CLASSIC)
     if dataset is not None and not (dataset.RasterCount or dataset.GetLayerCount()):
-        # a dataset without its own pixels: its first subdataset. A name that is stored in a file could refer to any
-        # path; the name that the driver makes for a part of this file contains this file's path
+        # a dataset without its own pixels: open its first subdataset. A name that is stored in a file could refer to
+        # any path; the name that the driver makes for a part of this file contains this file's path
         inner = next(iter(dataset.GetSubDatasets() or ()), ("",))[0]
         dataset = gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
     return dataset

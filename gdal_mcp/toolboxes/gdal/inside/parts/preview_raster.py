@@ -1,6 +1,6 @@
 """Draws rasters in natural colours, with a palette, in stretched grey, or as a hillshade.
 
-It does not use NumPy, because importing NumPy takes longer.
+NumPy is not used, because importing it takes time.
 """
 
 import math
@@ -15,9 +15,9 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import is_float
 from gdal_mcp.toolboxes.gdal.inside.parts.preview_vector import COLORS
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain
 
-# pixels in the blocks that a decimated read may decode; above, the read is made smaller
+# pixels in the blocks that a decimated read may decode; above, a smaller read is used
 MAX_DECODED = 1 << 30
-FEWEST = 32  # rows and columns of such a read, at least
+FEWEST = 32  # rows and columns of that smaller read, at least
 MAX_AVERAGED = 16 << 20  # pixels of a raster that is averaged rather than sampled
 SAMPLE = 5_000  # values from which the stretch is computed; its quantiles are accurate to half a hundredth
 LOW, HIGH = 0.02, 0.98  # quantiles of the valid values
@@ -219,8 +219,7 @@ def read_channel(source, band):
     else:
         data = source.values(band, gdal.GDT_Byte if is_byte else gdal.GDT_Float64)
     values, valid = memoryview(data).cast("B" if is_byte else "d"), source.mask(band)
-    # a sum is faster, and finite only if all values are; because large values may overflow it, an infinite sum is
-    # checked
+    # a sum is faster, and finite only if all values are; large values may overflow it, so every value is tested then
     if is_float(band) and not (math.isfinite(sum(values)) or all(map(math.isfinite, values))):
         valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
     return Channel(data, is_byte, valid, stretch(values, valid))
@@ -252,7 +251,7 @@ def alpha_of(channels):
 
 
 def both(one, other):
-    """The intersection of two masks; None stands for all pixels."""
+    """The intersection of two masks. None means all pixels."""
     if one is None or other is None:
         return one if other is None else other
     return (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big")

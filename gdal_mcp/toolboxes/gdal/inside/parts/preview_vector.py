@@ -9,12 +9,12 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_facts, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_LAYERS = 8
-MAX_BYTES = 64 << 20  # of their geometries, as WKB
-# Okabe and Ito's colours, which most colour-blind people can tell apart; without black and yellow, which are visible on
-# few backgrounds
+MAX_BYTES = 64 << 20  # bytes of the geometries as WKB
+# Okabe and Ito's colours, which most colour-blind people can tell apart; without black and yellow, which many
+# backgrounds hide
 COLORS = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (230, 159, 0))
-FILL = 70  # of 255; layers below remain visible
-NARROWEST = 16  # pixels of the shorter side
+FILL = 70  # alpha, of 255; layers below remain visible
+NARROWEST = 16  # pixels of the shorter side, at least
 MARGIN = 0.03  # fraction of the longer side
 DOT = 2.5  # pixels from the middle of a point's mark to its side
 

@@ -20,12 +20,13 @@ NAME = re.compile(r"[a-z][a-z-]*")
 LARGE = 16 << 20  # bytes; smaller files are read in some milliseconds either way
 MEASURING = (["raster", "info"], ["raster", "edit"])
 FAST_STATISTICS = "GDAL_STATS_USE_FLOAT32_OPTIM"
-COMPUTING = (["vector", "rasterize"], ["raster", "calc"])  # their values are examined whatever the data type
+# commands whose values are examined whatever their data type
+COMPUTING = (["vector", "rasterize"], ["raster", "calc"])
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
-# How a program ended. If there is a return code, the program answered, and its errors are part of the answer. Not a
-# class with annotations, because Python 3.14 would load its parser for them
+# how a program ended; with a return code, it answered, and its errors are part of the answer. Not a class with
+# annotations, because Python 3.14 would load its parser for them
 Ended = namedtuple("Ended", ("done", "return_code"), defaults=(None,))  # noqa: PYI024
 
 
@@ -69,7 +70,7 @@ def measures(options):
 
 
 def title(job):
-    """A short title of the running program, for progress."""
+    """A short title of the running program, for progress messages."""
     if job["program"] != "gdal":
         return job["program"]
     path = list(itertools.takewhile(NAME.fullmatch, job["options"][:3]))
@@ -114,7 +115,7 @@ def run_algorithm(job, report):
             text = part("precision").with_full_numbers(text, job)
             text = part("arrow").with_arrow_types(text, job) if '"layers"' in text else text
     if path in VALIDATING:
-        # a validation returns False if it finds faults and if it fails; only in the first case there is a report
+        # a validation returns False both if it finds faults and if it fails; it has a report only if it finds faults
         code = 0 if done else 1 if text else None
     elif done and "return-code" in actual.GetArgNames():
         code = actual.GetArg("return-code").GetAsInteger()
@@ -188,7 +189,10 @@ def run_warp(job, report):
 
 
 def closed(dataset):
-    """True if a dataset could be closed. Closing writes the last blocks; an error in that fails the command."""
+    """Closes a dataset; True if there was no error.
+
+    Closing writes the last blocks, so an error then is an error of the command.
+    """
     return dataset is not None and dataset.Close() == gdal.CE_None
 
 
@@ -237,7 +241,7 @@ def run_xyz(job, report):
 
 
 def ours(module, name):
-    """A program in a part that is compiled only when it is used."""
+    """A runner for a program in a part that is compiled only when it is used."""
 
     def run_one(job, report):
         return getattr(part(module), name)(job, report)

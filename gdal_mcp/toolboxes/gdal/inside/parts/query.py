@@ -24,7 +24,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_c
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # arguments of one json_array, below the 127 of SQLITE_MAX_FUNCTION_ARG
-FIRST_ROWS = 1000  # of a CSV, which are searched for booleans
+FIRST_ROWS = 1000  # rows of a CSV that are searched for booleans
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # GDAL stores milliseconds, and time zones in quarters of an hour
@@ -144,7 +144,7 @@ class Tables:
 
 
 def matched_by_gdal(dataset, layer):
-    """The text columns of a layer on which GDAL itself evaluates conditions; empty for databases."""
+    """The lower-case names of the text columns whose conditions GDAL evaluates itself; empty for databases."""
     if dataset.GetDriver().ShortName in DATABASES:
         return set()
     texts = (one for one in fields(layer.GetLayerDefn()) if one.GetType() == ogr.OFTString)
@@ -163,12 +163,12 @@ def open_options(path):
 def csv_open_options(path):
     """Open options that detect the types of a CSV's columns; numbers with leading zeros stay text.
 
-    GDAL also reads Y, N, T, F, on and off as booleans. Columns of these stay text, because N can mean north.
+    GDAL also reads Y, N, T, F, on and off as booleans. Columns with these values stay text, because N can mean north.
     """
     options = [
         "AUTODETECT_TYPE=YES",
         "AUTODETECT_SIZE_LIMIT=0",
-    ]  # from all rows, not only the first megabyte
+    ]  # types are detected from all rows, not only from the first megabyte
     with quiet():
         found, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
         if found is None or plain is None:
@@ -383,7 +383,7 @@ def write_object(path, result, job):
 
 
 def write_layer(path, driver, result, rows, job):
-    """Writes one layer. A column gets the type that all of its values have."""
+    """Writes one layer. A column gets the type that fits all of its values."""
     drawn = [number for number in sorted(result.blobs) if any(row[number] for row in rows)]
     if result.blobs and not drawn:
         result.without_geometry = len(rows)

@@ -12,10 +12,10 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import any_holes, value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
-MAX_BLOCKS = 10_000  # of a raster that are checked
+MAX_BLOCKS = 10_000  # blocks of a raster that are checked
 MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
-MAX_PIXELS = 4 << 20  # of a band
+MAX_PIXELS = 4 << 20  # pixels of one band
 # lowest and highest value of integer types
 LIMITS = {
     "Byte": (0, 255),
@@ -200,7 +200,7 @@ def statistics_checks(dataset, rows):
         if None in kept or not row or "min" not in row or not row["exact"]:
             continue
         low, high = map(float, kept)
-        minimum, maximum = float(row["min"]), float(row["max"])  # a text if JSON cannot represent the number
+        minimum, maximum = float(row["min"]), float(row["max"])  # text if JSON cannot represent the number
         slack = 0.01 * (maximum - minimum) + 1e-6 * max(abs(maximum), 1)
         # from a sample, so the stored range may be narrower
         approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"
@@ -211,7 +211,7 @@ def statistics_checks(dataset, rows):
 
 
 def sampled_checks(dataset, *, zones):
-    """Layers with values sampled from a raster: reports empty results, and with `zones` also zones without values."""
+    """Reports layers with values sampled from a raster that are all missing; with `zones`, zones without values."""
     for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]

@@ -21,7 +21,7 @@ BLOCK = 64 << 10
 PART = 64  # blocks per question, 4 MiB, so that a long read becomes several parallel requests
 MAX_RANGES = 64
 AHEAD = 128  # blocks that are read ahead, at most: 8 MiB
-EARLY = 16  # blocks; up to so many are read ahead together with missing ones, as many as were read in order
+EARLY = 16  # blocks; up to this number, as many are read ahead with the missing ones as were read in order
 TOLERANCE = 64  # bytes by which tiles of a COG overlap, or are apart
 DENSER = 16  # scattered reads after which the blocks are twice as large
 QUESTION_COSTS = 1 << 20  # bytes that can be read in the time of one question
@@ -40,7 +40,7 @@ class File:
 
 
 class Span:
-    """Blocks from `first` to before `stop` of a file, at offset `at` of an answer that may not have come yet."""
+    """Blocks of a file, from `first` up to but not including `stop`, at offset `at` of an answer that may be pending."""
 
     def __init__(self, file, question, first, stop, at):
         self.file, self.question, self.first, self.stop, self.at = file, question, first, stop, at
@@ -60,7 +60,7 @@ class Handle:
 
     def __init__(self, file):
         self.file, self.at, self.eof, self.failed = file, 0, 0, 0
-        # next offset if read in order; bytes read in order; block up to which was read ahead
+        # offset of the next read in order; bytes read in order; block up to which was read ahead
         self.next, self.run, self.frontier = -BLOCK, 0, 0
 
 
@@ -82,7 +82,7 @@ class Host:
         self._lock = threading.Lock()
         # by (question, name): its lock; its answer, None if there is none
         self._looking, self._known = {}, {}
-        self._spans = OrderedDict()  # the least recently used first
+        self._spans = OrderedDict()  # least recently used first
         self._blocks = {}  # (file, number) -> Span
         self._held = 0  # bytes
         self.failure = None

@@ -1,4 +1,6 @@
-"""Shapefiles without an index (.shx): GDAL recreates it from the .shp, in a copy because the workspace is read-only."""
+"""Shapefiles without an index (.shx): GDAL creates it again from the .shp, in a copy, because the workspace is
+read-only.
+"""
 
 import os
 import re

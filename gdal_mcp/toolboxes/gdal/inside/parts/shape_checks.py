@@ -7,9 +7,9 @@ from osgeo import ogr, osr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
 
 MOST_FEATURES = 2_000
-MOST_POINTS = 200_000  # in all polygons; their union takes a second
+MOST_POINTS = 200_000  # points of all polygons; their union takes a second
 SHARED = 0.01  # fraction of all borders that are common, above which polygons count as neighbours
-PIECES = 100  # into which the longer side of a polygon's box is divided
+PIECES = 100  # pieces into which the longer side of a polygon's box is divided
 STRAIGHT = 0.01  # fraction of the area; a larger change by straight edges is reported
 # fraction of common borders that must remain; all remain if polygons are simplified as a coverage
 KEPT = 0.95

@@ -11,7 +11,7 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields
 
-MOST_BYTES = 32 << 20  # of the XML of one sheet
+MOST_BYTES = 32 << 20  # bytes of the XML of one sheet
 SECOND = 1 / 86_400  # fraction of a day
 TAG = r"<(?:\w+:)?{}\s([^>]*)>"
 ATTRIBUTE = re.compile(r'([\w:]+)="([^"]*)"')

@@ -21,7 +21,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
-MOST_SECONDS = 3.0  # of wall time that an answer waits for the counts
+MOST_SECONDS = 3.0  # seconds of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
 OWN = frozenset({"rowid", "fid", "ogc_fid", "geometry", "geom", "ogr_style"})
 UNEXAMINED = {"code": "rows_unexamined"}

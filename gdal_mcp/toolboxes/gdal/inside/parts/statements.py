@@ -70,7 +70,7 @@ def statement_checks(job):
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
-            # GDAL's own dialect refuses such a column
+            # GDAL's own dialect rejects such a column
             return [one for one in found if one["code"] != "column_unknown"]
         found += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
@@ -123,7 +123,7 @@ def type_checks(dataset, sql, dialect, *, computes):
 
 
 def value_checks(job):
-    """Checks values that a formula or a burned attribute puts into a raster, and polygons without a pixel."""
+    """Checks the values that a formula or a burned attribute puts into a raster, and polygons without a pixel."""
     import numpy
 
     burns, calculates = (job["options"][:2] == one for one in COMPUTING)
@@ -195,7 +195,7 @@ def is_large(dataset):
 
 
 def burned(job):
-    """The values to burn: the given ones, or those of the attribute in each layer that has it."""
+    """The values to burn: those of `--burn`, or those of the attribute in each layer that has it."""
     words = [word.partition("=") for word in job["options"]]
     given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
     named = [value for name, _, value in words if name == "--attribute-name"]

@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import statistics_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import GARBLED
 
-MAX_FEATURES = 20_000  # of a layer whose index is tested
+MAX_FEATURES = 20_000  # features of a layer whose index is tested
 MAX_TEXTS = 200  # features whose texts are examined
 SINGLE_BYTES = ("latin-1", "cp1252")
 
@@ -90,12 +90,12 @@ def accented_texts(layer):
 
 
 def textual(value):
-    """GDAL's binding gives bytes for what is not UTF-8."""
+    """A value as text. GDAL's binding returns bytes for text that is not UTF-8."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def is_misread(text):
-    """True if it is UTF-8 that was decoded as a single-byte encoding."""
+    """True for a text in UTF-8 that was decoded in a single-byte encoding."""
     for encoding in SINGLE_BYTES:
         try:
             if text.encode(encoding).decode("utf-8") != text:

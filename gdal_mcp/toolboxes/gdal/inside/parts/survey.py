@@ -10,9 +10,9 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 
-MAX_FEATURES = 20_000  # of a layer that is read completely
-FIRST_FEATURES = 2_000  # of a larger layer
-MAX_SECONDS = 1.5  # for all layers of a call together
+MAX_FEATURES = 20_000  # features of a layer that is read completely
+FIRST_FEATURES = 2_000  # features that are read of a larger layer
+MAX_SECONDS = 1.5  # seconds for all layers of a call together
 MAX_FIELDS = 100
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
@@ -61,7 +61,7 @@ HALF_TURN = 180.0  # degrees
 
 
 class Column:
-    """The values of one field, independent of the order of features."""
+    """Counts and digests of the values of one field, independent of the order of features."""
 
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
@@ -242,7 +242,7 @@ def antimeridian_bbox(spans):
     if not spans or any(not -180 <= west <= east <= 180 for west, east in spans):
         return None
     ordered = sorted(spans)
-    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the world must be free
+    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the earth must be free
     for west, east in ordered[1:]:
         if west - reach > gap:
             gap, found = west - reach, [west, reach]

@@ -8,10 +8,10 @@ from osgeo import ogr
 
 FIRST = 50  # features
 MOST = 20  # columns that are reported
-MOST_FIELDS = 200  # that are examined
+MOST_FIELDS = 200  # columns that are examined
 NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 NAME = 64  # characters of a column's name, at most
-HEADER = 1 << 16  # bytes
+HEADER = 1 << 16  # bytes of a header line
 INT64 = range(-(1 << 63), 1 << 63)
 WHOLE = re.compile(r"[-+]?\d{19,4000}", re.ASCII)
 FINE_TIME = re.compile(
@@ -72,7 +72,7 @@ def columns(dataset):
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
     names = [one.GetName() for one in layers_of(dataset)]
-    listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # all names, or none
+    listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # either all names or none
     kept = {kind: found[:MOST] for kind, found in kinds.items()}
     return {**kept, "layer_names": names if listed else [], **schema(dataset)}
 

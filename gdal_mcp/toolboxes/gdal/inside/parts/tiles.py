@@ -5,7 +5,7 @@ from osgeo import gdal
 from gdal_mcp.toolboxes.gdal.inside.parts import preview_raster
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels
 
-PIXELS = 256  # per side of a tile
+PIXELS = 256  # pixels per side of a tile
 WORLD = 20037508.342789244  # metres from the middle of Web Mercator to each of its edges
 LOOK = ("color", "bands", "stretch")
 

@@ -39,7 +39,7 @@ SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 # semi-major axis in metres and inverse flattening of Hughes 1980, which is used only for maps of the poles
 HUGHES = (6378273.0, 298.279)
 MOST_APART = 2.0  # metres: EPSG's accuracy of WGS 84 itself, whose realizations count as one
-SAME_HEIGHT = 0.01  # metres
+SAME_HEIGHT = 0.01  # metres below which heights count as the same
 MOST_TRIED = 20  # operations to WGS 84
 METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
 # CRSs whose frames are WGS 84 within two metres by definition; EPSG has operations to WGS 84 for only some of them.
@@ -71,7 +71,7 @@ class Proj:
     def __init__(self):
         for row in FUNCTIONS.split(","):
             name, (result, *arguments) = row.split()
-            # in images with an internal PROJ, its functions have a prefix
+            # images with an internal PROJ give its functions a prefix
             found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
             found.restype, found.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
             setattr(self, name, found)

@@ -19,12 +19,12 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
 SIDE = 1024  # pixels per side of the sample
 NO_OVERVIEWS = 512  # pixels per side, up to which a raster has no overviews
-FIRST_FEATURES = 1000  # of a layer that may have curves
+FIRST_FEATURES = 1000  # features of a layer that may have curves
 FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
 MANY = 33  # distinct values; classes stored as integers have fewer
 FEW_CODES = 8  # distinct values that count as codes without further evidence
 EVEN = 0.5  # fraction of the pixels that equal their neighbour; classes form areas
-# image formats, and the type to which values are reduced
+# image formats, and the type to which they reduce values
 PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
 
 
@@ -114,7 +114,7 @@ def is_wide(band):
 
 
 def is_mask(band):
-    """True for an integer band without a palette whose values are zeros and ones."""
+    """True for an integer band without a palette that has zeros and ones, and no other values."""
     if is_float(band) or band.GetColorTable() is not None:
         return False
     values, valid = pixels(band)
@@ -162,7 +162,7 @@ def unique_values(band):
 
 
 def lost(bands, kind):
-    """The lowest and highest value, and how many pixels do not fit; None if every value of the type fits."""
+    """The lowest and highest value, and how many pixels do not fit; None if all values of their type fit."""
     rows = [row for band in bands if (row := lost_of(band, kind)) is not None]
     if not rows:
         return None

@@ -28,7 +28,7 @@ class Origin(NamedTuple):
 
     sources: list
     expected: tuple
-    clock: Clock  # one for all outputs of a call
+    clock: Clock  # the same for all outputs of a call
     compared: tuple = ()  # numbers of the inputs with which the output is compared
     updates: bool = False  # True if the output existed before, and has more than the inputs
     cut: object = None  # a shape from the call that cuts a raster, and the name of its CRS or ""
@@ -89,7 +89,7 @@ def makes_columns(options):
 
 
 def changed_shapes(dataset, origin):
-    """Checks of commands that work on each polygon by itself, such as dissolve and simplify."""
+    """Checks commands that work on each polygon by itself, such as dissolve and simplify."""
     words = {"dissolve", "simplify", "reproject"} & set(origin.options)
     if not words or origin.updates or dataset.GetLayerCount() != 1:
         return
@@ -105,7 +105,7 @@ def changed_shapes(dataset, origin):
 
 
 def small_sources(origin, aside):
-    """The inputs that are not large, opened a second time."""
+    """Opens the inputs that are not large a second time."""
     paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
     return [one for one in (opened(path, aside) for path in paths) if one is not None]
 

@@ -73,7 +73,7 @@ class FileSystem:
     def __init__(self, host):
         self.host = host
         self._handles, self._numbers = {}, itertools.count(1)
-        # stored, because GDAL has no reference to them
+        # GDAL has no reference to the functions
         self.functions = {name: self._callback(name) for name in TYPES}
 
     def _callback(self, name):

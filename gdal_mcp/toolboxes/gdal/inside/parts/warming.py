@@ -1,8 +1,8 @@
 """Tiny jobs that run while the worker waits, so that GDAL, PROJ and Python are warm when the real job comes.
 
 They leave no trace: no files, no settings, no GDAL messages (GDAL emits some only once), no printed text. They do not
-change the job's answer either: they run in the side thread (see `SideThread`), and in the job's thread only a CRS is
-used that hardly any data has.
+change the job's answer either: they run in the side thread (see `SideThread`), and the job's thread uses only a CRS
+that hardly any data has.
 """
 
 import contextlib
@@ -95,9 +95,9 @@ def folder():
 
 
 def read_crs():
-    """Reads a CRS from a GeoTIFF, which makes more queries to PROJ than creating the CRS does.
+    """Reads a CRS from a GeoTIFF, for which GDAL asks PROJ for more facts.
 
-    A projected CRS would also query WGS 84, so a geographic CRS is used.
+    For a projected CRS it would also ask for WGS 84, so a geographic CRS is used.
     """
     name = "/vsimem/warming.tif"
     made = gdal.GetDriverByName("GTiff").Create(name, 1, 1)
