@@ -46,7 +46,7 @@ def prepare():
     sys.meta_path.insert(0, Parts(sys.argv[3:]))
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: for statistics of read-only data
     part("libraries").load_each()
-    # Python's default resolves every function on load, most of which no job calls
+    # by default, Python resolves every function of a library when it loads, and no job calls most of them
     sys.setdlopenflags(os.RTLD_LAZY)
     from osgeo import gdal, ogr, osr  # importing them registers the drivers
 

@@ -257,7 +257,7 @@ def reads_less(job):
 
 
 def is_of(drivers, path, kind):
-    """True if GDAL identifies the file as a format of one of the drivers, whatever its name. Leaves no GDAL error."""
+    """True if GDAL identifies the file as a format of one of the drivers, whatever its name. Hides GDAL's errors."""
     with quiet():
         return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
 

@@ -11,7 +11,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
 
 SIDE = 21  # points per side of the grid on which coverage by the inputs is tested
 MAX_SHAPES = 1000  # shapes that cut a raster
-FEW = 3  # uncovered points that are reported; a slanted edge alone leaves fewer
+FEW = 3  # minimum of uncovered points for a report; a slanted edge alone leaves fewer
 MAX_PIXELS = 64 << 20  # pixels of an input whose border is examined
 SAMPLE = 512  # pixels per side of the sample that is examined
 MAX_BANDS = 4

@@ -176,7 +176,7 @@ class Search:
         return sum(fits) / len(fits) if fits else 1 + 0.06 * math.log10(size(area) / 720 + 1e-4)
 
     def _names(self):
-        """By CRS, the fit of each word; and by CRS, the bonus if the question is its name."""
+        """By CRS, the fit of each word; and by CRS, the bonus for a question that is its name or the end of it."""
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()

@@ -174,7 +174,7 @@ def in_crs(boxes, name):
 
 
 def brief(row, path):
-    """The part of a description that the host uses, limited in size; for a file that does not open, its head."""
+    """The part of a description that the host uses, limited in size; the first bytes of a file that does not open."""
     if row is None:
         return {"head": head_of(path)}
     facts = row["facts"]

@@ -10,7 +10,7 @@ SIDE = 256  # pixels per side of the sample of a mask that is read completely
 ROWS = 64  # sampled rows and columns of a larger mask
 WHOLE = 4 << 20  # pixels; a larger mask is not read completely
 MOST = 400  # hidden pixels of each input that are looked up in the output
-LOST = 0.5  # fraction of them; resampling and neighbourhoods fill the edges of a hole
+LOST = 0.5  # fraction of these pixels; resampling and neighbourhoods fill the edges of a hole
 MANY_INPUTS = 20
 BY_VALUE = gdal.GMF_NODATA
 

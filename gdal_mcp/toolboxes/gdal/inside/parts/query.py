@@ -316,7 +316,7 @@ def with_parsed_json(result, rows):
 
 
 def json_columns(rows):
-    """The indexes of columns in which each value is null or the text of a JSON array or object."""
+    """Yields the indexes of columns in which each value is null or the text of a JSON array or object."""
     for number in range(len(rows[0])):
         values = [row[number] for row in rows if row[number] is not None]
         if values and all(map(is_json, values)):

@@ -225,7 +225,7 @@ def sampled_checks(dataset, *, zones):
 def measured(feature):
     """Yields the floating-point numbers of a feature, NaN for missing ones.
 
-    In a format that stores everything as text, these are the texts of such numbers and of NaN.
+    In a format that stores everything as text, such numbers and NaN are parsed from the texts.
     """
     for i in range(feature.GetFieldCount()):
         kind, there = feature.GetFieldDefnRef(i).GetType(), feature.IsFieldSetAndNotNull(i)

@@ -174,7 +174,7 @@ def computed(job, *, calculates):
 
 
 def no_numbers(results, sources):
-    """The number of results that are not finite; if the inputs may contain NaN, only of infinite ones."""
+    """The number of results that are not finite; if the inputs may contain NaN, the number of infinite ones."""
     import numpy
 
     none = ~numpy.isfinite(results)

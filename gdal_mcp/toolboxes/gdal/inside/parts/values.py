@@ -18,7 +18,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
 SIDE = 1024  # pixels per side of the sample
-NO_OVERVIEWS = 512  # pixels per side, up to which a raster has no overviews
+NO_OVERVIEWS = 512  # pixels of the longer side, up to which a raster needs no overviews
 FIRST_FEATURES = 1000  # features of a layer that may have curves
 FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
 MANY = 33  # distinct values; classes stored as integers have fewer
