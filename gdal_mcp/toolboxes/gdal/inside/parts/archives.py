@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 KINDS = {".zip": "vsizip", ".kmz": "vsizip", ".tar": "vsitar", ".tgz": "vsitar", ".gz": "vsitar"}
 MOST_NAMES = 20
 MOST_ENTRIES = 5000
-FOLDER = 0o040000  # the bit of a folder in a file mode
+FOLDER = 0o040000  # the bit for a folder in a file mode
 # endings of files that accompany another file
 BESIDE = (
     ".dbf",

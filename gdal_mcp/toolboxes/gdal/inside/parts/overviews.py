@@ -65,7 +65,7 @@ def unexamined_when_reduced(dataset):
 
 
 def first_step(dataset):
-    """The number of pixels per side that form one pixel of the finest overview."""
+    """The reduction factor of the finest overview: full pixels per overview pixel, on one side."""
     band = dataset.GetRasterBand(1)
     return band.XSize / max(1, band.GetOverview(0).XSize)
 

@@ -56,7 +56,7 @@ class Span:
 
 
 class Handle:
-    """An open file, and the pattern in which it is read."""
+    """An open file and the state of its reads."""
 
     def __init__(self, file):
         self.file, self.at, self.eof, self.failed = file, 0, 0, 0

@@ -1,5 +1,6 @@
-"""Shapefiles without an index (.shx): GDAL creates it again from the .shp, in a copy, because the workspace is
-read-only.
+"""Creates missing indexes (.shx) of shapefiles again.
+
+GDAL creates the index from the .shp, in a copy because the workspace is read-only.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Examines the pixels of an input before a call changes their type or computes with them. Reads only what is requested."""
+"""Examines the pixels of an input before a call changes their type or computes with them.
+
+Reads only what is requested.
+"""
 
 import itertools
 
