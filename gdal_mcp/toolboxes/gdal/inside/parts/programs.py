@@ -25,8 +25,8 @@ COMPUTING = (["vector", "rasterize"], ["raster", "calc"])
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
-# how a program ended; with a return code, it answered, and its errors are part of the answer. Not a class with
-# annotations, because Python 3.14 would load its parser for them
+# how a program ended; if it has a return code, it gave an answer, and its errors are part of that answer. Not a class
+# with annotations, because Python 3.14 would load its parser for them
 Ended = namedtuple("Ended", ("done", "return_code"), defaults=(None,))  # noqa: PYI024
 
 
