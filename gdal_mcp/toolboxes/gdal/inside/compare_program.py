@@ -1,15 +1,16 @@
-"""The handler inside the container that tells what two datasets hold, so that they can be compared.
+"""The handler inside the container that describes the content of datasets, so that they can be compared.
 
-Given to `sandbox/worker.py` as text. Pixels, features and arrays are digested, not sampled; order of features, feature ids,
-metadata, statistics and block layout do not count. What cannot be digested is named, never left out in silence.
+`sandbox/worker.py` receives it as text. Pixels, features and arrays are digested completely, not sampled. The order
+of features, feature ids, metadata, statistics and block layout are ignored. A dataset that cannot be digested is
+reported as a `problem`, never omitted.
 """
 
 import hashlib
 import json
 from typing import Any
 
-MAX_ROWS = 4 << 20  # bytes of pixels that are held at a time, as far as whole rows allow
-MAX_ARRAY = 256 << 20  # bytes of a multidimensional array that is digested
+MAX_ROWS = 4 << 20  # bytes of pixels that are read at a time; at least one row
+MAX_ARRAY = 256 << 20  # bytes of the largest multidimensional array that is digested
 _WIDE = 1 << 256
 
 gdal: Any = None
@@ -30,7 +31,7 @@ def run(job: dict[str, Any], _report: Any) -> dict[str, Any]:
 
 
 def told(path: str) -> dict[str, Any]:
-    """What a dataset holds; `problem` instead when it cannot be said."""
+    """The description of a dataset; if that fails, `problem` with the name of the exception."""
     try:
         dataset = gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VECTOR)
         layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
@@ -79,7 +80,8 @@ def pixels(one: Any) -> str:
     total = hashlib.sha256()
     width = one.XSize * gdal.GetDataTypeSizeBytes(one.DataType)
     block = one.GetBlockSize()[1]
-    rows = max(1, MAX_ROWS // max(width, 1) // block * block)  # whole blocks, so that none is decoded twice
+    # whole blocks, so that no block is decoded twice
+    rows = max(1, MAX_ROWS // max(width, 1) // block * block)
     for top in range(0, one.YSize, rows):
         total.update(one.ReadRaster(0, top, one.XSize, min(rows, one.YSize - top)))
     return total.hexdigest()
@@ -108,7 +110,7 @@ def layer(one: Any) -> dict[str, Any]:
 
 
 def value(feature: Any, index: int) -> Any:
-    """A field's value as text, and whether there is one."""
+    """A field's value as text, or as hexadecimal bytes if it is not UTF-8; None if unset or null."""
     if not feature.IsFieldSetAndNotNull(index):
         return None
     try:
@@ -118,12 +120,12 @@ def value(feature: Any, index: int) -> Any:
 
 
 def number(what: Any) -> int:
-    """A digest that can be added up, so that the order of the features does not count."""
+    """A digest as a number. Digests are summed, so the order of the features does not matter."""
     return int.from_bytes(hashlib.sha256(json.dumps(what).encode()).digest(), "big")
 
 
 def arrays(group: Any, path: str) -> Any:
-    """Every array of a group and of the groups in it, by its path."""
+    """Yields every array of a group and its subgroups, with its path."""
     for name in group.GetMDArrayNames() or ():
         yield {"path": f"{path}/{name}", **array(group.OpenMDArray(name))}
     for name in group.GetGroupNames() or ():

@@ -1,6 +1,6 @@
-"""Runs in a container: tries for each fault of faults.toml whether this GDAL has it, and prints the results as JSON.
+"""Runs in a container: tests if this GDAL has each fault of faults.toml, and prints the results as JSON.
 
-A probe returns true or false; one that cannot tell returns null or raises, and its result is unknown.
+A probe returns True or False. If it returns None or raises, the result is unknown (null).
 """
 
 import json
@@ -24,7 +24,11 @@ def raster(kind, values, nodata=None, size=(16, 16), options=("BLOCKYSIZE=16",))
 
 
 def statistics_in_threads():
-    """The mean of a ramp is known; a part of its lines has another. One block, some strips, some tiles that GDAL reads together."""
+    """True if statistics that several threads compute are wrong.
+
+    The mean of a ramp is known, and a part of its lines has a different mean. Tested with one block, with several
+    strips, and with tiles that GDAL reads together.
+    """
     values = range(48 * 48)
     tiles = ("TILED=YES", "BLOCKXSIZE=16", "BLOCKYSIZE=16", "COMPRESS=DEFLATE")
     threads = {"GDAL_NUM_THREADS": "2", "GDAL_STATS_USE_FLOAT32_OPTIM": "YES", "GDAL_PAM_ENABLED": "NO"}
@@ -76,7 +80,7 @@ def valid_pixels_moved():
 
 def only_best_takes_ballpark():
     crs = osr.SpatialReference()
-    crs.ImportFromEPSG(2039)  # to 3035: PROJ knows no operation but a ballpark one
+    crs.ImportFromEPSG(2039)  # for EPSG:2039 to EPSG:3035, PROJ has only a ballpark operation
     source = raster(gdal.GDT_Byte, [1] * 256)
     source.SetSpatialRef(crs)
     strict = {"format": "MEM", "dstSRS": "EPSG:3035"}
@@ -85,7 +89,7 @@ def only_best_takes_ballpark():
     except RuntimeError:
         pass
     else:
-        return None  # this PROJ knows a better operation, so nothing can be tried
+        return None  # this PROJ has a better operation, so the fault cannot be tested
     try:
         return gdal.Warp("", source, transformerOptions=["ONLY_BEST=YES"], **strict) is not None
     except RuntimeError:
@@ -98,7 +102,7 @@ PROBES = (statistics_in_threads, zonal_median, valid_pixels_moved, only_best_tak
 def result(probe):
     try:
         return probe()
-    except Exception:  # whatever it is, the fault could not be looked for
+    except Exception:  # after any error, the result of the probe is unknown
         return None
 
 

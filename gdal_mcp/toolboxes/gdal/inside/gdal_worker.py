@@ -1,7 +1,7 @@
-"""The handler inside the container: loads GDAL, runs one command, re-opens and describes what it wrote.
+"""The handler inside the container: loads GDAL, runs one command, and opens and describes its outputs.
 
-`sandbox/worker.py` gets it as text, followed by the modules of `parts` as further words. What GDAL would print on stderr is
-printed there in the same form.
+`sandbox/worker.py` receives it as text, followed by the modules of `parts` as further arguments. Messages that GDAL
+would print to stderr are printed there in the same form.
 """
 
 import importlib
@@ -11,11 +11,15 @@ import sys
 from importlib.machinery import ModuleSpec
 
 PARTS = "gdal_mcp.toolboxes.gdal.inside.parts"
-PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its outputs are described
+# fractions of a job's progress: the program has ended; its outputs are described
+PROGRAM, DESCRIBED = 0.9, 0.95
 
 
 class Parts:
-    """Imports the modules of a package that came as words: each a name and its code, or a name, a line end and its source."""
+    """Imports the modules of a package from the worker's arguments instead of files.
+
+    Each argument is a pair of a name and its code, or a text: a name, a newline and the source.
+    """
 
     def __init__(self, words, package=PARTS):
         named = (word.split("\n", 1) if isinstance(word, str) else word for word in words)
@@ -31,7 +35,7 @@ class Parts:
         return None
 
     def exec_module(self, module):
-        exec(self._sources[module.__name__], module.__dict__)  # noqa: S102 - our own text, as this file is
+        exec(self._sources[module.__name__], module.__dict__)  # noqa: S102 - our own source, like this file
 
 
 def part(name):
@@ -40,13 +44,15 @@ def part(name):
 
 def prepare():
     sys.meta_path.insert(0, Parts(sys.argv[3:]))
-    os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
+    os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: for statistics of read-only data
     part("libraries").load_each()
-    sys.setdlopenflags(os.RTLD_LAZY)  # Python's own way resolves every function, most of which no job calls
+    # by default, Python resolves every function of a library when it loads, and no job calls most of them
+    sys.setdlopenflags(os.RTLD_LAZY)
     from osgeo import gdal, ogr, osr  # importing them registers the drivers
 
     for module in (gdal, ogr, osr):
-        module._DontUseExceptions()  # gdal.DontUseExceptions() would import NumPy: half as much again as GDAL
+        # gdal.DontUseExceptions() would import NumPy, which adds half of GDAL's load time
+        module._DontUseExceptions()
 
 
 def warm():
@@ -54,9 +60,13 @@ def warm():
 
 
 def worked(job, progress, errors, remote):
-    """Runs the program. What it forgives of a brokered read fails all the same; of other errors, only what the call has it skip."""
+    """Runs the program. A failed read through the host fails the call even if GDAL ignores the failure.
+
+    Other errors become warnings if the call has `--skip-errors`.
+    """
     ended = part("programs").run(job, progress)
-    if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
+    # GDAL ignores some failed reads and treats their pixels as nodata
+    if remote is not None and remote.failure:
         errors.fail(remote.failure)
         return part("programs").Ended(False)
     if ended.done and "--skip-errors" in job.get("options", ()):
@@ -65,7 +75,10 @@ def worked(job, progress, errors, remote):
 
 
 def explain(job, report, errors, *, described):
-    """Adds what helps to correct a call that failed. The host may find the cause in the inputs: local ones are described now if they were not."""
+    """Adds information that helps to correct a failed call.
+
+    The host may find the cause in the inputs, so local inputs are described now if they were not described before.
+    """
     if not (described or job.get("remote") or errors.memory):
         part("describe").describe_inputs(job, report, errors)
     part("sql_names").add_known_names(job, errors)
@@ -96,12 +109,12 @@ def run(job, report):
                 outputs = described
         except MemoryError:
             raise
-        except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
+        except SystemExit as leaving:  # how GDAL's Python scripts end on a usage error
             ended = programs.Ended(leaving.code in (0, None))
-        except Exception as error:  # a fault of the command is an answer, with its trace on stderr
+        except Exception as error:  # an error of the command is a result; its traceback goes to stderr
             ended = programs.Ended(False)
             if not isinstance(error, RuntimeError):
-                import traceback  # a tenth of the time that loading takes
+                import traceback  # imported only here, because it adds a tenth to the load time
 
                 traceback.print_exc()
             errors.fail(str(error))

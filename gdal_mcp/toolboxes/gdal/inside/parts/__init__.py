@@ -1,1 +1,4 @@
-"""What runs inside the container next to GDAL. Sent along as text by `gdal_mcp.toolboxes.gdal.worker_source`; imports nothing else of ours."""
+"""Modules that run inside the container next to GDAL.
+
+`gdal_mcp.toolboxes.gdal.worker_source` sends them as text. They import nothing else of this project.
+"""

@@ -10,8 +10,8 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 KINDS = {".zip": "vsizip", ".kmz": "vsizip", ".tar": "vsitar", ".tgz": "vsitar", ".gz": "vsitar"}
 MOST_NAMES = 20
 MOST_ENTRIES = 5000
-FOLDER = 0o040000  # of a mode
-# files that go with another one
+FOLDER = 0o040000  # the bit for a folder in a file mode
+# endings of files that accompany another file
 BESIDE = (
     ".dbf",
     ".shx",
@@ -47,7 +47,7 @@ def tell_members(job, errors):
 
 
 def as_folders(words):
-    """Words of `vsi list`, with each archive as the folder that it is to GDAL."""
+    """The words of `vsi list`, with each archive as a folder of GDAL's file system for archives."""
     return [as_folder(one) for one in words]
 
 
@@ -60,7 +60,7 @@ def as_folder(word):
 
 
 def only_member(words):
-    """A listing of an archive of one file, which GDAL takes for that file itself; "" for any other."""
+    """The listing of an archive with one file, which GDAL treats as that file; "" for other archives."""
     for word in words:
         path = word.rpartition("=")[2] if word.startswith("--") else word
         archive = path.replace("{", "").replace("}", "").rstrip("/")
@@ -72,7 +72,7 @@ def only_member(words):
 
 
 def members(archive):
-    """The files in it that could be datasets, the most useful first."""
+    """The files in an archive that could be datasets; all files if there are none."""
     files = files_in(archive)
     return [name for name in files if not name.lower().endswith(BESIDE)] or files
 

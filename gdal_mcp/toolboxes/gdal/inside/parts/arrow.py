@@ -1,4 +1,4 @@
-"""The Arrow types of the columns of a Parquet or Arrow file, in the words of PyArrow, for GDAL's report of it."""
+"""Adds the Arrow types of the columns, with PyArrow's names, to GDAL's report of a Parquet or Arrow file."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
 DRIVERS = ("Parquet", "Arrow")
 UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
-# formats of the C data interface of Arrow
+# format strings of Arrow's C data interface
 PLAIN = {
     **dict(
         zip(
@@ -32,13 +32,13 @@ NESTED = {"+l": "list", "+L": "large_list", "+s": "struct", "+m": "map"}
 
 
 class Schema(ctypes.Structure):
-    """The head of `struct ArrowSchema`."""
+    """The first fields of `struct ArrowSchema`."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p))
 
 
 def with_arrow_types(text, job):
-    """The same text for a file of another format."""
+    """The report with the Arrow types of the columns; unchanged for a file of another format."""
     if not any(f'"driverShortName":"{name}"' in text.replace(" ", "") for name in DRIVERS):
         return text
     report = json.loads(text)
@@ -53,7 +53,7 @@ def with_arrow_types(text, job):
 
 
 def types_of(layer):
-    """The type of each column by its name."""
+    """The Arrow types of the columns, by column name."""
     schema = layer.GetArrowStream().GetSchema()
     children = [schema.GetChild(i) for i in range(schema.GetChildrenCount())]
     heads = [Schema.from_address(int(child.this)) for child in children]

@@ -1,6 +1,7 @@
-"""Files beside the data, and facts stored in it, that can disagree with it: SQLite journals, stored counts and extents, a second position, old overviews.
+"""Checks sidecar files and stored facts that can disagree with the data.
 
-For each format, this module defines whether such a file is read, and which source an answer is based on if two disagree.
+Examples are SQLite journals, stored counts and extents, a second position, and old overviews. For each format, this
+module defines if such a file is read, and which source an answer is based on if two disagree.
 """
 
 import contextlib
@@ -13,26 +14,26 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 
 SQLITE = b"SQLite format 3\0"
-WRITE_VERSION = 18  # the byte of the header that is 2 in WAL mode
+WRITE_VERSION = 18  # offset of the header byte that is 2 in WAL mode
 IN_WAL = 2
-WAL_HEADER = 32  # bytes; a -wal file that holds no more holds no change
-JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the beginning of an unfinished rollback journal
+WAL_HEADER = 32  # bytes; a -wal file that is not longer than this has no changes
+JOURNAL = bytes.fromhex("d9d505f920a163d7")  # the first bytes of an unfinished rollback journal
 IMMUTABLE = (
-    "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
+    "Retrying with IMMUTABLE=YES open option"  # end of GDAL's warning about a database without its -wal file
 )
 RESET = "Type and subtype of field definition are not compatible. Resetting to OFSTNone"
-MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
-MAX_TEXT = 2 << 20  # of a file that is read whole for it
+MAX_BYTES = 64 << 20  # bytes of a database whose rows are counted, or of a file whose features are read
+MAX_TEXT = 2 << 20  # bytes of a file that is read completely
 MAX_FEATURES = 20_000
-# drivers of formats with facts that can be stale
+# drivers of formats that store facts which can be stale
 RASTERS = ("GTiff", "COG", "HFA", "JP2OpenJPEG", "PNG", "JPEG", "AAIGrid", "EHdr", "USGSDEM")
 VECTORS = ("GPKG", "ESRI Shapefile", "FlatGeobuf", "SQLite", "GeoJSON", "CSV", "MapInfo File")
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
-# what asks for statistics of pixels
+# options and commands that ask for statistics of pixels
 MEASURED = frozenset({"--stats", "--approx-stats", "--min-max", "--hist", "-stats", "zonal-stats"})
-PIXEL = 0.01  # allowed difference between two positions of one raster
+PIXEL = 0.01  # pixels; allowed difference between two positions of one raster
 HALF = 180.0  # degrees
-NEAR = 1e-6  # of an extent's size
+NEAR = 1e-6  # fraction of the largest coordinate of an extent
 
 
 def files_of(job):
@@ -44,10 +45,13 @@ def files_of(job):
 
 
 def prepare(job, errors):
-    """Makes the rows of a `-wal` file readable if there is no `-shm` file and none can be created. Raises RuntimeError for an unfinished change.
+    """Prepares shapefiles without an index, and SQLite databases with a `-wal` file, so that GDAL can read them.
 
-    SQLite then keeps the index of the journal in memory, which it does only in exclusive mode and without locks. Without a
-    `-shm` file nobody else has the database open.
+    The rows of a `-wal` file become readable if there is no `-shm` file and none can be created. SQLite then holds
+    the index of the journal in memory, which it does only in exclusive mode and without locks. If there is no `-shm`
+    file, no other program has the database open.
+
+    Raises RuntimeError for an unfinished change of a database.
     """
     files = files_of(job)
     if any(path.lower().endswith(".shp") for path in files):
@@ -61,7 +65,8 @@ def prepare(job, errors):
             )
     if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
         read_alone()
-    # GDAL's warning that it ignores the -wal file is wrong here: the file is read; and `query` itself sets types of columns
+    # GDAL's warning that it ignores the -wal file is wrong here, because the file is read; `query` sets types of
+    # columns itself
     errors.ignored = (*((IMMUTABLE,) if databases else ()), *((RESET,) if job["program"] == "query" else ()))
 
 
@@ -80,7 +85,7 @@ def in_wal_mode(path):
 
 
 def pending(path):
-    """True if a `-wal` file has changes."""
+    """True if a database has a `-wal` file with changes."""
     beside = f"{path}-wal"
     return in_wal_mode(path) and os.path.isfile(beside) and os.path.getsize(beside) > WAL_HEADER
 
@@ -98,14 +103,14 @@ def read_alone():
     gdal.SetConfigOption("OGR_SQLITE_PRAGMA", "locking_mode=EXCLUSIVE")
 
 
-# --- what is stored of the features
+# --- stored facts about features
 
-# hides the stored counts from GDAL, which then counts
+# hides the stored counts from GDAL, so that it counts the rows
 COUNT_ANEW = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
 
 
 def stale_counts(path):
-    """Layers of a small GeoPackage whose stored feature count differs from the number of rows: the layer's number, both counts."""
+    """(layer number, stored count, number of rows) of each layer of a small GeoPackage with a wrong stored count."""
     if not is_database(path) or os.path.getsize(path) > MAX_BYTES:
         return []
     with quiet():
@@ -116,7 +121,10 @@ def stale_counts(path):
 
 
 def rows_of(dataset, layer):
-    """The number of rows, counted by SQLite itself: GDAL answers a plain count(*) with the stored number."""
+    """The number of rows of a layer, counted by SQLite itself; None if that fails.
+
+    GDAL would answer a plain count(*) with the stored number.
+    """
     name = layer.GetName().replace('"', '""')
     counted = dataset.ExecuteSQL(f'SELECT count(*) FROM (SELECT 1 FROM "{name}")')  # noqa: S608 - the name of a layer, quoted
     if counted is None:
@@ -128,7 +136,7 @@ def rows_of(dataset, layer):
 
 
 def stale_extent(layer):
-    """True if the stored extent of a layer with few features differs from theirs."""
+    """True if a layer's stored extent differs from that of its features; False if there are too many features."""
     if not layer.GetLayerDefn().GetGeomFieldCount() or not layer.TestCapability(ogr.OLCFastGetExtent):
         return False
     stored = layer.GetExtent(can_return_null=True)
@@ -145,7 +153,10 @@ def stale_extent(layer):
 
 
 def position_checks(number, path, *, chosen):
-    """A GeoTIFF with a second position in a sidecar file: GDAL prefers an .aux.xml to the GeoTIFF's own, and that to a world file."""
+    """Reports a GeoTIFF with a different position in a sidecar file.
+
+    GDAL prefers the position in an .aux.xml file to that in the GeoTIFF, and that in the GeoTIFF to a world file.
+    """
     stem = os.path.splitext(path)[0]
     beside = [f"{path}.aux.xml", *(f"{stem}.{ending}" for ending in WORLD_FILES)]
     if chosen or not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
@@ -172,7 +183,7 @@ def position_of(path, source):
 
 
 def antimeridian_parts(layer):
-    """West and east of features in degrees that lie only around the antimeridian; None for all others."""
+    """West and east, in degrees, of features that lie only around the antimeridian; None for other layers."""
     crs = layer.GetSpatialRef()
     extent = layer.GetExtent(can_return_null=True) if crs is not None else None
     if extent is None or extent[1] - extent[0] <= HALF or not in_degrees(crs):
@@ -184,9 +195,9 @@ def antimeridian_parts(layer):
 
 
 def checks(job):
-    """Checks of each input that is a file: facts stored beside the data, or in it, that are wrong."""
+    """Checks each input file for wrong facts that are stored in it or in its sidecar files."""
     yield from ({"code": "index_restored", "input": number} for number in job.get("restored", ()))
-    named = "ENCODING=" in " ".join(job.get("options", ()))  # what it is read in is chosen
+    named = "ENCODING=" in " ".join(job.get("options", ()))  # the call chooses the encoding
     for number, path in enumerate(job.get("sources", job["inputs"])):
         if not os.path.isfile(path):
             continue
@@ -212,7 +223,7 @@ def checks(job):
 
 
 def kml_checks(number, path):
-    """Values that the driver KML, which is used if LIBKML is missing, leaves out."""
+    """Reports values that the driver KML does not read. GDAL uses this driver if LIBKML is missing."""
     if not path.lower().endswith(".kml") or os.path.getsize(path) > MAX_BYTES:
         return
     with quiet():
@@ -225,7 +236,7 @@ def kml_checks(number, path):
 
 
 def sheet_checks(number, path):
-    """Times of day in columns of a spreadsheet that GDAL reads as dates."""
+    """Reports times of day in columns of a spreadsheet that GDAL reads as dates."""
     if path.lower().endswith(".xlsx") and os.path.getsize(path) <= MAX_BYTES:
         with quiet():
             count = part("sheets").cut_times(path)
@@ -241,12 +252,12 @@ def zero_checks(number, path):
 
 
 def reads_less(job):
-    """True if a call reads fewer pixels than there are, which GDAL takes from overviews."""
+    """True if a call reads a raster at a reduced size, for which GDAL uses overviews."""
     return job["program"] == "preview" or "--approx-stats" in job.get("options", ())
 
 
 def is_of(drivers, path, kind):
-    """True if GDAL recognises the file as data of one of the drivers, whatever its name. Leaves no error behind."""
+    """True if GDAL identifies the file as a format of one of the drivers, whatever its name. Hides GDAL's errors."""
     with quiet():
         return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
 

@@ -1,6 +1,7 @@
 """Runs work after an answer is ready, within a time limit.
 
-Neither GDAL nor SQLite can be interrupted from Python while a statement runs, so the work is done in a copy of this process, which is ended.
+Python cannot interrupt GDAL or SQLite while a statement runs, so the work runs in a fork of this process, which is
+killed.
 """
 
 import json
@@ -20,11 +21,11 @@ def in_time(work, seconds):
             with os.fdopen(writing, "w") as answer:
                 json.dump(work(), answer)
         finally:
-            os._exit(0)  # nothing of the parent's is closed or flushed
+            os._exit(0)  # does not close or flush anything of the parent
     os.close(writing)
     try:
         return json.loads(read_until(reading, time.monotonic() + seconds) or "null")
-    except ValueError:  # it failed midway
+    except ValueError:  # the work failed midway
         return None
     finally:
         os.close(reading)
@@ -33,7 +34,7 @@ def in_time(work, seconds):
 
 
 def read_until(reading, end):
-    """Everything read from a pipe, "" if it was not closed in time."""
+    """The text read from a pipe; "" if the pipe was not closed in time."""
     parts = []
     while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
         part = os.read(reading, 1 << 16)

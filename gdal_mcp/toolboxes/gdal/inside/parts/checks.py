@@ -1,4 +1,4 @@
-"""Cheap checks of what was written. Each row is a code with numbers for the place; the host has the texts."""
+"""Cheap checks of outputs. Each check is a code with numbers for the place; the host has the texts."""
 
 import filecmp
 import itertools
@@ -22,15 +22,15 @@ from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FEATURES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import changed_shapes, invalid_sources, layer_checks
 
-MAX_LAYERS = 10  # that are compared
+MAX_LAYERS = 10  # layers that are compared
 PARTS_OF_COMPLEX = tuple(f"--calc={one}" for one in ("mod", "phase", "real", "imag", "intensity", "conj"))
 SAME_BYTES = 64 << 20
-SAME_PIXELS = 4 << 20  # of all bands together
+SAME_PIXELS = 4 << 20  # pixels of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
 
 
 def of_output(path, dataset, facts, rows, origin):
-    """Of an open output; `rows` are of its pixels."""
+    """Checks an open output. `rows` are the value ranges of its bands."""
     if has_pixels(dataset):
         yield from of_pixels(path, dataset, facts, rows, origin)
     lost = any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts}))
@@ -42,7 +42,7 @@ def of_output(path, dataset, facts, rows, origin):
         yield from changed_shapes(dataset, origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
             yield from sampled_checks(dataset, zones="zonal-stats" in origin.options)
-    # against what the command read: nothing changed, or the output lies elsewhere
+    # comparison with the inputs: nothing changed, or the output lies elsewhere
     boxes = []
     for number, (name, source) in enumerate(origin.sources):
         if source is None:
@@ -80,7 +80,7 @@ def unwritten(dataset, origin):
 
 
 def takes_part(options):
-    """True if a formula names the part of complex numbers that it uses."""
+    """True if a formula specifies which part of complex numbers it uses."""
     return "--dialect=builtin" in options and any(one in PARTS_OF_COMPLEX for one in options)
 
 
@@ -96,10 +96,10 @@ def same_bytes(one, other):
 
 
 def same_content(dataset, facts, name, found):
-    """Also true of another file whose structure, values and metadata are all the same."""
+    """True if an output has the same structure, values and metadata as an input."""
     if facts["driver"] != found["driver"]:
         return False
-    if has_pixels(dataset):  # true if the pixels are worth comparing, and few enough
+    if has_pixels(dataset):  # pixels are compared only if the structure is the same and there are few enough
         about = itemgetter("type", "nodata", "color")
         bands = [list(map(about, one.get("bands", ()))) for one in (facts, found)]
         if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
@@ -120,7 +120,7 @@ def same_content(dataset, facts, name, found):
 
 
 def members(path):
-    """Foreign members of a GeoJSON that GDAL does not keep; None without any."""
+    """The native data of a GeoJSON, with foreign members that GDAL does not preserve; None if there are none."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, open_options=["NATIVE_DATA=YES"])
     layer = dataset.GetLayer(0) if dataset is not None else None
     return layer and layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")

@@ -1,4 +1,7 @@
-"""Zeros that count as data where there is none: around what was turned or cut, in an output, and around the pixels of an input that is measured."""
+"""Checks for zeros that count as data where there is none.
+
+Such zeros surround rotated or clipped rasters in an output, and the pixels of an input whose statistics are computed.
+"""
 
 import itertools
 
@@ -6,20 +9,24 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
 
-SIDE = 21  # points on each side of a raster where the coverage of the inputs is tested
-MAX_SHAPES = 1000  # that cut a raster
-FEW = 3  # of them: what a slanted edge leaves
-MAX_PIXELS = 64 << 20  # of an input whose border is looked at
-SAMPLE = 512  # pixels on each side of what is looked at of it
+SIDE = 21  # points per side of the grid on which coverage by the inputs is tested
+MAX_SHAPES = 1000  # shapes that cut a raster
+FEW = 3  # minimum of uncovered points for a report; a slanted edge alone leaves fewer
+MAX_PIXELS = 64 << 20  # pixels of an input whose border is examined
+SAMPLE = 512  # pixels per side of the sample that is examined
 MAX_BANDS = 4
-HOLES = 0.01  # of the shape around all pixels that are not zero: data has few zeros inside
-OUTSIDE = 0.02  # of the raster, at least
-CORNERS = 8  # at most, of a raster that was turned or warped
-WOBBLE = 1.5  # pixels, of its edges
+HOLES = 0.01  # fraction of the hull of all non-zero pixels; data has few zeros inside
+OUTSIDE = 0.02  # fraction of the raster outside the hull, at least
+CORNERS = 8  # corners of the hull, at most, for a raster that was rotated or warped
+WOBBLE = 1.5  # pixels; tolerance for the edges of the hull
 
 
 def collar_checks(dataset, facts, sources, cut=None):
-    """Pixels beyond all inputs, or beyond the shapes that cut it (layers, or `cut`: WKT or GeoJSON and its CRS), count as data where nothing hides them: the corners of a raster that was turned."""
+    """Reports zeros outside all inputs, or outside the shapes that cut the raster, if they count as data.
+
+    An example is the corners of a rotated raster without nodata. The cutting shapes are the layers among the sources,
+    and `cut`: WKT or GeoJSON, and the name of its CRS.
+    """
     masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
     if masked or any(source is None for _, source in sources):
         return
@@ -40,7 +47,7 @@ def collar_checks(dataset, facts, sources, cut=None):
 
 
 def stack_checks(dataset, facts, sources):
-    """Bands of a stack that are larger than the raster that they come from, and count as data beyond it."""
+    """Reports a band of a stack that is larger than its source raster and counts as data outside it."""
     counts = [len(row["facts"].get("bands", ())) for _, row in sources if row]
     if sum(counts) != dataset.RasterCount or len(counts) != len(sources):
         return
@@ -57,27 +64,36 @@ def stack_checks(dataset, facts, sources):
 
 
 def places_of(size):
-    """The centres of a grid of pixels, in columns and lines."""
+    """The centres of a grid of pixels, as (column, line)."""
     across, down = ([int((i + 0.5) / SIDE * side) + 0.5 for i in range(SIDE)] for side in size)
     return list(dict.fromkeys(itertools.product(across, down)))
 
 
 def zeros_at(pixels, places):
-    """The number of places where a dataset or a band has only zeros; other pixels there are those that an edge crosses."""
+    """The number of places where a dataset or a band has only zeros.
+
+    Pixels that an edge crosses have other values.
+    """
     return sum(
         not any(pixels.ReadRaster(int(x), int(y), 1, 1, buf_type=gdal.GDT_Float64) or b"1") for x, y in places
     )
 
 
 def within(text, own, dataset):
-    """Whether a shape that a call gives, in a CRS by its name or in that of the raster, covers a pixel of the raster."""
+    """A function that tests if a shape from the call covers a pixel of the raster; None if the shape is unusable.
+
+    The shape is WKT or GeoJSON, in the CRS that `own` names, or in that of the raster.
+    """
     shape = (ogr.CreateGeometryFromJson if text.lstrip().startswith("{") else ogr.CreateGeometryFromWkt)(text)
     there = reference(own) if own else dataset.GetSpatialRef()
     return None if shape is None else contains([shape], there, dataset)
 
 
 def covers(path, dataset):
-    """Whether the only layer of a file covers a pixel of the raster; None where it has several, or none in a CRS."""
+    """A function that tests if the only layer of a file covers a pixel; None if the file has no such layer.
+
+    The layer must have a CRS and at most MAX_SHAPES features.
+    """
     source = gdal.OpenEx(path, gdal.OF_VECTOR)
     layer = source.GetLayer(0) if source is not None and source.GetLayerCount() == 1 else None
     if layer is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
@@ -87,7 +103,7 @@ def covers(path, dataset):
 
 
 def contains(shapes, there, dataset):
-    """Whether one of the shapes, in the CRS `there`, contains the place of a pixel; None where its place is not known."""
+    """A function that tests if one of the shapes, in the CRS `there`, contains a pixel; None without a position."""
     crs, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
     if crs is None or there is None or transform is None:
         return None
@@ -102,7 +118,7 @@ def contains(shapes, there, dataset):
 
 
 def reaches(path, dataset):
-    """Whether an input has a pixel at a pixel of the raster, give or take one; None where GDAL cannot tell."""
+    """A function that tests if an input covers a pixel of the raster, within one pixel; None if unknown."""
     source = gdal.OpenEx(path, gdal.OF_RASTER)
     if source is None:
         return None
@@ -119,9 +135,9 @@ def reaches(path, dataset):
 
 
 def zeros_around(dataset):
-    """Yields a check for a raster that hides no pixel and whose pixels that are not zero form a slanted shape with a few corners.
+    """Reports a raster without hidden pixels whose non-zero pixels form a slanted shape with few corners.
 
-    Classes and shorelines have no such shape. A mask may have it, but it has one value only.
+    Classes and shorelines do not have such a shape. A mask may have it, but has only one value.
     """
     values = sampled(dataset)
     shown = (values != 0).any(0) if values is not None else None
@@ -134,7 +150,10 @@ def zeros_around(dataset):
 
 
 def sampled(dataset):
-    """The values of the first bands, or of some of their pixels; None where a pixel is hidden, or that takes too long."""
+    """The values of the first bands, or a sample of them; None if the raster is not suitable.
+
+    A raster is suitable if it has no hidden pixels and no complex numbers, and is neither too large nor too small.
+    """
     import numpy
 
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
@@ -148,26 +167,29 @@ def sampled(dataset):
 
 
 def has_one_value(values):
-    """True if the values are one number, or that number and zero."""
+    """True if the values have at most one number besides zero."""
     return len({*values.ravel().tolist()} - {0}) < 2
 
 
 def fills(shown, hull):
-    """True if hardly any pixel in the hull is zero, but for those that its edges go through."""
+    """True if hardly any pixel in the hull is zero, except those that its edges cross."""
     return hull.GetArea() - shown.sum() - hull.Boundary().Length() <= HOLES * hull.GetArea()
 
 
 def is_turned(shown, hull):
-    """True for a shape with few corners that leaves corners of the raster free and has a slanted edge, unlike a frame around data."""
+    """True for a shape with few corners and a slanted edge that leaves corners of the raster free.
+
+    A frame around data is not such a shape.
+    """
     simple = hull.SimplifyPreserveTopology(WOBBLE).GetGeometryRef(0)
-    first = shown.argmax(1)[shown.any(1)]  # shown column of each line
+    first = shown.argmax(1)[shown.any(1)]  # first shown column of each line that has one
     slanted = len(set(first.tolist())) > SIDE // 2
     free = 4 - shown[:: len(shown) - 1, :: shown.shape[1] - 1].sum()
     return slanted and free >= 2 and simple.GetPointCount() - 1 <= CORNERS
 
 
 def hull_of(shown):
-    """The convex hull of the pixels that are true, in pixels."""
+    """The convex hull of the pixels that are true, in pixel coordinates."""
     corners = ogr.Geometry(ogr.wkbMultiPoint)
     for line in range(len(shown)):
         (columns,) = shown[line].nonzero()

@@ -1,4 +1,4 @@
-"""PROJ's database in the image, with all its CRSs in one table, by whose row ids they are known here."""
+"""PROJ's database in the image. All CRSs are in one temporary table, whose row ids identify them here."""
 
 import itertools
 import os
@@ -11,17 +11,18 @@ from osgeo import osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import common, size, words_of
 
-# names of projection methods, and what is true of a map made by them
+# properties of maps, and patterns for the names of the projection methods that have them
 METHODS = {
     "web": "pseudo.mercator|mercator.auxiliary.sphere",
     "equal-area": "equal.(?:area|earth)|albers|mollweide|sinusoidal|eckert.(?:ii|iv|vi)$|bonne|behrmann|hammer|goode|quartic|craster",
     "equidistant": "equidistant|plate.carree",
     "conformal": "(?<!near.)conformal|mercator|(?<!gall.)stereographic|krovak|new zealand map grid|orthomorphic",
 }
-PROJECTION = re.compile(r'PROJECTION\["([^"]+)"')  # in the WKT that some CRSs have instead of a conversion
-WGS_84 = ("EPSG", "6326")  # the datum
-MOST, ALL = 0.5, 0.9  # of an area: what an operation has to cover at least, and what counts as all of it
-SHORT, SIMILAR = 5, 0.84  # letters of a word that is corrected, and the least similarity
+PROJECTION = re.compile(r'PROJECTION\["([^"]+)"')  # for the WKT that some CRSs have instead of a conversion
+WGS_84 = ("EPSG", "6326")  # the datum's code
+# fractions of an area: what an operation must cover at least, and what counts as all of it
+MOST, ALL = 0.5, 0.9
+SHORT, SIMILAR = 5, 0.84  # minimum length of a corrected word, and minimum similarity
 SET_UP = """
 pragma temp_store = memory;
 create temp table crs as
@@ -53,7 +54,7 @@ create temp table word(pattern);
 create temp table area(auth_name text, code integer_or_text, fit, primary key (auth_name, code)) without rowid;
 create temp table chosen(id integer primary key);
 """
-# the names of CRSs, of their datums and of how they are projected, with how much a word counts that is found there
+# names of CRSs, of their datums and of their projections, with the weight of a word in them
 TEXTS = """
 select * from (
     select rowid, name text, 1.0 weight from crs
@@ -64,7 +65,7 @@ select * from (
 EXTENTS = """
 select auth_name, code, name, description, west_lon, south_lat, east_lon, north_lat from extent
 where not deprecated and west_lon is not null and auth_name in ('EPSG', 'ESRI')"""
-# cross: the tables in this order
+# `cross join` makes SQLite read the tables in this order
 USED = """
 select c.rowid, max(fit) from usage u
 cross join area a on a.auth_name = u.extent_auth_name and a.code = u.extent_code
@@ -107,13 +108,13 @@ union select substr(description, 1, 200) from extent"""
 
 
 class Database:
-    """Raises LookupError where the image has none."""
+    """A read-only connection to PROJ's database. Raises LookupError if the image has none."""
 
     def __init__(self):
         path = installed("proj.db")
         if path is None:
             raise LookupError("this image has no proj.db")
-        # immutable: it takes no locks and looks for no journal
+        # immutable: SQLite takes no locks and looks for no journal
         self._connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(SET_UP)
@@ -123,19 +124,22 @@ class Database:
         return self._connection.execute(statement, values).fetchall()
 
     def texts(self, words):
-        """(row id, text, weight) of all that holds one of the words."""
+        """(row id, text, weight) of each name that contains one of the words."""
         self._connection.execute("delete from word")
         self._connection.executemany("insert into word values ('%' || ? || '%')", [(word,) for word in words])
         return self.rows(TEXTS)
 
     def used(self, fits):
-        """By row id the best fit of its areas of use; `fits` are rows of an extent's authority and code, and its fit."""
+        """By row id, the best fit of a CRS's areas of use.
+
+        `fits` are tuples of an extent's authority and code, and its fit.
+        """
         self._connection.execute("delete from area")
         self._connection.executemany("insert into area values (?, ?, ?)", fits)
         return dict(map(tuple, self.rows(USED)))
 
     def chosen(self, ids):
-        """By row id what is known of it, and its usages: area, scope, box."""
+        """By row id, the row of a CRS and its usages, each as (area, scope, box)."""
         self._connection.execute("delete from chosen")
         self._connection.executemany("insert into chosen values (?)", [(one,) for one in ids])
         rows = self.rows("select id, crs.* from chosen join crs on crs.rowid = id")
@@ -145,7 +149,10 @@ class Database:
         return found
 
     def similar(self, words):
-        """By misspelled word, the most similar word of a name of a CRS or a place. The first letter is assumed to be right."""
+        """By misspelled word, the most similar word in the names of CRSs and places.
+
+        The first letter is assumed to be correct.
+        """
         known = {word for (name,) in self.rows(NAMES) for word in words_of(name)}
         found = {}
         for word in words:
@@ -157,7 +164,10 @@ class Database:
         return found
 
     def accuracy(self, datum, other, box):
-        """The accuracy in metres of the best transformation for most of an area that needs no missing grid; None without one."""
+        """The accuracy in metres of the best transformation for most of an area; None if there is none.
+
+        Transformations that need a missing grid are ignored.
+        """
         if datum == other:
             return 0.0
         known = self.operations(datum, other)
@@ -171,12 +181,12 @@ class Database:
         return None if None in ways else sum(ways)
 
     def operations(self, datum, other):
-        """(metres, box) of each operation between two datums whose grid is there, if it needs one."""
+        """(accuracy in metres, box) of each operation between two datums that needs no missing grid."""
         ends = itertools.product(self.rows(GEOGRAPHIC, *datum), self.rows(GEOGRAPHIC, *other))
         ways = (way for one, two in ends for way in ((*one, *two), (*two, *one)))
         found = [tuple(row) for way in ways for row in self.rows(OPERATIONS, *way)]
         there = [row for row in found if row[2] is None or any(map(installed, filter(None, row[2:5])))]
-        preferred = [row for row in there if row[0] == "EPSG"]  # as PROJ does
+        preferred = [row for row in there if row[0] == "EPSG"]  # like PROJ
         return [(row[1], row[5:]) for row in preferred or there]
 
 

@@ -1,8 +1,9 @@
-"""Finds coordinate reference systems by meaning in the image's own PROJ database.
+"""Finds coordinate reference systems by meaning in the PROJ database of the image.
 
-A question (`crs_words`) has names, a place, and intended properties, kinds and units. For each of them, every CRS has a fit from
-0 to 1. Those with the largest sums are ranked further: the usual ones come first, by the database's authority, scope and
-datum. The weights were chosen with the questions of tests/data/crs_questions.toml that are called tuned.
+A question (`crs_words`) has names, a place, and requested properties, kinds and units. For each of them, every CRS
+has a fit from 0 to 1. The CRSs with the largest sums are ranked again, and the usual ones come first, by authority,
+scope and datum in the database. The weights were tuned with the questions under `tuned` in
+tests/data/crs_questions.toml.
 """
 
 import math
@@ -41,34 +42,35 @@ CODE = re.compile(
     r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:(epsg|esri|ogc|ign[fc])\s*)?([0-9]{4,9}))",
     re.ASCII | re.IGNORECASE,
 )
-# weights of a fit, relative to 1 for a word of a name: the place, its name in the CRS's name, a meaning, a word that is part of many names
+# weights, relative to 1 for a word in a name: the place, its name in the CRS's name, a meaning, a word in SOFT
 PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
-# the fit of an area of use that is a part of the place, where words ask for more than the place: named for the place, and others
+# fit of an area inside the place, if the question has more words: an area named after the place, another area
 ZONE, FOREIGN_ZONE = 0.5, 0.4
-SMALL_FIT = 0.02  # areas of use that fit less are not looked at
-ANY_ZONE = 0.5  # the weight of the word zone in the name of another zone than the one with the number
-UNNAMED = -1.0  # for a CRS in the place that has none of the other words
-OWN_NAME = 0.9  # a name of the CRS itself counts more
-WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question is the whole name, or all words after its last slash
-POOR = 0.4  # of the best sum: worse fits are left out
-# how much a wide area of use counts against a CRS: for a named place, and for a box, than which most are much wider
+SMALL_FIT = 0.02  # areas of use with a smaller fit are ignored
+ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another number
+UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
+OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
+WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
+POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
+# exponents of the penalty for a wide area of use: for a named place; for a box, which most areas exceed by far
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
-# a national grid, and areas of use that are more or less than one country
+# words that ask for a national grid, their weight, and names of areas of use that are not exactly one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
 PARTIAL = re.compile(
     r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
 )
-WORLD_DISTANCES = 0.8  # the value of an equidistant CRS for distances in one place, compared with a conformal one of that place
-# what is usual
-AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
-ELSEWHERE = -3.0  # on the moon, on Mars
+# fit of an equidistant CRS for distances in one place; a conformal CRS of that place has 1
+WORLD_DISTANCES = 0.8
+# weights of how usual a CRS is
+AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # -0.8 for all others
+ELSEWHERE = -3.0  # for CRSs of the moon and of Mars
 KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
 DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
 YOUNG_CODES = range(
     9000, 20000
-)  # EPSG numbers codes in order, these since 2019: hardly any data uses them yet
-SATELLITES = 1986  # the first year of datums surveyed by satellites
+)  # EPSG assigns codes in order; these are from 2019 on, and hardly any data uses them yet
+SATELLITES = 1986  # the first year of datums surveyed with satellites
 COMMON_SCOPE = "topographic|cadastre|spatial referencing|engineering survey"
 SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "conformal|navigation|nautical"}
 NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
@@ -77,11 +79,11 @@ MEANT_KINDS = {
     "datum": {"geographic 2D": 0.5, "vertical": 0.5},
     **{kind: {kind: 1.0} for kind in ("geographic 2D", "geographic 3D", "geocentric")},
 }
-REPEATED = 0.2  # counts against a CRS for each better one with the same projection
+REPEATED = 0.2  # penalty for each better CRS with the same projection
 
 
 def run_find_crs(job, _report):
-    """Prints the rows, best first, and the words of the question that match no CRS and no place."""
+    """Prints the matching CRSs, best first, and the words of the question that match no CRS and no place."""
     database, query = Database(), job.get("query") or ""
     box, datum = job.get("bbox"), WGS_84
     if job["inputs"]:
@@ -125,7 +127,10 @@ def datum_of(crs):
 
 
 def by_code(database, text):
-    """A code, and its replacements. EPSG comes first for a number without an authority."""
+    """The row ids of a code and its replacements; empty if the text is not a code.
+
+    EPSG comes first for a number without an authority.
+    """
     match = CODE.fullmatch(text.strip())
     if match is None:
         return []
@@ -135,27 +140,30 @@ def by_code(database, text):
 
 
 class Search:
-    """Ranks the CRSs that fit a question, optionally for a box. Accuracies are those of the transformation to a datum."""
+    """Ranks the CRSs that fit a question, optionally for a box.
+
+    Accuracies are those of the transformation to `datum`.
+    """
 
     def __init__(self, database, query, box, datum):
         self.database, self.datum, self.question = database, datum, Question(query)
         extents = database.rows(EXTENTS)
         self.place_boxes = self.question.find_place(extents)
         self.box = None
-        if box:  # a point has no size
+        if box:  # enlarged, because a point has no size
             west, south, east, north = box
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
         self.boxes = [self.box] if box else self.place_boxes
         self.named, self.bonus = self._names()
         fits = ((*one[:2], self.area_fit(one["name"], one[4:])) for one in extents)
-        # by CRS: how well its area of use fits the place, and the fit without one
+        # by CRS, the fit of its area of use; `anywhere` is the fit of all others
         self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
         self.anywhere = 0.0 if self.boxes else 0.75
         self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
         self.chosen = {}
 
     def area_fit(self, name, area):
-        """How well an area of use fits the box and the named place; without both, the larger the better."""
+        """The fit of an area of use to the box and the named place; without either, larger areas fit better."""
         fits = [fit_in(area, self.box, TIGHT_BOX)] if self.box else []
         if self.place_boxes:
             zone = ZONE if set(self.question.place) <= set(words_of(name)) else FOREIGN_ZONE
@@ -168,7 +176,7 @@ class Search:
         return sum(fits) / len(fits) if fits else 1 + 0.06 * math.log10(size(area) / 720 + 1e-4)
 
     def _names(self):
-        """By CRS, how well each word fits, and the weight of the whole name."""
+        """By CRS, the fit of each word; and by CRS, the bonus for a question that is its name or the end of it."""
         words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
@@ -176,7 +184,7 @@ class Search:
         for one, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
-                # half for the beginning of a word; the beginning of a number or a short word does not count
+                # the beginning of a word counts half; that of a number or a short word does not count
                 begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
                 fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
                 if word == "zone" and self.question.zone not in " ".join(tokens):
@@ -191,7 +199,7 @@ class Search:
         return fits, bonus
 
     def _meant(self, meaning):
-        """By CRS, how well it matches the properties, kinds and units."""
+        """By CRS, the fit to one requested property, kind or unit."""
         if kinds := MEANT_KINDS.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
             return {one: kinds[kind] for one, kind in rows if kind in kinds}
@@ -221,7 +229,10 @@ class Search:
         return names + whole + MEANT * meant + area + unnamed
 
     def best(self):
-        """The ids of the matching CRSs, best first. A unit alone does not match, since half of all CRSs have it."""
+        """The row ids of the matching CRSs, best first.
+
+        A unit is not enough for a match, because half of all CRSs have it.
+        """
         if not self.boxes and self.telling and not self.named and set(self.question.meanings) <= UNITS.keys():
             return []
         fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
@@ -234,7 +245,7 @@ class Search:
         return self.varied(sorted(close, key=lambda one: (-scores[one], one)), scores)
 
     def varied(self, ranked, scores):
-        """The same CRSs, those whose projection a better one has already a little later."""
+        """Reorders CRSs: each moves down a little for every better CRS with the same projection."""
         earlier, repeated = Counter(), {}
         for one in ranked:
             projection = self.chosen[one][0]["conversion"] or one
@@ -243,13 +254,13 @@ class Search:
         return sorted(ranked, key=lambda one: (repeated[one] - scores[one], one))
 
     def usual(self, one):
-        """How usual a CRS is for the question."""
+        """A score for how usual a CRS is for the question."""
         crs, usages = self.chosen[one]
         meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
         merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
         merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
         merit += (0.3 if self.boxes else 0.1) * holds(COMMON_SCOPE, scopes)
-        # of two CRSs that differ only in this, programs use easting first
+        # of two CRSs that differ only in the axis order, programs use the one with easting first
         merit -= 0.1 * (crs["orientation"] == "north")
         if NATIONAL & set(self.question.exact):
             merit += NATION * (1 if is_national(crs, usages) else -1)
@@ -261,7 +272,7 @@ class Search:
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
         elif crs["kind"] != "compound":
-            # of the transformation to a datum; up to five metres it is that of the datums themselves
+            # accuracy of the transformation to a datum; up to five metres, it is that of the datums themselves
             metres = self.accuracy(crs, usages)
             merit += (
                 -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
@@ -273,7 +284,7 @@ class Search:
         return merit - 0.04 * min(len(others), 8)
 
     def accuracy(self, crs, usages):
-        """In metres, in the requested box or else in the area of use."""
+        """The accuracy in metres, in the requested box or else in the area of use; None if unknown."""
         boxes = [self.box] if self.box else [box for _, _, box in usages]
         if not boxes or crs["kind"] in ("vertical", "compound"):
             return None
@@ -300,12 +311,16 @@ class Search:
         return {key: one for key, one in row.items() if one or (key == "accuracy_m" and one is not None)}
 
     def shared(self, usage):
-        """The fit of an area: by the part of the place that it covers, else by its size."""
+        """The fit of an area of use: the size of its part that covers the place; without a place, its own size."""
         return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
 
 
 def unit_of(crs):
-    """By PROJ's table of axes; of a projected CRS that is defined by a text, whose base it has there, by the CRS itself."""
+    """The unit of a CRS, from PROJ's table of axes.
+
+    For a projected CRS that is defined by a text, this table has the unit of its base CRS, so the unit is read from
+    the CRS itself.
+    """
     unit = (crs["unit"] or "").partition(" (")[0]
     if crs["kind"] != "projected" or not unit.startswith("degree"):
         return unit
@@ -315,7 +330,7 @@ def unit_of(crs):
 
 
 def is_national(crs, usages):
-    """True if a projected CRS is for a whole country: not a zone of a global grid, and not part of a country by its limits."""
+    """True if a projected CRS is for a whole country, not for a zone of a global grid or a part of a country."""
     names = [area for area, _, _ in usages]
     whole = any(not PARTIAL.search(name) for name in names)
     return crs["kind"] == "projected" and whole and "utm zone" not in crs["name"].lower()
@@ -326,11 +341,11 @@ def holds(pattern, text):
 
 
 def fit_in(area, box, tight):
-    """1 for an area of use that equals the box; less if it does not cover it, or is wider."""
+    """The fit of an area of use to a box: 1 if they are equal, less if it does not cover the box or is wider."""
     both = common(area, box)
     return both / size(box) * (both / size(area)) ** tight if both else 0.0
 
 
 def part_in(area, box):
-    """The share of the smaller one of two boxes that is in the other."""
+    """The fraction of the smaller of two boxes that lies in the other one."""
     return common(area, box) / min(size(area), size(box))

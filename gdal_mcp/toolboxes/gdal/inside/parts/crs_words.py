@@ -1,6 +1,6 @@
 """Parses a question for a CRS into the terms of PROJ's database: meanings, names and a place.
 
-The tables hold words of the language and of the field. None leads from a question to a code.
+The tables contain everyday words and technical terms. None maps a question to a code.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections import defaultdict
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves
 
 WORD = re.compile(r"[^\W\d_]+|\d+")
-# everyday words and the database's words
+# patterns of everyday terms, and the database's terms for them
 SPOKEN = (
     (r"\b(?:web|google|spherical|pseudo)[ -]*mercator\b", "wgs 84 pseudo mercator"),
     (r"\bgps\b", "wgs 84"),
@@ -25,7 +25,7 @@ SPOKEN = (
     (r"\b(?:north pole|arctic ocean)\b", "arctic north"),
     (r"\b(?:south pole|southern ocean|antarctic)\b", "antarctica"),
 )
-# which property, kind or unit is meant; matches are removed from the text, so longer ones come first
+# patterns of properties, kinds and units; matches are removed from the text, so longer patterns come first
 MEANINGS = (
     (r"\b(?:ellipsoidal|ellipsoid) heights?\b|\b3 ?d\b", "geographic 3D"),
     (r"\bgeocentric\b|\becef\b|\bearth[ -]cent(?:er|re)d[\w -]*", "geocentric"),
@@ -51,19 +51,19 @@ MEANINGS = (
     *((rf"\b{unit}s?\b", unit) for unit in ("link", "chain", "yard")),
     (r"\bmet(?:re|er)s?\b", "metre"),
 )
-# the names of units in the database, as patterns of SQL
+# names of units in the database, as SQL LIKE patterns
 UNITS = {
     "US survey foot": "US survey foot",
     "international foot": "foot",
     **{unit: f"%{unit}%" for unit in ("foot", "grad", "link", "chain", "yard", "metre")},
 }
-# words with little meaning; SOFT ones are part of many names and count a little there
+# ignored words; words in SOFT are part of many names, so their weight is low
 IDLE = frozenset(
     """a an and at between by charts code coordinate coordinates crs epsg for from in is map mapping maps measure measuring my of on
     or over projected projection reference srid srs system systems the to use used what which with""".split()
 )
 SOFT = frozenset("grid national official topographic cadastral survey surveying country".split())
-# people and names of places, as EPSG names the places
+# adjectives and other names of places, and EPSG's names for the places
 PLACES = dict(
     pair.split("=")
     for pair in """america=usa|american=usa|us=usa|britain=uk|british=uk|great britain=uk|dutch=netherlands|holland=netherlands|french=france
@@ -72,7 +72,7 @@ PLACES = dict(
 |scottish=scotland|russia=russian federation|russian=russian federation|hungarian=hungary|italian=italy|german=germany|european=europe
 |arctic=north of 60 n""".replace("\n", "").split("|")
 )
-# parts of an area's name that are not places themselves, and those that are places only by their limits
+# parts of an area's name that are not places, and parts that only limit a place
 GENERAL = re.compile(r"(?:(?:onshore|offshore|mainland|and|by country|including eez) ?)+")
 LIMITS = re.compile(r"\d|\bzones?\b|\b(?:east|west|north|south) of\b|^(?:east|west|north|south|central|\w)$")
 POLAR = "north of 60 n"
@@ -80,7 +80,7 @@ PART = 2  # the rank of a name that is the beginning of a longer one
 
 
 def folded(text):
-    """Lower case without accents, as names are compared."""
+    """The text in lower case and without accents, for comparisons."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text.lower().replace("ß", "ss"))
@@ -92,7 +92,11 @@ def words_of(text):
 
 
 class Question:
-    """`exact`: all words as given; `words`: those to be found in names; `meanings`: properties, kinds and units asked for."""
+    """A parsed question for a CRS.
+
+    `exact` has all words of the question, `words` those to look for in names, and `meanings` the requested
+    properties, kinds and units.
+    """
 
     def __init__(self, query):
         text = folded(query)
@@ -105,10 +109,13 @@ class Question:
                 self.meanings.append(meaning)
         self.zone = (re.search(r"\bzone \d+\b", text) or [""])[0]
         self.words = [word for word in WORD.findall(text) if word not in IDLE]
-        self.place = []  # those of the words that name one
+        self.place = []  # the words that name the place
 
     def find_place(self, extents):
-        """The boxes of the longest run of words that names a place, empty without one. `extents` are rows of the database."""
+        """Sets `place` to the longest run of words that names a place, and returns the boxes of that place.
+
+        The list is empty if no words name a place. `extents` are rows of the database.
+        """
         count = len(self.words)
         runs = [self.words[i : i + n] for n in range(count, 0, -1) for i in range(count - n + 1)]
         spelt = [(name, run) for run in runs for name in spellings(" ".join(run))]
@@ -127,7 +134,11 @@ class Question:
 
 
 def best_boxes(ranked):
-    """The boxes of the most certain names: of partial names only the large ones, and the whole earth only if there is no other."""
+    """The boxes of the most certain names.
+
+    For names of rank PART, only the large boxes are used, and boxes around the whole earth only if there are no
+    others.
+    """
     least = min(rank for rank, _ in ranked)
     boxes = [box for rank, box in ranked if rank == least]
     if least == PART:
@@ -138,14 +149,14 @@ def best_boxes(ranked):
 
 
 def spellings(name):
-    """Possible spellings of a place in EPSG: `italian` for Italy, `australian` for Australia."""
+    """Yields possible spellings of a place in EPSG: Italy for `italian`, Australia for `australian`."""
     yield PLACES.get(name, name)
     if name.endswith("an") and len(name) > 5:
         yield from (name[:-1], name[:-2], name[:-3] + "a", name[:-3])
 
 
 def names_of(name, description):
-    """Names of places in an area's name, each with how certain it is, 0 first."""
+    """(rank, name) of each place in an area's name; rank 0 is the most certain."""
     parts = [" ".join(words_of(part)) for part in name.split(" - ")]
     own = [part for part in parts if not GENERAL.fullmatch(part)]
     ranks = [0] if len(own) == 1 else [PART] * (len(own) - 1) + [1]
@@ -158,11 +169,11 @@ def names_of(name, description):
     return [(rank, part) for rank, part in ranked if part == POLAR or not LIMITS.search(part)]
 
 
-# boxes on the earth: west, south, east and north in degrees; west is above east across the antimeridian
+# boxes are west, south, east and north in degrees; west > east if a box crosses the antimeridian
 
 
 def size(box):
-    """720 for all of the earth."""
+    """The size of a box on the earth; 720 for the whole earth."""
     west, south, east, north = box
     return (east - west if east >= west else east - west + 360) * (height(north) - height(south))
 

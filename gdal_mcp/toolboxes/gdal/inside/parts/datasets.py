@@ -1,4 +1,7 @@
-"""Describes datasets by `facts` (numbers, switches, GDAL's own words) and `names` (text of the file), joined by their order."""
+"""Describes datasets in two parts that are joined by their order.
+
+`facts` are numbers, switches and GDAL's own words; `names` are text from the file.
+"""
 
 import math
 import os
@@ -11,23 +14,29 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey, antimeridian_bbox
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
-MOST = 1000  # bands, layers and fields that are listed; the counts are whole
+MOST = 1000  # bands, layers and fields that are listed; counts include all of them
 MAX_GROUPS = 200
 HALF = 180.0  # degrees of longitude
 CLASSIC = gdal.OF_RASTER | gdal.OF_VECTOR
 
 
 def kinds_of(path):
-    """The kinds to try for a file of this name. GDAL takes a table with three numeric columns for a grid of points, mostly a broken one."""
+    """The dataset kinds to try for a file with this name.
+
+    GDAL treats a table with three numeric columns as a grid of points, which is mostly broken.
+    """
     return gdal.OF_VECTOR if path.lower().endswith((".csv", ".tsv")) else CLASSIC
 
 
 def opened(path, errors, kinds=CLASSIC):
-    """Opens a dataset as raster, vector or multidimensional, whichever is not empty. None if none is; `errors` has GDAL's messages."""
+    """Opens a dataset as raster, vector or multidimensional, whichever is not empty; None if it does not open.
+
+    Adds GDAL's messages to `errors`.
+    """
     with quiet() as heard:
         dataset = gdal.OpenEx(path, kinds | gdal.OF_VERBOSE_ERROR)
     if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
-        # a raster driver that claims a table, and fails, ends GDAL's search
+        # if a raster driver claims a table and fails, GDAL tries no other driver
         for kind in (gdal.OF_VECTOR, gdal.OF_MULTIDIM_RASTER):
             with quiet():
                 found = gdal.OpenEx(path, kind)
@@ -38,7 +47,10 @@ def opened(path, errors, kinds=CLASSIC):
 
 
 def facts_and_names(path, dataset, *, whole=True):
-    """The facts and names of an open dataset. Unless `whole`, nothing is transformed, and only what the format stores is read."""
+    """The facts and names of an open dataset.
+
+    Unless `whole`, nothing is transformed, and only facts that the format stores are read.
+    """
     facts = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}
     names, parts, count = {}, [], dataset.GetLayerCount()
     if has_pixels(dataset):
@@ -57,17 +69,20 @@ def facts_and_names(path, dataset, *, whole=True):
 
 
 def has_pixels(dataset):
-    """True if it is a raster. An MBTiles with vector tiles is not, although GDAL also opens it as an empty raster."""
+    """True if a dataset is a raster.
+
+    An MBTiles file with vector tiles is not a raster, although GDAL also opens it as an empty one.
+    """
     tiles = dataset.GetLayerCount() and dataset.GetDriver().ShortName == "MBTiles"
     return bool(dataset.RasterCount and not tiles)
 
 
 def has_other_georeferencing(dataset):
-    """True if it has control points, a camera's or sensor's model, or an array of coordinates."""
+    """True if a dataset has ground control points, a camera or sensor model (RPC), or geolocation arrays."""
     return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
 
 
-# how files write the units of values, by the name that an answer has
+# spellings of units in files, and the names of these units in answers
 UNITS = {
     **dict.fromkeys(("m", "metre", "metres", "meter", "meters"), "metre"),
     **dict.fromkeys(("ft", "foot", "feet", "international foot", "international feet"), "foot"),
@@ -92,7 +107,7 @@ def raster(dataset, *, whole):
         "extent": extent,
         **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
         "pixel_size": pixel_size(transform) if transform else None,
-        # also where they run from east to west
+        # also true if columns run from east to west
         "rotated": bool(transform and (transform[2] or transform[4] or transform[1] < 0)),
         "gcps": dataset.GetGCPCount(),
     }
@@ -102,7 +117,7 @@ def raster(dataset, *, whole):
             "nodata": plain(band.GetNoDataValue()),
             "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
         }
-        # what turns the numbers that are stored into values; nothing where they are the values
+        # scale and offset convert stored numbers to values; absent if they change nothing
         for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
             if one is not None and one != usual:
                 row[key] = plain(one)
@@ -115,13 +130,13 @@ def raster(dataset, *, whole):
 
 
 def pixel_size(transform):
-    """Width and height of a pixel along its own sides, in any direction."""
+    """Width and height of a pixel along its own sides, also for a rotated raster, in CRS units."""
     return [plain(math.hypot(transform[1], transform[4])), plain(math.hypot(transform[2], transform[5]))]
 
 
 def layer_facts_and_names(layer, *, whole):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
-    # some formats read the whole file for these, even without force; what they report as fast is stored
+    # some formats read the whole file for count or extent, even without force, unless they report it as fast
     count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
     extent = None
     if definition.GetGeomFieldCount() and (whole or layer.TestCapability(ogr.OLCFastGetExtent)):
@@ -137,7 +152,7 @@ def layer_facts_and_names(layer, *, whole):
     }
     if whole:
         box = wgs84_box(extent, crs)
-        # it may cross the antimeridian
+        # the features may cross the antimeridian
         if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
             spans = antimeridian_bbox(Survey(layer, Clock(), kinds=()).part_spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
@@ -153,7 +168,7 @@ def layer_facts_and_names(layer, *, whole):
 
 
 def multidimensional(root):
-    groups = [root]  # and the groups in it, breadth first; the list grows while it is read
+    groups = [root]  # the root and its subgroups, breadth first; the list grows during the loop
     for group in groups:
         room = MAX_GROUPS - len(groups)
         inner = (group.OpenGroup(name) for name in (group.GetGroupNames() or ())[:room])
@@ -198,7 +213,7 @@ def array_type(kind):
 
 
 def write_only_driver(path):
-    """The driver of a format that GDAL here writes and cannot read, such as PDF; None for all others."""
+    """The driver of a format that this GDAL can write but not read, such as PDF; None for other formats."""
     suffix = os.path.splitext(path)[1][1:].lower()
     if not suffix:
         return None

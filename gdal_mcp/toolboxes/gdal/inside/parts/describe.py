@@ -1,4 +1,4 @@
-"""Describes datasets: the inputs before the work, the outputs after it, and files that a call only asks about."""
+"""Describes datasets: inputs before the work, outputs after it, and files that a call only describes."""
 
 import itertools
 import os
@@ -26,17 +26,17 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import columns
 from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
 
 MAX_NAMED = 1000  # files of one request
-# of describing inputs before the work, with looks at their pixels and without; the first ones are described whatever it takes
+# seconds for describing inputs before the work, with and without examining pixels; the first inputs have no limit
 MAX_SECONDS, MAX_SECONDS_BRIEF = 5.0, 15.0
 FIRST_INPUTS = 10
-MAX_HEADS = 10  # of inputs of a command that failed
-MAX_LAYERS = 100  # of an input
+MAX_HEADS = 10  # inputs of a failed command whose first bytes are reported
+MAX_LAYERS = 100  # layers of one input
 HEAD = 16  # bytes
-WIDE = ("Int64", "UInt64")  # whose large numbers most algorithms round
+WIDE = ("Int64", "UInt64")  # types whose large numbers most algorithms round
 FIRST_FEATURES = 100
-MAX_AGAIN = 1.0  # seconds of the processor that a command took which is run again, in memory
-MAX_REPLACED = 256 << 20  # bytes of a file that is only looked at for its numbers
-# GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
+MAX_AGAIN = 1.0  # CPU seconds of a command that is run again, in memory
+MAX_REPLACED = 256 << 20  # bytes of a replaced file that is read only for its numbers
+# GDAL emits such a warning once per process: if the description causes it, the job does not get it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
 BRIEF = (
     *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent"),
@@ -46,18 +46,18 @@ BRIEF_LAYER = ("geometry", "features", "field_count", "crs", "extent")
 
 
 class SideThread:
-    """Does, one step at a time, what must leave no trace on the job. It starts with the first step, and again in a forked process.
+    """Runs work that must leave no trace on the job in a separate thread, one step at a time.
 
-    PROJ caches what it has read for each thread, and words a CRS differently once it has met its datum in another way. So the
-    warm-up and the description of the inputs happen in this thread, whose cache is warm by then, and the job has the main
-    thread's PROJ to itself.
+    The thread starts with the first step, and again in a forked process. PROJ has a cache for each thread, and writes
+    a CRS differently after it has met the CRS's datum in another way. So the warm-up and the description of the
+    inputs run in this thread, which then has a warm cache, and only the job uses PROJ in the main thread.
     """
 
     def __init__(self):
         self._thread = self._process = None
 
     def do(self, step):
-        """Returns when the step is done. A step must not raise, and may run another one."""
+        """Runs a step, and returns when it is done. A step must not raise, and may run another step."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
@@ -79,9 +79,10 @@ SIDE_THREAD = SideThread()
 
 
 def describe_inputs(job, report, errors):
-    """Describes each input and each output that is changed, or None, and sends it to the host before the work, without waiting for an answer.
+    """Describes each input and each updated output, and sends the descriptions to the host before the work.
 
-    Inputs for which there was no time have no row.
+    Does not wait for an answer. A row is None if the file does not open. Inputs for which there was no time have no
+    row.
     """
     changed = [one["path"] for one in job["outputs"] if one.get("updates")]
     sources = [*job.get("sources", job["inputs"]), *changed][:MAX_NAMED]
@@ -105,15 +106,15 @@ def described_in_time(paths, job, heard):
 
 
 def run_describe(job, _report):
-    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    """Prints the descriptions of the inputs as a list, in their order. Reads no pixels and no features."""
     print_json([brief(described_input(path, job, []), path) for path in job["inputs"][:MAX_NAMED]])
     return True
 
 
 def described_input(path, job, heard):
-    """What the format has at hand, where the data lies in each CRS of `crs`, and what PROJ would do for each of `changes`.
+    """The facts that a format stores, the extent in each CRS of `crs`, and PROJ's operations for `changes`.
 
-    None for what does not open.
+    None if the file does not open.
     """
     try:
         with quiet() as here:
@@ -143,15 +144,15 @@ def described_input(path, job, heard):
             }
             dataset.Close()
         heard += here.heard
-    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
+    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail, too
         return None
     return decoded(row)
 
 
 def changed(dataset, boxes, change):
-    """What PROJ would do for a change of CRS; of several layers for the first."""
+    """The operations that PROJ would use for a change of CRS, for the first layer of the dataset."""
     box, crs = boxes[0]
-    if box is None and not has_pixels(dataset):  # a format that would read the whole file for it
+    if box is None and not has_pixels(dataset):  # the format would read the whole file for the extent
         drawn = (one.GetGeometryRef() for one in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES))
         found = [one.GetEnvelope() for one in drawn if one and not one.IsEmpty()]
         if found:
@@ -161,9 +162,9 @@ def changed(dataset, boxes, change):
 
 
 def in_crs(boxes, name):
-    """Whether a CRS is in degrees, and the box of the data in it; None for a CRS that PROJ does not know.
+    """A flag for degrees, and the box of the data in a CRS; None if PROJ does not know the CRS.
 
-    With `?` before it the box is not computed, which takes PROJ milliseconds.
+    If the name begins with `?`, the box is not computed, because that takes PROJ milliseconds.
     """
     target = reference(name.removeprefix("?"))
     if target is None:
@@ -173,7 +174,7 @@ def in_crs(boxes, name):
 
 
 def brief(row, path):
-    """The part of a description that the host uses, limited in size. For a file that does not open, its first bytes."""
+    """The part of a description that the host uses, limited in size; the first bytes of a file that does not open."""
     if row is None:
         return {"head": head_of(path)}
     facts = row["facts"]
@@ -186,7 +187,10 @@ def brief(row, path):
 
 
 def head_of(path):
-    """The first bytes of a file in hexadecimal, "" if it is not a file. They identify a format that this build lacks."""
+    """The first bytes of a file in hexadecimal, "" if it is not a file.
+
+    They identify a format that this build lacks.
+    """
     if not os.path.isfile(path):
         return ""
     try:
@@ -197,7 +201,7 @@ def head_of(path):
 
 
 def run_identify(job, _report):
-    """Prints an object: every input, and the short name of the driver that takes it, or null."""
+    """Prints an object: for every input, the short name of the driver that identifies it, or null."""
     with quiet():
         drivers = {}
         for path in job["inputs"][:MAX_NAMED]:
@@ -208,9 +212,9 @@ def run_identify(job, _report):
 
 
 def describe_outputs(job, inputs, errors):
-    """Facts, names and checks, in the order of the job's outputs; `inputs` as of `describe_inputs`.
+    """The facts, names and checks of the job's outputs, in their order. `inputs` comes from `describe_inputs`.
 
-    An output that is not there or does not open is an error of the command.
+    An output that is missing or does not open is an error of the command.
     """
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
@@ -234,7 +238,7 @@ def given(words, option):
 
 
 def replaced(path):
-    """The existing file that an output replaces; None if the container does not see it."""
+    """The facts of the file that an output replaces; None if the file is not visible here, too large or unreadable."""
     if path is None or not os.path.isfile(path) or os.path.getsize(path) > MAX_REPLACED:
         return None
     with quiet() as aside:
@@ -248,7 +252,7 @@ def replaced(path):
 
 
 def ranged(dataset, facts):
-    """Adds the lowest and the highest value of each band; returns all that was found of them."""
+    """Adds the lowest and highest value to the facts of each band; returns the rows of `value_ranges`."""
     rows = value_ranges(dataset) if has_pixels(dataset) else []
     for band, row in zip(facts.get("bands", ()), rows, strict=False):
         if row and "min" in row:
@@ -275,7 +279,7 @@ def described_output(path, kind, origin, errors):
         missing, of = checks.unwritten(dataset, origin)
         if facts["driver"] in OWN_LAYERS:
             for one in [*facts["layers"], *names["layers"]]:
-                one["fields"] = []  # the format's own
+                one["fields"] = []  # the format defines the fields
         found = list(checks.of_output(path, dataset, facts, rows, origin))
         if part("cog").claims_layout(dataset, origin.options):
             facts["valid_cog"] = part("cog").is_valid(dataset, facts["bytes"])

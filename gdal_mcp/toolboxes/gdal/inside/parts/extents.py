@@ -1,4 +1,4 @@
-"""CRS and extents of datasets."""
+"""Facts about CRSs and extents of datasets, and their checks."""
 
 import math
 
@@ -7,14 +7,14 @@ from osgeo import gdal, osr
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 
 DEGREE = math.pi / 180
-# between the corners of a box that is transformed; the sides of a projected box are curves
+# points per side of a transformed box; the sides of a projected box become curves
 POINTS_A_SIDE = 21
-NEAR = 0.02  # degrees: no two datums are two kilometres apart, and a point has no extent
-BEYOND = 1.01  # a box of a geographic CRS may stick out by a pixel
+NEAR = 0.02  # degrees; no two datums are two kilometres apart, and a point has no extent
+BEYOND = 1.01  # factor; a box in a geographic CRS may exceed the limits by a pixel
 
 
 def crs_facts(crs):
-    """Authority code, kind, and flags for degrees and metres as the unit; None without a CRS."""
+    """Authority code and kind of a CRS, and flags for degrees and metres as its unit; None without a CRS."""
     if crs is None:
         return None
     kinds = {
@@ -35,7 +35,7 @@ def crs_facts(crs):
 
 
 def unit_of(crs):
-    """The size of a unit that is neither the metre nor the degree, in metres or in degrees."""
+    """The size of a CRS's unit in metres or degrees; empty if the unit is the metre or the degree."""
     if crs.IsProjected() and abs(crs.GetLinearUnits() - 1) > 1e-9:
         return {"unit_metres": crs.GetLinearUnits()}
     if crs.IsGeographic() and not in_degrees(crs):
@@ -57,7 +57,7 @@ def reference(name):
 
 
 def traditional(crs):
-    """The same with x before y, whatever its authority says."""
+    """A copy of the CRS with x before y, whatever axis order its authority defines."""
     made = crs.Clone()
     made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
     return made
@@ -83,7 +83,7 @@ def is_box(box):
 
 
 def wgs84_box(box, crs):
-    """[west, south, east, north] in degrees, west above east across the antimeridian; None if unknown."""
+    """[west, south, east, north] in degrees, with west > east across the antimeridian; None if unknown."""
     target = osr.SpatialReference()
     target.ImportFromEPSG(4326)
     found = box_in(box, crs, target)
@@ -100,7 +100,7 @@ def wgs84_box(box, crs):
 
 
 def box_in(box, crs, target):
-    """Transforms a box to another CRS, including its sides, which may be curves there; None if unknown."""
+    """Transforms a box to another CRS, with points on its sides, which may become curves; None if that fails."""
     if crs is None or not is_box(box) or outside(box, crs):
         return None
     with quiet():
@@ -132,7 +132,7 @@ def apart(one, other):
 
 
 def crs_checks(facts, crs):
-    """Of a raster or of a layer."""
+    """Checks the CRS and the extent of a raster or a layer."""
     if facts["extent"] is None:
         return
     if crs is None:
@@ -146,7 +146,7 @@ def crs_checks(facts, crs):
 
 
 def degrees_in_metres(facts, crs):
-    """True if coordinates look like degrees, and are outside the area of use of their projected CRS."""
+    """True if coordinates look like degrees and are outside the area of use of their projected CRS."""
     box, area = facts["extent"], crs.GetAreaOfUse()
     if not crs.IsProjected() or not is_box(box) or area is None or not facts.get("wgs84"):
         return False
@@ -164,7 +164,7 @@ def degrees_in_metres(facts, crs):
 def far_from_use(box, crs):
     """True if a box in WGS 84 is outside the area of use of a CRS, by more than half of that area's size.
 
-    Closer to it, such as in the next zone, the CRS is often used on purpose.
+    Outside but closer, such as in the next zone, the CRS is often used on purpose.
     """
     area = crs.GetAreaOfUse() if box else None
     if area is None:

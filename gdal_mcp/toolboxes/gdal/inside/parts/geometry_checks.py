@@ -1,11 +1,11 @@
-"""Checks of geometries that a statement measures, sums or compares: invalid, missing and overlapping ones, and points on edges."""
+"""Checks of geometries that a statement measures, sums or compares, such as invalid or overlapping ones."""
 
 from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import shapes
 
 POINTS, POLYGONS = (ogr.wkbPoint, ogr.wkbMultiPoint), (ogr.wkbPolygon, ogr.wkbMultiPolygon)
-SAME = 1e-9  # fraction of a length: the error of adding it up
+SAME = 1e-9  # fraction of a length, for the rounding error of a sum
 MOST_SHAPES = 20_000
 SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of neighbours overlap by less
 
@@ -19,7 +19,7 @@ def geometry_checks(counting):
 
 
 def invalid_measured(counting):
-    """Invalid polygons in tables whose geometries are measured or cut."""
+    """Reports invalid polygons in tables whose geometries are measured or cut."""
     named = [item for columns in counting.select["measured"] for item in tables_of(counting, columns)]
     for item in {one["alias"]: one for one in named}.values():
         for name in geometries(counting, item, POLYGONS):
@@ -30,20 +30,23 @@ def invalid_measured(counting):
 
 
 def null_tested(counting):
-    """Rows with a missing geometry, or an empty one that SQLite cannot read, in a sum of test results: the test returns -1."""
+    """Reports rows without a readable geometry in a sum of test results; the test returns -1 for these rows.
+
+    SQLite cannot read an empty geometry.
+    """
     for one in counting.select["tested"]:
-        asked = f"SELECT count(*), sum({one['call']} = -1) FROM {counting.rows()}"  # noqa: S608 - parts of a statement that came through the gate
+        asked = f"SELECT count(*), sum({one['call']} = -1) FROM {counting.rows()}"  # noqa: S608 - parts of a statement that the host has checked
         if (found := counting.numbers(asked)) and found[1]:
             yield {"code": "null_tested", "count": found[1], "of": found[0]}
             return
 
 
 def on_edges(counting):
-    """Points on the edge of polygons, which ST_Within and ST_Contains exclude."""
+    """Reports points on the edge of polygons, which ST_Within and ST_Contains exclude."""
     for one in counting.select["inside"]:
         items = tables_of(counting, one["columns"])
         kinds = [any(geometries(counting, item, kinds) for item in items) for kinds in (POINTS, POLYGONS)]
-        # the relation is -1 where a LEFT JOIN matched nothing
+        # the relation is -1 if a LEFT JOIN matched nothing
         asked = f"SELECT sum({one['test']}) FROM {one['rows']}"  # noqa: S608 - as above
         if all(kinds) and (count := counting.count(asked)):
             yield {"code": "on_edges", "count": count}
@@ -51,7 +54,7 @@ def on_edges(counting):
 
 
 def partly_inside(counting):
-    """A sum of whole areas of polygons that a join with ST_Intersects selects and that are only partly inside."""
+    """Reports a sum of the whole areas of polygons that ST_Intersects selects and that are only partly inside."""
     meeting = counting.select["meeting"][:1]
     for columns in counting.select["area_sums"] if meeting and counting.select["joins_others"] else ():
         owners, items = tables_of(counting, columns), tables_of(counting, meeting[0]["columns"])
@@ -68,7 +71,7 @@ def partly_inside(counting):
 
 
 def areas_overlap(counting):
-    """Overlapping polygons in a sum of the areas of one table."""
+    """Reports overlapping polygons in a sum of the areas of one table."""
     select = counting.select
     alone = len(counting.items) == 1 and counting.tables and not (select["where"] or select["group"])
     if not (alone and select["area_sums"]):
@@ -82,7 +85,7 @@ def areas_overlap(counting):
 
 
 def length_without_heights(counting):
-    """Lines whose length along their heights is not their length on the map."""
+    """Reports lines whose length with heights is longer than their length on the map."""
     for line in counting.select["lengths"]:
         flat, along = f"ST_Length({line})", f"ST_3DLength({line})"
         asked = f"SELECT count(*), sum({along} > {flat} * {1 + SAME}) FROM {counting.rows()}"  # noqa: S608 - as above
@@ -92,7 +95,7 @@ def length_without_heights(counting):
 
 
 def centroid_outside(counting):
-    """Polygons whose centroid is placed in other polygons, and lies outside the polygon itself."""
+    """Reports polygons that are placed in other polygons by a centroid that lies outside the polygon itself."""
     for columns in counting.select["centroids"]:
         for item in tables_of(counting, columns):
             for name in geometries(counting, item, POLYGONS):
@@ -104,7 +107,7 @@ def centroid_outside(counting):
 
 
 def difference_empty(counting):
-    """Differences of which nothing is left, where the other order of the two geometries leaves something."""
+    """Reports differences that are all empty, although the reverse order of the two geometries is not."""
     for first, second in counting.select["differences"]:
         left, other = (
             f"(coalesce(ST_Area({cut}), 0) + coalesce(ST_Length({cut}), 0) > 0)"
@@ -117,7 +120,10 @@ def difference_empty(counting):
 
 
 def overlapping(layer):
-    """The number of polygons that overlap another one. They are swept from west to east, and compared if their boxes intersect."""
+    """The number of polygons that overlap another one.
+
+    The polygons are swept from west to east, and compared if their boxes intersect.
+    """
     layer.ResetReading()
     found = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
     layer.ResetReading()

@@ -1,9 +1,11 @@
 """Counts rows that the joins of a statement multiply or lose.
 
-The host parses the statement (`preflight/sql/outline.py`), and this module builds counting statements from its parts. If one fails, as
-for a correlated subquery, the SELECT is not examined (`Counting.failed`). A join of one row with many is often intended, and listing it is
-correct. So repeated rows are reported only where each row was expected once: in a sum, where its geometry is selected, in measures of a
-table that a LEFT JOIN or a few keys repeat, or where rows of both tables are repeated.
+The host parses the statement (`preflight/sql/outline.py`), and this module builds counting statements from its parts.
+If one fails, as for a correlated subquery, the SELECT is not examined (`Counting.failed`).
+
+A join of one row with many is often intended, and a list of its rows is correct. So repeated rows are reported only
+where each row was expected once: in a sum, if its geometry is selected, in measures of a table that a LEFT JOIN or a
+few keys repeat, or if rows of both tables are repeated.
 """
 
 import re
@@ -12,10 +14,11 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
-MAX_SECONDS = 2.0  # of CPU time: counting is skipped after a slower statement, and stops after as long
+# seconds of CPU time: nothing is counted after a slower statement, and counting stops after the same time
+MAX_SECONDS = 2.0
 
 SAME_MEAN = 1e-6  # fraction of a mean
-# names of columns of rates, and of whole numbers that count nothing; a word of a name ends at _ or a digit
+# names of columns with rates, and with whole numbers that are not counts; a word in a name ends at _ or a digit
 RATE = re.compile(r"(?:^|_)(?:rates?|ratio|pct|perc|percent|percentage|share|density|per)(?:$|[_\d])")
 KEY = re.compile(
     r"(?:^|_)(?:id|fid|gid|oid|objectid|code|key|nr|no|num|number|zip|year|month|day|rank|class|level|order)(?:$|[_\d])"
@@ -30,7 +33,7 @@ class Counting:
         tables = ", ".join(text for text in (read_first, outline["with"]) if text)
         self._begin = f"WITH RECURSIVE {tables} " if tables else ""
         self.items, self.read_first = select["items"], bool(read_first)
-        self.failed = False  # whether a counting statement failed
+        self.failed = False  # True if a counting statement failed
         self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
         self.tables = [one for one in self.items if one["table"] in self.layers]
         # in a condition, SQLite looks for a column of a table first, and then for an alias of the SELECT
@@ -75,12 +78,15 @@ class Counting:
         return f"{self.select['from']}{f' WHERE {where}' if where else ''}"
 
     def times(self, item, *, filtered=True, groups=(), uneven=False):
-        """How many rows of a table are in the result, and how many are there several times (with `uneven`: are in a group with unequal repeats)."""
+        """The number of a table's rows in the result, and the number of those that occur several times.
+
+        With `uneven`, the second number counts rows in groups with unequal repeats. None if the statement fails.
+        """
         alias = item["alias"]
         by = "".join(f", {one}" for one in groups)
         named = "".join(f", {one} AS g{i}" for i, one in enumerate(groups))
         rows = (
-            f"SELECT {alias}.rowid AS r, count(*) AS n{named} "  # noqa: S608 - parts of a statement that came through the gate
+            f"SELECT {alias}.rowid AS r, count(*) AS n{named} "  # noqa: S608 - parts of a statement that the host has checked
             f"FROM {self.rows(filtered=filtered, condition=f'{alias}.rowid IS NOT NULL')} GROUP BY {alias}.rowid{by}"
         )
         if uneven:
@@ -92,7 +98,7 @@ class Counting:
         return max(self.layer_of(item).GetFeatureCount(), 0)
 
     def returns(self, item, names):
-        """True if the SELECT returns a column of the table with one of these names."""
+        """True if the SELECT returns a column of the table that has one of these names."""
         return any(
             table in ("", item["name"]) and names and (name == "*" or name in names)
             for table, name in self.select["returned"]
@@ -149,7 +155,7 @@ def expects_one(counting, first, *, few, mutual):
 
 
 def repeated_sums(counting):
-    """A sum that counts rows of one table several times, or a mean that weights them unequally."""
+    """Reports a sum that counts rows of one table several times, or a mean that weights them unequally."""
     for one in counting.select["sums"]:
         owners = counting.owners_of(one["columns"])
         if len(owners) != 1:
@@ -162,7 +168,7 @@ def repeated_sums(counting):
 
 
 def averaged_rates(counting):
-    """A mean of rates that counts every row alike, and differs from the mean that a column of counts weights."""
+    """Reports an unweighted mean of rates that differs from the mean weighted by a column of counts."""
     select = counting.select
     for one in select["sums"] if not select["windowed"] else ():
         rate = one["columns"][0] if one["mean"] and len(one["columns"]) == 1 else ["", ""]
@@ -172,14 +178,14 @@ def averaged_rates(counting):
             group = f" GROUP BY {', '.join(select['group'])}" if select["group"] else ""
             # every size is positive, and the two means differ
             test = f"min({size}) > 0 AND abs(avg({share}) - sum({share} * {size}) / (1.0 * sum({size}))) > {SAME_MEAN} * abs(avg({share}))"
-            rows = f"SELECT ({test}) AS n FROM {counting.rows(condition=f'{share} IS NOT NULL')}{group}"  # noqa: S608 - parts of a statement that came through the gate
+            rows = f"SELECT ({test}) AS n FROM {counting.rows(condition=f'{share} IS NOT NULL')}{group}"  # noqa: S608 - parts of a statement that the host has checked
             if counting.count(f"SELECT sum(n) FROM ({rows})"):  # noqa: S608 - as above
                 yield {"code": "rates_averaged"}
                 return
 
 
 def weights_of(layer):
-    """Columns of whole numbers that may be counts: neither rates nor keys, years and ranks."""
+    """Columns of whole numbers that may be counts; not rates, keys, years or ranks."""
     found = columns_of(layer)
     return [
         name
@@ -189,14 +195,14 @@ def weights_of(layer):
 
 
 def counted_nulls(counting):
-    """A count(*) per row of the first table of a LEFT JOIN, which is 1 and not 0 where nothing was joined."""
+    """Reports a count(*) per row of the first table of a LEFT JOIN, which is 1 and not 0 if nothing was joined."""
     groups, items = ", ".join(counting.select["group"]), counting.items
     counts_rows = groups and counting.select["counts_rows"]
     if not counts_rows or len(items) != 2 or items[1]["joined"] != "LEFT":
         return
     first, second = (item["alias"] for item in items)
     found = counting.numbers(
-        "SELECT max(n), sum(m) FROM "  # noqa: S608 - parts of a statement that came through the gate
+        "SELECT max(n), sum(m) FROM "  # noqa: S608 - parts of a statement that the host has checked
         f"(SELECT count(DISTINCT {first}.rowid) AS n, sum({second}.rowid IS NULL) AS m FROM {counting.rows()} GROUP BY {groups})"
     )
     if found and found[0] == 1 and found[1]:
@@ -204,7 +210,7 @@ def counted_nulls(counting):
 
 
 def lost_rows(counting):
-    """Rows that a join on keys drops, before WHERE; and a join that matches nothing."""
+    """Reports rows that a join on keys drops, before WHERE, and a join that matches nothing."""
     items = counting.items
     if any(item["joined"] == "," for item in items) or items[0] not in counting.tables:
         return

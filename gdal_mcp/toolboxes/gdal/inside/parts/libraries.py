@@ -1,11 +1,12 @@
-"""Loads the libraries that libgdal needs one after the other, before libgdal itself.
+"""Loads the libraries that libgdal depends on, one after the other, before libgdal itself.
 
-Loaded together, every symbol is looked up in all of them in turn, 45 of 143 on average; loaded alone, a library's symbols
-are looked up among its own dependencies. That saves a fifth of the time that GDAL takes to load. This only affects speed: a library
-that is not found here, or does not load alone, is loaded with libgdal as usual.
+If they are loaded together, the loader looks up every symbol in all of them in turn, 45 of 143 on average. If a
+library is loaded separately, its symbols are looked up only among its own dependencies. That saves a fifth of GDAL's
+load time. Only speed is affected: a library that is not found here, or that does not load separately, is loaded with
+libgdal as usual.
 """
 
-import _ctypes  # ctypes makes a class for each library
+import _ctypes  # ctypes would create a class for each library
 import contextlib
 import os
 import struct
@@ -17,8 +18,8 @@ FOLDERS = (
     "/usr/lib64",
     "/usr/lib",
 )
-ELF64 = b"\x7fELF\x02\x01"  # of 64 bits, little endian
-LOAD, DYNAMIC = 1, 2  # kinds of a segment
+ELF64 = b"\x7fELF\x02\x01"  # 64-bit, little endian
+LOAD, DYNAMIC = 1, 2  # types of segments
 NEEDED, STRINGS = 1, 5  # tags of the dynamic section
 LONGEST_NAME = 256
 
@@ -53,7 +54,7 @@ def needed(path):
             raise ValueError("not a library for this kind of machine")
         (start,) = struct.unpack_from("<Q", head, 32)
         size, count = struct.unpack_from("<HH", head, 54)
-        # kind, flags, offset, address, address, size in the file, size in memory and alignment of every segment
+        # of each segment: type, flags, offset, virtual and physical address, size in the file and in memory, alignment
         segments = [struct.unpack_from("<IIQQQQQQ", read(start + i * size, size)) for i in range(count)]
         (dynamic,) = (segment for segment in segments if segment[0] == DYNAMIC)
         entries = list(struct.iter_unpack("<qQ", read(dynamic[2], dynamic[5])))

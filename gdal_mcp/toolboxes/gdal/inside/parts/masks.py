@@ -1,4 +1,4 @@
-"""Checks that pixels that an input hides, by a mask, alpha or a nodata value, are still hidden in the output."""
+"""Checks that pixels hidden in an input, by a mask, alpha or a nodata value, are also hidden in the output."""
 
 import numpy
 from osgeo import gdal, osr
@@ -6,17 +6,20 @@ from osgeo import gdal, osr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
-SIDE = 256  # of the sample of a mask that is small enough to be read whole
-ROWS = 64  # of a larger one
-WHOLE = 4 << 20  # pixels
+SIDE = 256  # pixels per side of the sample of a mask that is read completely
+ROWS = 64  # sampled rows and columns of a larger mask
+WHOLE = 4 << 20  # pixels; a larger mask is not read completely
 MOST = 400  # hidden pixels of each input that are looked up in the output
-LOST = 0.5  # of them; resampling and neighbourhoods fill the edges of a hole
+LOST = 0.5  # fraction of these pixels; resampling and neighbourhoods fill the edges of a hole
 MANY_INPUTS = 20
 BY_VALUE = gdal.GMF_NODATA
 
 
 def mask_checks(dataset, sources, expected):
-    """With `by_value` in `expected`, the command may treat a nodata value as an ordinary number."""
+    """Reports pixels that the inputs hide and the output shows.
+
+    With `by_value` in `expected`, the command may treat a nodata value as an ordinary number.
+    """
     with quiet():
         inputs = [one for one in map(Hidden.of, sources[:MANY_INPUTS]) if one is not None]
         lost = looked_up = 0
@@ -36,7 +39,7 @@ def mask_checks(dataset, sources, expected):
 
 
 class Hidden:
-    """A raster that hides some of its pixels."""
+    """A raster that may hide some of its pixels."""
 
     def __init__(self, dataset):
         self.dataset, self.crs = dataset, dataset.GetSpatialRef()
@@ -53,7 +56,7 @@ class Hidden:
         return cls(dataset) if dataset is not None and dataset.RasterCount else None
 
     def places(self):
-        """Coordinates of hidden pixels, or their columns and lines if the raster is not georeferenced."""
+        """Coordinates of some hidden pixels, or their columns and lines if the raster is not georeferenced."""
         if not self.hides:
             return numpy.empty((0, 2))
         band, (width, height) = mask_of(self.dataset), (self.dataset.RasterXSize, self.dataset.RasterYSize)
@@ -76,7 +79,7 @@ class Hidden:
 
 
 def shown_at(dataset, crs, places):
-    """The number of places on valid pixels, and on any pixels."""
+    """The number of places on visible pixels, and the number of places on any pixels."""
     inside = [one for one in pixels_at(dataset, crs, places) if one is not None]
     return sum(is_shown(dataset, one) for one in inside), len(inside)
 
@@ -104,7 +107,7 @@ def applied(transform, pixels):
 
 
 def pixels_at(dataset, crs, places):
-    """Column and line of each place; None outside the raster."""
+    """Column and line of each place; None for a place outside the raster."""
     own, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
     if crs is not None and own is not None and not crs.IsSame(own):
         change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))

@@ -1,4 +1,4 @@
-"""Describes outputs that are not datasets: tables of text, arrays, plain files, folders of tiles or of parts."""
+"""Describes outputs that are not datasets: text tables, arrays, plain files, and folders of tiles or parts."""
 
 import os
 
@@ -26,7 +26,7 @@ def array(path):
 
 
 def folder(path):
-    """Files by suffix, bytes, and the zoom levels of a tree of tiles `{z}/{x}/{y}`."""
+    """The files by suffix, bytes, and zoom levels of a folder with a tree of tiles `{z}/{x}/{y}`."""
     counts, total = {}, 0
     for entry in entries(path):
         total += entry.stat(follow_symlinks=False).st_size
@@ -60,7 +60,7 @@ def entries(path):
 
 
 def bytes_of(path):
-    """The size of a file, or of all files below a folder; None for other names, such as that of a subdataset."""
+    """The size of a file, or of all files below a folder; None for other names, such as those of subdatasets."""
     if os.path.isdir(path):
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries(path))
     if os.path.isfile(path):

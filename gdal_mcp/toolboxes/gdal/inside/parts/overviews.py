@@ -1,18 +1,22 @@
-"""Checks that the overviews of a raster are those of its pixels, and says where an answer rests on overviews that were not compared."""
+"""Checks that a raster's overviews match its pixels, and reports answers that use unchecked overviews."""
 
 import math
 
 from osgeo import gdal
 
-MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
-STALE = 0.01  # of an overview's pixels
-NEAR = 1.2  # GDAL reads an overview that is coarser than what it needs by this factor
+MAX_PIXELS = 4 << 20  # pixels of a band whose overviews are compared
+STALE = 0.01  # fraction of an overview's pixels
+NEAR = 1.2  # GDAL may read an overview that is coarser than needed by this factor
 
 
 def overview_checks(dataset):
-    """Overviews of pixels that have changed since: a correct value lies between its source pixels and their neighbours."""
+    """Reports overviews of pixels that have changed since.
+
+    A correct value lies between the values of its source pixels and their neighbours.
+    """
     band = dataset.GetRasterBand(1)
-    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)  # whose values mean nothing
+    # values of hidden pixels mean nothing
+    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)
     if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
         return
     if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS:
@@ -36,14 +40,15 @@ def overview_checks(dataset):
         views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
         low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
     with numpy.errstate(invalid="ignore"):
-        slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1  # cubic and its like go beyond
+        # cubic and similar resampling methods exceed the range
+        slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1
         beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & (smaller != nodata)
     if beyond.mean() > STALE:
         yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
 
 
 def unexamined(dataset, sources):
-    """Inputs whose overviews GDAL read for an output with larger pixels, and which are too large for `overview_checks`."""
+    """Reports inputs whose overviews GDAL read for a coarser output, and that `overview_checks` does not compare."""
     for number, (path, row) in enumerate(sources):
         facts = row["facts"] if row else {}
         if facts.get("overviews") and math.prod(facts["size"]) > MAX_PIXELS:
@@ -53,23 +58,26 @@ def unexamined(dataset, sources):
 
 
 def unexamined_when_reduced(dataset):
-    """As `unexamined`, for a raster of which a small picture or an approximation is read."""
+    """Like `unexamined`, for a raster that is read at a reduced size for a picture or an approximation."""
     band = dataset.GetRasterBand(1) if dataset.RasterCount else None
     if band is not None and band.GetOverviewCount() and band.XSize * band.YSize > MAX_PIXELS:
         yield {"code": "overviews_unexamined"}
 
 
 def first_step(dataset):
-    """How many pixels on a side are one pixel of the finest overview."""
+    """The reduction factor of the finest overview: full pixels per overview pixel, on one side."""
     band = dataset.GetRasterBand(1)
     return band.XSize / max(1, band.GetOverview(0).XSize)
 
 
 def reduction(source, dataset):
-    """How many pixels of the source are one pixel in the middle of the output, on the shorter side; 1 where GDAL cannot tell."""
+    """The number of source pixels per side that form one pixel in the middle of the output; 1 if unknown.
+
+    The smaller number of the two sides counts.
+    """
     change = gdal.Transformer(source, dataset, [])
     x, y = dataset.RasterXSize / 2, dataset.RasterYSize / 2
-    if change is None:  # neither has a place
+    if change is None:  # neither is georeferenced
         return min(source.RasterXSize / dataset.RasterXSize, source.RasterYSize / dataset.RasterYSize)
     found = [change.TransformPoint(True, *place) for place in ((x, y), (x + 1, y), (x, y + 1))]
     if not all(done for done, _ in found):

@@ -8,19 +8,24 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees, traditional
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FIELDS, TIMES, Survey
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 
-MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
-NEAR = 1e-8  # of a coordinate: less than a centimetre
-APART = {True: 1e-5, False: 1.0}  # degrees, or units of other CRSs: more than two names of one CRS differ by
-TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")  # whose types are guessed from the text, or missing
-FIXED = ("KML", "LIBKML", "GPX", "DXF")  # which have fields of their own, beside those that they are given
-TILES = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
-SHEETS = ("XLSX", "ODS")  # whose first row is read as names or as values, as it looks
+MANY_FEATURES = 1_000_000  # a larger layer is not counted just for a comparison
+NEAR = 1e-8  # fraction of a coordinate: less than a centimetre
+# degrees, or units of other CRSs; definitions of the same CRS differ by less
+APART = {True: 1e-5, False: 1.0}
+# formats whose types are guessed from the text, or missing
+TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")
+FIXED = ("KML", "LIBKML", "GPX", "DXF")  # formats that add their own fields
+TILES = ("MVT", "PMTiles", "MBTiles")  # formats that cut features into pieces
+SHEETS = ("XLSX", "ODS")  # formats whose first row is read as names or as values, depending on its content
 UNTITLED = re.compile(r"Field\d+")
 WHOLE = {ogr.OFTInteger, ogr.OFTInteger64}
 
 
 class Pair:
-    """`places` has the place of each field of the source in the layer; None for one that is not there."""
+    """A written layer and its source.
+
+    `places` has the index in the layer of each field of the source; None for a missing field.
+    """
 
     def __init__(self, layer, source, driver, clock, keeps):
         self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
@@ -30,7 +35,7 @@ class Pair:
         kinds = [one.GetType() for one in fields(self.own, MAX_FIELDS)]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
-                kinds[place] = kind  # both are compared as what the source has
+                kinds[place] = kind  # both are compared as the type of the source
         self.after = Survey(layer, clock, kinds, valid=True)
         self.before = Survey(source, clock)
 
@@ -56,7 +61,7 @@ class Pair:
             yield from self._coordinates()
 
     def _fields(self):
-        # values may have become the ids of the features, as GeoPackage does with `fid` and `id`
+        # a field may have become the id of the features, as GeoPackage does with `fid` and `id`
         own_id = (self.layer.GetFIDColumn() or "").casefold()
         missing = (self.theirs.GetFieldDefn(i) for i, place in enumerate(self.places) if place is None)
         lost = sum(field.GetName().casefold() != own_id for field in missing)
@@ -81,22 +86,22 @@ class Pair:
             yield {"code": "field_name_cut", "fields": renamed}
 
     def _features(self):
-        """Compares the numbers of features, as counted by the format, if it stores them or there are not too many."""
+        """Compares the feature counts, if the source stores its count or the layer has not too many features."""
         quick = self.source.TestCapability(ogr.OLCFastFeatureCount)
         if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
             return
         were, are = self.source.GetFeatureCount(), self.layer.GetFeatureCount()
         if self.before.whole and self.before.features < were:
-            were = self.before.features  # a count that the file stores may be stale
+            were = self.before.features  # a count that is stored in the file may be stale
         if 0 <= are < were:
             yield {"code": "features_lost", "count": were - are, "of": were}
         elif 0 <= were < are:
             yield {"code": "features_added", "count": are - were, "of": were}
 
     def _dimensions(self):
-        """Heights and measures; GPX has heights in a field."""
+        """Reports lost geometries, heights and measures. GPX has heights in a field."""
         if self.before.spans and not self.after.spans and self.own.GetFieldCount() <= len(self.places):
-            yield {"code": "geometry_left_out"}  # and not in columns either
+            yield {"code": "geometry_left_out"}  # nor is the geometry in columns
         if not (self.before.spans and self.after.spans):
             return
         if self.before.has_z and not self.after.has_z and self.driver != "GPX":
@@ -105,11 +110,11 @@ class Pair:
             yield {"code": "m_lost"}
 
     def _values(self):
-        """Fields whose values are not those of the source, by what happened to them."""
+        """Reports fields whose values differ from those of the source, by the kind of change."""
         found = {}
         for old, place in zip(self.before.columns, self.places, strict=False):
             new = self.after.columns[place] if place is not None and place < MAX_FIELDS else None
-            # a sheet has no zones, and of one for all times nothing is lost but its name
+            # a sheet has no time zones; if all times have the same zone, only its name is lost
             same_clock = (
                 self.driver in SHEETS and len(old.zones) == 1 and old.local == new.local if new else False
             )
@@ -118,10 +123,10 @@ class Pair:
         yield from ({"code": code, "fields": places} for code, places in found.items())
 
     def ids(self):
-        """A check if the ids of the source's features are no plain count, and are in the layer neither as ids nor as a field."""
+        """Reports feature ids that do more than count features, and that the layer has neither as ids nor as a field."""
         before, after = self.before, self.after
         compared = before.whole and after.whole and before.features == after.features
-        # the number of a GML id is a part of a name, which is a field
+        # a GML id is a name that contains the number, and it is a field
         if not compared or before.numbered or self.theirs.GetFieldIndex("gml_id") >= 0:
             return
         kept = (after.ids_digest, *(one.digest for one in after.columns))
@@ -129,7 +134,7 @@ class Pair:
             yield {"code": "fids_lost", "count": before.features}
 
     def _coordinates(self):
-        """Where they are changed without being transformed, and where they are not, though the CRS is another one."""
+        """Reports coordinates that changed without a transformation, or did not change although the CRS did."""
         if not self.before.spans or len(self.before.spans) != len(self.after.spans):
             return
         gap = max(abs(a - b) for a, b in zip(self.before.middle, self.after.middle, strict=True))
@@ -141,7 +146,7 @@ class Pair:
             yield {"code": "coordinates_changed", "units": gap}
 
     def _moved(self):
-        """How far a place of the source is from where the same coordinates are in the layer's CRS; 0 for one CRS."""
+        """How far coordinates of the source move in a transformation to the layer's CRS; 0 for the same CRS."""
         theirs, own = self.source.GetSpatialRef(), self.layer.GetSpatialRef()
         if theirs is None or own is None or theirs.IsSame(own):
             return 0
@@ -153,17 +158,22 @@ class Pair:
 
 
 def matched(own, theirs, *, new):
-    """By name. In a new layer with as many fields, names that differ were changed for the format, and the order is the source's."""
+    """The index in the layer of each field of the source, by name; None for a missing field.
+
+    If a new layer has the same number of fields, different names were changed for the format, and the order is that
+    of the source.
+    """
     names, here = ([one.GetName().casefold() for one in fields(each)] for each in (theirs, own))
     if new and len(here) == len(names) and set(here) != set(names):
         return list(range(min(len(names), MAX_FIELDS)))
-    found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}  # a prefix of GPX
+    # GPX adds the prefix
+    found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}
     found |= {name: i for i, name in reversed(list(enumerate(here)))}
     return [found.get(name) for name in names[:MAX_FIELDS]]
 
 
 def what_happened(old, new):
-    """What happened to the values of a field that differ from the source."""
+    """The code of the change in a field whose values differ from the source."""
     if new.nulls < old.nulls:
         return "nulls_replaced"
     if old.kind in NUMBERS:

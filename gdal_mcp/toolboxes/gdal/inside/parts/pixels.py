@@ -1,4 +1,4 @@
-"""Lowest and highest values of bands, and whether they have valid pixels, within a limit on reading."""
+"""Finds the lowest and highest values of bands, and bands without valid pixels, within a limit on reading."""
 
 import math
 import struct
@@ -7,16 +7,17 @@ from osgeo import gdal
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
 
-WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks are used
-WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
+# pixels of a dataset that is read completely; above, overviews or a sample of blocks are read
+WHOLE = 4 << 20
+WHOLE_LAZY = 1 << 20  # pixels of a dataset that computes its pixels when they are read
 LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
-DOUBLE = 2**53  # to where floating point has every whole number
-MAX_BANDS = 16  # of which each is read for holes
-SIDE = 256  # of the sample that is tested for values other than NaN
+DOUBLE = 2**53  # a double represents every whole number up to this one
+MAX_BANDS = 16  # bands that are searched for nodata pixels
+SIDE = 256  # pixels per side of the sample that is tested for values other than NaN
 
 
 def value_ranges(dataset):
-    """One row for each band: `min`, `max`, `exact`, `empty`, `unreadable`; None for a band that was not looked at."""
+    """One row for each band: `min`, `max`, `exact`, `empty`, `unreadable`; None for a band that was not examined."""
     lazy = dataset.GetDriver().ShortName in LAZY
     left = WHOLE_LAZY if lazy else WHOLE
     rows = []
@@ -27,7 +28,8 @@ def value_ranges(dataset):
         if left <= 0 or gdal.DataTypeIsComplex(band.DataType) or (lazy and not exact):
             rows.append(None)
             continue
-        left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
+        # a sample is only a few blocks, so three more bands are sampled after the first one
+        left -= pixels if exact else WHOLE // 4
         with quiet() as heard:  # GDAL skips pixels that nodata, a mask or alpha hides
             found = range_of(band, exact=exact)
         if found is not None and not heard.failures:
@@ -40,7 +42,10 @@ def value_ranges(dataset):
 
 
 def range_of(band, *, exact):
-    """Lowest and highest value. GDAL computes them in floating point, which changes the last digits of large whole numbers."""
+    """The lowest and highest value of a band.
+
+    GDAL computes them in floating point, which changes the last digits of large whole numbers.
+    """
     found = band.ComputeRasterMinMax(not exact, can_return_none=True)
     wide = band.DataType in (gdal.GDT_Int64, gdal.GDT_UInt64)
     if found is None or not wide or not exact or max(map(abs, found)) < DOUBLE:
@@ -69,7 +74,7 @@ def is_float(band):
 
 
 def any_holes(dataset):
-    """True if a band declares a nodata value, and has such pixels."""
+    """True if a band declares a nodata value and has such pixels."""
     bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
     for band in (one for one in bands if one.GetNoDataValue() is not None):
         exact = band.XSize * band.YSize <= WHOLE

@@ -1,4 +1,4 @@
-"""GDAL's report of a raster with its statistics in full: GDAL prints three decimals of them, which is 0 for small values."""
+"""Restores full statistics in GDAL's report of a raster: GDAL prints three decimals, 0 for small values."""
 
 import json
 
@@ -11,7 +11,7 @@ COMPUTED = ("computedMin", "computedMax")
 
 
 def with_full_numbers(text, job):
-    """Returns the text unchanged if it has no statistics, or is not JSON."""
+    """The report with full statistics; unchanged if it has no statistics, or is not JSON."""
     if not any(f'"{name}"' in text for name in (*STATISTICS, *COMPUTED)):
         return text
     try:
@@ -29,7 +29,7 @@ def with_full_numbers(text, job):
 
 
 def name_of(job):
-    """The dataset that the command reads: the word that contains the path of its file."""
+    """The name of the dataset that the command reads: the argument that contains the path of its file."""
     sources = job.get("sources") or job.get("inputs") or ["\0"]
     path = sources[0]
     word = next((one for one in job.get("options", ()) if path in one), path)

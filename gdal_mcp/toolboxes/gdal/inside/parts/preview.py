@@ -6,10 +6,10 @@ from gdal_mcp.toolboxes.gdal.inside.parts.datasets import CLASSIC, has_pixels
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, print_json, quiet
 
 MAX_BYTES = 1 << 20
-SMALLEST = 32  # pixels; below that there is nothing to see
+SMALLEST = 32  # pixels; a smaller picture shows nothing
 TRIES = 6
 NAME = "preview.png"
-QUICK, THOROUGH = 1, 6  # levels of zlib; the first takes a quarter of the time for a sixth more bytes
+QUICK, THOROUGH = 1, 6  # zlib levels; level 1 takes a quarter of the time and produces a sixth more bytes
 DEFAULTS = {
     "pixels": 512,
     "bands": None,
@@ -19,7 +19,7 @@ DEFAULTS = {
     "block": None,
     "stretch": None,
 }
-# for an output whose picture was not requested; this many features take a twentieth of a second
+# limits for an output whose picture was not requested; drawing so many features takes a twentieth of a second
 UNASKED = {"seconds": 2.0, "features": 2_000}
 
 
@@ -40,7 +40,7 @@ def attach_preview(job, report):
 
 
 def run_preview(job, report):
-    """Attaches the picture, or those of a block of tiles, and prints an object that describes what they show."""
+    """Attaches the picture, or the pictures of a block of tiles, and prints a description of them as an object."""
     asked = DEFAULTS | job["preview"]
     if asked["block"] is not None:
         return attach_tiles(job["inputs"][0], asked, report)
@@ -62,18 +62,21 @@ def attach_tiles(path, asked, report):
 
 
 def opened(path):
-    """The dataset to draw; None if GDAL opens nothing."""
+    """The dataset to draw; None if GDAL cannot open it."""
     dataset = gdal.OpenEx(path, CLASSIC)
     if dataset is not None and not (dataset.RasterCount or dataset.GetLayerCount()):
-        # a container without own pixels: its first subdataset. A name that is stored in a file could lead
-        # anywhere; the driver's own name for a part of this file holds its path
+        # a dataset without its own pixels: open its first subdataset. A name that is stored in a file could refer to
+        # any path; the name that the driver makes for a part of this file contains this file's path
         inner = next(iter(dataset.GetSubDatasets() or ()), ("",))[0]
         dataset = gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
     return dataset
 
 
 def picture(path, asked):
-    """PNG bytes and a description, None if there is nothing to show. Smaller than requested if it would have too many bytes."""
+    """PNG bytes and a description; None if there is nothing to show.
+
+    The picture is smaller than requested if its PNG would exceed MAX_BYTES.
+    """
     dataset = opened(path)
     if dataset is None:
         return None
@@ -98,7 +101,10 @@ def picture(path, asked):
 
 
 def png(image, level):
-    """The PNG bytes of a dataset of grey, grey and alpha, RGB or RGBA bands. It was made here, so it has no metadata."""
+    """The PNG bytes of a dataset with grey, grey and alpha, RGB or RGBA bands.
+
+    The dataset was created here, so it has no metadata.
+    """
     name = "/vsimem/preview.png"
     written = gdal.GetDriverByName("PNG").CreateCopy(name, image, options=[f"ZLEVEL={level}"])
     if written is None:

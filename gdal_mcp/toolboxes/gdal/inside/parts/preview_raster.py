@@ -1,4 +1,7 @@
-"""Draws rasters: natural colours, a palette, stretched grey, or a hillshade. Without NumPy, whose import takes longer."""
+"""Draws rasters in natural colours, with a palette, in stretched grey, or as a hillshade.
+
+NumPy is not used, because importing it takes time.
+"""
 
 import math
 import time
@@ -12,13 +15,15 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import is_float
 from gdal_mcp.toolboxes.gdal.inside.parts.preview_vector import COLORS
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain
 
-MAX_DECODED = 1 << 30  # pixels of the blocks that a decimated read may decode; above, fewer are read
-FEWEST = 32  # rows and columns of such a read
+# pixels in the blocks that a decimated read may decode; above, a smaller read is used
+MAX_DECODED = 1 << 30
+FEWEST = 32  # rows and columns of that smaller read, at least
 MAX_AVERAGED = 16 << 20  # pixels of a raster that is averaged rather than sampled
-SAMPLE = 5_000  # values that the stretch is computed from; a quantile is then right to half a hundredth
+SAMPLE = 5_000  # values from which the stretch is computed; its quantiles are accurate to half a hundredth
 LOW, HIGH = 0.02, 0.98  # quantiles of the valid values
-ENOUGH_BYTES = 100  # grey levels between those two that need no stretch
-ENLARGED, NARROWEST = 256, 8  # pixels: of the longer side of a tiny raster's picture, and of any shorter side
+ENOUGH_BYTES = 100  # grey levels between the two quantiles; with so many, no stretch is needed
+# pixels: longer side of the picture of a tiny raster; shorter side of every picture, at least
+ENLARGED, NARROWEST = 256, 8
 METRES_A_DEGREE = 111_320.0
 RELIEF = 0.1  # height over width to which flat terrain is exaggerated, so that its shading is visible
 MAX_EXAGGERATION = 20.0
@@ -26,7 +31,7 @@ RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
 
 
 def paint(dataset, asked):
-    """A dataset of grey or colour bands and alpha in memory, and a description of what it shows."""
+    """An in-memory dataset with grey or RGB bands and alpha, and a description of what it shows."""
     mode, numbers = color_mode(dataset, asked)
     source = Source(dataset, numbers, asked, averages=mode != "palette")
     channels, alpha, stretched = PAINTERS[mode](source)
@@ -58,10 +63,10 @@ class Source:
         columns, rows = dataset.RasterXSize, dataset.RasterYSize
         shrink = min(1.0, asked["pixels"] / max(columns, rows))
         width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
-        # of tiles: the last band, which GDAL takes for a mask only where it has 8 or 16 bits
+        # for tiles, the last band; GDAL uses it as a mask only if it has 8 or 16 bits
         self._alpha = dataset.GetRasterBand(dataset.RasterCount) if asked["block"] else None
-        self.stretch = asked["stretch"]  # values of black and white; None: from the picture
-        self.coarse = False  # true if it has fewer rows and columns than the picture could have
+        self.stretch = asked["stretch"]  # values for black and white; None: computed from the picture
+        self.coarse = False  # True if fewer rows and columns are read than the picture could have
         while decoded_pixels(self.bands[0], width, height) > MAX_DECODED and max(width, height) > FEWEST:
             width, height, self.coarse = max(1, width // 2), max(1, height // 2), True
         self.width, self.height = width, height
@@ -85,7 +90,7 @@ class Source:
         return data
 
     def mask(self, band):
-        """Bytes that are zero where a band has no value; None if it has values everywhere."""
+        """A mask in bytes that is zero where a band has no value; None if all pixels have a value."""
         if self._alpha is not None:
             return self.values(self._alpha, gdal.GDT_Byte)
         all_valid = band.GetMaskFlags() & gdal.GMF_ALL_VALID
@@ -122,7 +127,7 @@ def color_mode(dataset, asked):
 
 
 def decoded_pixels(band, width, height):
-    """Pixels of the blocks that a read at this size has to decode."""
+    """The number of pixels in the blocks that a read at this size has to decode."""
     overviews = (band.GetOverview(i) for i in range(band.GetOverviewCount()))
     sizes = [(one.XSize, one.YSize) for one in overviews if one is not None and one.XSize >= width]
     columns, rows = min([*sizes, (band.XSize, band.YSize)])
@@ -134,7 +139,7 @@ def paint_palette(source):
     band = source.bands[0]
     if table := band.GetColorTable():
         entries = [table.GetColorEntry(i) for i in range(min(table.GetCount(), 256))]
-    else:  # colours for classes without own colours; zero, mostly the background, stays transparent
+    else:  # default colours for classes; zero, mostly the background, is transparent
         entries = [(0, 0, 0, 0), *((*COLORS[i % len(COLORS)], 255) for i in range(255))]
     index = source.values(band, gdal.GDT_Byte)
     entries += [(0, 0, 0, 0)] * (256 - len(entries))
@@ -143,7 +148,7 @@ def paint_palette(source):
 
 
 def paint_stretched(source):
-    """One band in grey or three in colour."""
+    """Paints one band in grey or three bands in colour."""
     channels = [read_channel(source, band) for band in source.bands]
     ranges = [one.range for one in channels]
     if source.stretch:
@@ -155,7 +160,7 @@ def paint_stretched(source):
     for one, (low, high) in zip(channels, ranges, strict=True):
         if not low < high:  # a band of one value is grey
             pixels.append(bytes([128]) * (source.width * source.height))
-        elif one.is_byte:  # a table is quicker
+        elif one.is_byte:  # a table is faster
             table = (min(max((value - low) / (high - low), 0), 1) for value in range(256))
             pixels.append(bytes(one.data).translate(bytes(round(255 * share) for share in table)))
         else:
@@ -187,17 +192,18 @@ def paint_hillshade(source):
     if shaded is None:
         raise RuntimeError("no hillshade could be made of this band")
     data = bytes(shaded.GetRasterBand(1).ReadRaster())
-    lit = data.translate(bytes([0] + [255] * 255))  # GDAL gives zero where a slope has no neighbours
+    # GDAL writes zero where a pixel has no neighbours for its slope
+    lit = data.translate(bytes([0] + [255] * 255))
     return [data], both(lit, alpha_of([channel])), [channel.range]
 
 
-# each gives channels of bytes, alpha or None, and the values that became black and white
+# each returns channels of bytes, alpha or None, and the values that became black and white
 PAINTERS = dict.fromkeys(("rgb", "gray"), paint_stretched)
 PAINTERS |= {"palette": paint_palette, "hillshade": paint_hillshade}
 
 
 class Channel(NamedTuple):
-    """A band at the picture's size as bytes or 8-byte floats; `valid` is None where every value counts."""
+    """A band at the picture's size, as bytes or 8-byte floats; `valid` is None if all values are valid."""
 
     data: Any
     is_byte: bool
@@ -213,15 +219,15 @@ def read_channel(source, band):
     else:
         data = source.values(band, gdal.GDT_Byte if is_byte else gdal.GDT_Float64)
     values, valid = memoryview(data).cast("B" if is_byte else "d"), source.mask(band)
-    # a sum is quicker, and finite only where all values are; large ones may overflow it as well
+    # a sum is faster, and finite only if all values are; large values may overflow it, so every value is tested then
     if is_float(band) and not (math.isfinite(sum(values)) or all(map(math.isfinite, values))):
         valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
     return Channel(data, is_byte, valid, stretch(values, valid))
 
 
 def stretch(values, valid):
-    """The values that become black and white: low and high quantiles, so that outliers do not count."""
-    step = max(1, len(values) // SAMPLE) | 1  # odd, so that it does not follow the columns
+    """The values for black and white: low and high quantiles, so that outliers are ignored."""
+    step = max(1, len(values) // SAMPLE) | 1  # odd, so that the samples do not follow the columns
     some = values[::step].tolist()
     if valid is not None:
         some = [one for one, kept in zip(some, valid[::step], strict=True) if kept]
@@ -245,14 +251,14 @@ def alpha_of(channels):
 
 
 def both(one, other):
-    """The intersection of two masks; None stands for all pixels."""
+    """The intersection of two masks. None means all pixels."""
     if one is None or other is None:
         return one if other is None else other
     return (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
 def enlarged(small, pixels):
-    """A tiny or a very narrow picture with larger pixels."""
+    """Enlarges the pixels of a tiny or very narrow picture; returns other pictures unchanged."""
     width, height = small.RasterXSize, small.RasterYSize
     factor = max(1, min(ENLARGED, pixels) // max(width, height))
     wide, high = max(width * factor, NARROWEST), max(height * factor, NARROWEST)

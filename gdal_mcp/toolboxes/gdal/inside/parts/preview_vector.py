@@ -1,4 +1,4 @@
-"""Draws layers: polygons lightly filled with an outline, lines, and points of a size that can be seen."""
+"""Draws layers: polygons with a light fill and an outline, lines, and points in a visible size."""
 
 import math
 import time
@@ -9,17 +9,18 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_facts, wgs84_box
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_LAYERS = 8
-MAX_BYTES = 64 << 20  # of their geometries, as WKB
-# Okabe and Ito's colours, which most colour-blind people can tell apart; without black and yellow, which show on few backgrounds
+MAX_BYTES = 64 << 20  # bytes of the geometries as WKB
+# Okabe and Ito's colours, which most colour-blind people can tell apart; without black and yellow, which many
+# backgrounds hide
 COLORS = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (230, 159, 0))
-FILL = 70  # of 255; what lies below shows through
-NARROWEST = 16  # pixels of the shorter side
-MARGIN = 0.03  # of the longer side
+FILL = 70  # alpha, of 255; layers below remain visible
+NARROWEST = 16  # pixels of the shorter side, at least
+MARGIN = 0.03  # fraction of the longer side
 DOT = 2.5  # pixels from the middle of a point's mark to its side
 
 
 def paint(dataset, asked):
-    """An RGBA dataset in memory and a description of what it shows; None without a geometry."""
+    """An in-memory RGBA dataset, and a description of what it shows; None if there are no geometries."""
     drawing = Drawing(asked["seconds"], asked["features"])
     for layer in layers_of(dataset, MAX_LAYERS):
         drawing.add(layer)
@@ -70,7 +71,7 @@ class Drawing:
 
 
 def drawable(geometry, change):
-    """A flat copy without curves, in the picture's CRS; None for what is empty or has no finite extent."""
+    """A 2D copy without curves, in the picture's CRS; None if it is empty or has no finite extent."""
     if geometry is None or geometry.IsEmpty():
         return None
     made = geometry.GetLinearGeometry() if geometry.HasCurveGeometry() else geometry.Clone()
@@ -109,7 +110,7 @@ class Canvas:
         self._burn(marks, (*color, 255))
 
     def _sort(self, shape, areas, lines, marks):
-        """Puts every simple part of a geometry into the list of its kind; surfaces of triangles are areas."""
+        """Adds each simple part of a geometry to the list of its kind; surfaces of triangles are areas."""
         kind = ogr.GT_Flatten(shape.GetGeometryType())
         if kind in (ogr.wkbPolygon, ogr.wkbTriangle):
             areas.append(ogr.ForceToPolygon(shape.Clone()))

@@ -1,7 +1,8 @@
 """The programs that a job may name.
 
-Algorithms of the `gdal` program run through GDAL's own registry with the same argument parser as the program; the classic
-utilities run as the library functions that the programs call, or as GDAL's own Python scripts; the rest is ours.
+Algorithms of the `gdal` program run through GDAL's algorithm registry with the program's own argument parser. The
+classic utilities run as the library functions that the programs call, or as GDAL's own Python scripts. All other
+programs are parts of this package.
 """
 
 import importlib
@@ -19,12 +20,13 @@ NAME = re.compile(r"[a-z][a-z-]*")
 LARGE = 16 << 20  # bytes; smaller files are read in some milliseconds either way
 MEASURING = (["raster", "info"], ["raster", "edit"])
 FAST_STATISTICS = "GDAL_STATS_USE_FLOAT32_OPTIM"
-COMPUTING = (["vector", "rasterize"], ["raster", "calc"])  # whose values are examined whatever their type
+# commands whose values are examined whatever their data type
+COMPUTING = (["vector", "rasterize"], ["raster", "calc"])
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
-# how a program ended. A return code means that it has answered, and its errors are part of the answer. Not a class with
-# annotations: for one of those Python 3.14 loads its parser
+# how a program ended; if it has a return code, it gave an answer, and its errors are part of that answer. Not a class
+# with annotations, because Python 3.14 would load its parser for them
 Ended = namedtuple("Ended", ("done", "return_code"), defaults=(None,))  # noqa: PYI024
 
 
@@ -47,12 +49,12 @@ def run(job, report):
 
 
 def settings_of(job, drivers):
-    """The GDAL settings of this job that differ from those of its container; the receipt names them.
+    """The GDAL settings of this job that differ from those of its container; they are listed in the receipt.
 
-    With more threads, GDAL (3.13.3) hangs on a damaged chunk of a Zarr. Remote data in other formats can refer to a Zarr, so
-    only formats without references get several threads. GDAL's fast code for statistics reads half of the
-    pixels with more than one thread, so it is off (`statistics_in_threads` in faults.toml); with one thread it is right, and four
-    times as fast as the code that takes its place. Calls that do little else have it.
+    With more threads, GDAL (3.13.3) hangs on a damaged chunk of a Zarr. Remote data in other formats can refer to a
+    Zarr, so only formats without references get several threads. With more than one thread, GDAL's fast code for
+    statistics reads only half of the pixels, so it is off (`statistics_in_threads` in faults.toml). With one thread
+    it is correct, and four times as fast as the code that replaces it, so calls that do little else use it.
     """
     if "Zarr" in drivers or (job.get("remote") and drivers != {"GTiff"}):
         return {"GDAL_NUM_THREADS": "1"}
@@ -63,12 +65,12 @@ def settings_of(job, drivers):
 
 
 def measures(options):
-    """Whether an algorithm only describes a raster or edits what is said of it."""
+    """True if an algorithm only describes a raster or edits its metadata."""
     return options[:1] == ["info"] or options[:2] in MEASURING
 
 
 def title(job):
-    """A short title of what is running."""
+    """A short title of the running program, for progress messages."""
     if job["program"] != "gdal":
         return job["program"]
     path = list(itertools.takewhile(NAME.fullmatch, job["options"][:3]))
@@ -86,7 +88,7 @@ def progress(report):
 
 
 def instantiated(words):
-    """An algorithm by its path, that path, and the words after it."""
+    """The algorithm that the words name, its path, and the remaining words."""
     path, words = [words[0]], list(words[1:])
     algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(path[0])
     while words and words[0] in (algorithm.GetSubAlgorithmNames() or ()):
@@ -96,7 +98,7 @@ def instantiated(words):
 
 
 def run_algorithm(job, report):
-    """`gdal <path> --name=value ...`"""
+    """Runs `gdal <path> --name=value ...`."""
     algorithm, path, words = instantiated(job["options"])
     if path == ["vsi", "list"]:
         words = part("archives").as_folders(words)
@@ -113,7 +115,7 @@ def run_algorithm(job, report):
             text = part("precision").with_full_numbers(text, job)
             text = part("arrow").with_arrow_types(text, job) if '"layers"' in text else text
     if path in VALIDATING:
-        # a validation that finds faults says False, as one that failed does; only the first has a report
+        # a validation returns False both if it finds faults and if it fails; it has a report only if it finds faults
         code = 0 if done else 1 if text else None
     elif done and "return-code" in actual.GetArgNames():
         code = actual.GetArg("return-code").GetAsInteger()
@@ -124,9 +126,9 @@ def run_algorithm(job, report):
 
 
 def read_options(algorithm, job):
-    """Options that change nothing but speed: large uncompressed inputs are read by one thread.
+    """Options that change only the speed: large uncompressed inputs are read by one thread.
 
-    GDAL_NUM_THREADS makes GDAL hand each strip of a GeoTIFF to a thread, which takes longer than copying it.
+    GDAL_NUM_THREADS makes GDAL assign each strip of a GeoTIFF to a thread, which takes longer than copying it.
     """
 
     def uncompressed(path):
@@ -137,7 +139,7 @@ def read_options(algorithm, job):
         return found is not None and found.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE") is None
 
     names, sources = algorithm.GetArgNames(), job.get("sources", ())
-    takes_it = "open-option" in names or job["options"][0] == "convert"  # which passes on what it is given
+    takes_it = "open-option" in names or job["options"][0] == "convert"  # `convert` passes open options on
     own = any(word.startswith(("--open-option", "--input-open-option", "--oo")) for word in job["options"])
     if own or not takes_it or "pipeline" in names or not sources or not all(map(uncompressed, sources)):
         return []
@@ -145,7 +147,7 @@ def read_options(algorithm, job):
 
 
 def opened(path, kind):
-    """By its name alone the library would open an input without reporting errors."""
+    """Opens an input with error messages. From a name, the library would open it without reporting errors."""
     return gdal.OpenEx(path, kind | gdal.OF_VERBOSE_ERROR)
 
 
@@ -171,7 +173,7 @@ def run_on_one(utility, kind):
 
 
 def run_warp(job, report):
-    """Into an existing output when there is one, as the program does; it is a copy in staging."""
+    """Warps into an existing output if there is one, as the program does. That output is a copy in staging."""
     sources = [opened(path, gdal.OF_RASTER) for path in job["inputs"]]
     target = job["output"]
     updates = os.path.exists(target)
@@ -187,12 +189,15 @@ def run_warp(job, report):
 
 
 def closed(dataset):
-    """Closing writes the last blocks; an error in that is an error of the command."""
+    """Closes a dataset; True if there was no error.
+
+    Closing writes the last blocks, so an error then is an error of the command.
+    """
     return dataset is not None and dataset.Close() == gdal.CE_None
 
 
 class OnTerminal:
-    """Reports the progress that GDAL's Python scripts print, which is printed all the same."""
+    """Reports the progress of GDAL's Python scripts, and still prints it."""
 
     printed = staticmethod(gdal.TermProgress_nocb)
     report = None
@@ -204,7 +209,7 @@ class OnTerminal:
         return cls.printed(fraction, message, data)
 
 
-# before a script is loaded, as some keep it under a name of their own
+# set before a script is loaded, because some scripts store the function under their own name
 gdal.TermProgress_nocb = OnTerminal.progress
 
 
@@ -229,13 +234,14 @@ def run_xyz(job, report):
     x, y, data, _nodata = gdal2xyz(job["inputs"][0], None, return_np_arrays=True, **job["as_array"])
     gdal.DontUseExceptions()
     rows = numpy.column_stack([x, y, numpy.atleast_2d(data).reshape(-1, len(x)).T])
-    with open(job["output"], "wb") as file:  # by name numpy would add .npy to a name that ends otherwise
+    # opened here, because NumPy appends .npy to a path with another ending
+    with open(job["output"], "wb") as file:
         numpy.save(file, rows.astype("float64"))
     return True
 
 
 def ours(module, name):
-    """A program in a part that is compiled only when it is used."""
+    """A runner for a program in a part that is compiled only when it is used."""
 
     def run_one(job, report):
         return getattr(part(module), name)(job, report)

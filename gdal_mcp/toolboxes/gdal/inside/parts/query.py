@@ -1,7 +1,7 @@
 """Runs one SELECT on the layers of several files and returns its rows.
 
-Every layer is a table of one virtual dataset. SQLite writes the rows as JSON: GDAL would give each column the type of its first row,
-and truncate what does not fit.
+Every layer is a table of one virtual dataset. SQLite writes the rows as JSON, because GDAL would give each column the
+type of its first row and truncate values that do not fit.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_c
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # arguments of one json_array, below the 127 of SQLITE_MAX_FUNCTION_ARG
-FIRST_ROWS = 1000  # of a CSV that are searched for booleans
+FIRST_ROWS = 1000  # rows of a CSV that are searched for booleans
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-# GDAL keeps milliseconds, and time zones of whole quarters of an hour
+# GDAL stores milliseconds, and time zones in quarters of an hour
 MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
 )
@@ -37,7 +37,10 @@ SOURCE = "source of "  # prefix of the name under which a table is read from its
 
 
 def run_query(job, _report):
-    """Prints an object with the `rows`, each an object, whether there are `more`, and which columns were left out."""
+    """Runs the statement, and prints an object with its rows, or with their number if they are written to a file.
+
+    `more` is true if there are further rows; `geometry_columns` are the columns with geometries.
+    """
     tables, begun = Tables(job["tables"]), time.process_time()
     try:
         result = open_result(tables, job["sql"], job["outline"])
@@ -62,15 +65,15 @@ def run_query(job, _report):
 
 
 def open_result(tables, sql, outline):
-    """Opens the result of a statement, on tables that are read into memory first where that is needed.
+    """Opens the result of a statement. Tables are first read into memory if the statement needs that.
 
-    SQLite indexes only tables that it has read: a join of ten thousand rows with ten thousand takes a minute without an index. And two
-    readers of one layer, such as a subquery, share its position and miss rows.
+    SQLite indexes only tables that it has read; without an index, a join of ten thousand rows with ten thousand takes
+    a minute. Two readers of one layer, such as a subquery, share its position and miss rows.
     """
     makes_json = outline is None or outline["makes_json"]
     for rows in (False, True):  # with the rowid as a column only if the statement needs it
         read_first = tables.read_first(outline, rows=rows)
-        text = f"WITH RECURSIVE {read_first} SELECT * FROM ({sql})" if read_first else sql  # noqa: S608 - the host let it pass
+        text = f"WITH RECURSIVE {read_first} SELECT * FROM ({sql})" if read_first else sql  # noqa: S608 - the host has checked it
         with contextlib.suppress(QueryFailed), quiet():
             return Result(tables.dataset, text, makes_json=makes_json)
     return Result(tables.dataset, sql, makes_json=makes_json)
@@ -81,7 +84,11 @@ class QueryFailed(Exception):
 
 
 class Tables:
-    """The layers of all files as one dataset: ALIAS for the only layer of a file, else ALIAS_LAYER; also the layer's own name if it is unique."""
+    """The layers of all files as tables of one dataset.
+
+    The only layer of a file is named ALIAS, one of several layers ALIAS_LAYER. A layer's own name also works if it is
+    unique.
+    """
 
     def __init__(self, files):
         self._sources, self._texts, own = {}, {}, {}
@@ -104,7 +111,7 @@ class Tables:
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
         if self.dataset is None:
             raise RuntimeError("the layers of these files cannot be combined into one dataset")
-        # opened during a statement, the database would be opened for writing, which fails on read-only files
+        # if GDAL opened it during a statement, it would open the database for writing, which fails on read-only files
         for layer in layers_of(self.dataset) if any(in_wal_mode(path) for _, path in files) else ():
             layer.GetLayerDefn()
 
@@ -112,11 +119,11 @@ class Tables:
         self._sources.setdefault(name.lower(), (name, source))
 
     def read_first(self, outline, *, rows):
-        """The tables of a WITH, with the rowid if `rows`; "" if SQLite can have the layers themselves.
+        """The tables of a WITH clause, with the rowid if `rows`; "" if SQLite can read the layers directly.
 
-        If a table is read twice, each is read once, into memory. If texts are compared, SQLite gets all rows: GDAL
-        ignores upper and lower case in `=` and not in LIKE, SQLite the other way round. A statement that the host
-        could not parse may read any table, so all are included.
+        If a table is read twice, every table is read once, into memory. If texts are compared, SQLite gets all rows,
+        because GDAL ignores upper and lower case in `=` and not in LIKE, and SQLite does the opposite. A statement
+        that the host could not parse may read any table, so all tables are included.
         """
         reads = outline["reads"] if outline is not None else dict.fromkeys(self._sources, 2)
         own = set(outline["own_tables"]) if outline is not None else set()
@@ -125,7 +132,7 @@ class Tables:
         matched = outline is not None and any(self._compares(name, outline["matched"]) for name in found)
         if own & set(found) or not (found and (twice or matched)):
             return ""
-        # SQLite passes no condition on to a part with a LIMIT, and reads it row by row
+        # SQLite passes no conditions on to a subquery with a LIMIT, and reads it row by row
         how, end = ("MATERIALIZED ", "") if twice else ("", " LIMIT -1")
         ids = "rowid AS rowid, " if rows else ""
         named = (self._sources[name][0].replace('"', '""') for name in found)
@@ -137,7 +144,7 @@ class Tables:
 
 
 def matched_by_gdal(dataset, layer):
-    """The text columns of a layer whose conditions GDAL tests itself; databases test their own."""
+    """The lower-case names of the text columns whose conditions GDAL evaluates itself; empty for databases."""
     if dataset.GetDriver().ShortName in DATABASES:
         return set()
     texts = (one for one in fields(layer.GetLayerDefn()) if one.GetType() == ogr.OFTString)
@@ -156,12 +163,12 @@ def open_options(path):
 def csv_open_options(path):
     """Open options that detect the types of a CSV's columns; numbers with leading zeros stay text.
 
-    GDAL also reads Y, N, T, F, on and off as booleans. Columns of these stay text, because N can mean north.
+    GDAL also reads Y, N, T, F, on and off as booleans. Columns with these values stay text, because N can mean north.
     """
     options = [
         "AUTODETECT_TYPE=YES",
         "AUTODETECT_SIZE_LIMIT=0",
-    ]  # from all rows, not only the first megabyte
+    ]  # types are detected from all rows, not only from the first megabyte
     with quiet():
         found, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
         if found is None or plain is None:
@@ -180,7 +187,7 @@ def csv_open_options(path):
 
 
 def source_xml(path, layer, options):
-    """The rest of a layer's VRT XML. The geometry column of every table is called geom."""
+    """A layer's VRT XML after its opening tag. The geometry column of every table is called geom."""
     pairs = (one.split("=", 1) for one in options)
     opening = "".join(f'<OOI key="{key}">{escape(value, quote=False)}</OOI>' for key, value in pairs)
     types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
@@ -190,11 +197,11 @@ def source_xml(path, layer, options):
 
 
 class Result:
-    """The columns and rows of a statement. A row is a list; blobs are bytes, and geometries are WKB."""
+    """The columns and rows of a statement's result. A row is a list of values; blobs are bytes, geometries are WKB."""
 
     def __init__(self, dataset, sql, *, makes_json):
         self._dataset, self._sql, self.makes_json = dataset, sql, makes_json
-        with result_layer(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
+        with result_layer(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host has checked it
             definition = layer.GetLayerDefn()
             plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
@@ -209,12 +216,12 @@ class Result:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
         self.infinite, self.srids = 0, set()
-        self.without_geometry = 0  # rows, if a geometry column is empty in all of them
+        self.without_geometry = 0  # number of rows, if a geometry column is empty in all of them
 
     def rows(self):
         columns = [f'q."{name.replace(chr(34), chr(34) * 2)}"' for name in self._columns]
         parts = [columns[at : at + AT_ONCE] for at in range(0, len(columns), AT_ONCE)]
-        # JSON has no blobs: an array stands for one, and a flag beside it says so
+        # JSON has no blobs: an array represents a blob, and a separate flag marks it
         value = "CASE typeof({0}) WHEN 'blob' THEN json_array(hex(coalesce(ST_AsBinary({0}), {0})), ST_SRID({0})) ELSE {0} END"
         flag = "typeof({0}) = 'blob'"
         forms = [(text, part) for part in parts for text in (value, flag)]
@@ -242,14 +249,17 @@ class Result:
         return value
 
     def crs(self):
-        """The CRS of the geometries; None if they have none. Raises RuntimeError for several CRSs, or for an unknown one."""
+        """The CRS of the geometries; None if they have none. Raises RuntimeError for several or unknown CRSs."""
         found = [self._crs_of(number) for number in sorted(self.srids)]
         if any(one is None or not same_coordinates(found[0], one) for one in found[1:]):
             raise RuntimeError("the geometries are in several CRSs; bring them into one with ST_Transform")
         return found[0] if found else None
 
     def _crs_of(self, number):
-        """The CRS of an SRID, from the table of the CRSs of these layers; None for the SRID of no CRS."""
+        """The CRS of an SRID, from the table of the CRSs of these layers; None for an SRID without a CRS.
+
+        Raises RuntimeError for an unknown SRID.
+        """
         named = "SELECT upper(auth_name) || ':' || auth_srid, srtext FROM spatial_ref_sys"
         # the CRSs of the layers are in the table only if the statement reads these layers
         there = f"(SELECT count(*) FROM (SELECT 1 FROM ({self._sql}) LIMIT 0)) = 0"  # noqa: S608 - as above
@@ -306,7 +316,7 @@ def with_parsed_json(result, rows):
 
 
 def json_columns(rows):
-    """The indexes of columns in which each value is null or the text of a JSON array or object."""
+    """Yields the indexes of columns in which each value is null or the text of a JSON array or object."""
     for number in range(len(rows[0])):
         values = [row[number] for row in rows if row[number] is not None]
         if values and all(map(is_json, values)):
@@ -356,7 +366,10 @@ def write(job, result):
 
 
 def write_object(path, result, job):
-    """Writes the only row as one object; if its only column is a JSON object, that object."""
+    """Writes the only row as an object; if its only column is a JSON object, writes that object.
+
+    Raises RuntimeError if there is not exactly one row.
+    """
     rows = with_parsed_json(result, list(islice(result.rows(), 2)))
     if len(rows) != 1:
         raise RuntimeError(
@@ -370,7 +383,7 @@ def write_object(path, result, job):
 
 
 def write_layer(path, driver, result, rows, job):
-    """Writes one layer. The type of a column is the type of all of its values."""
+    """Writes one layer. A column gets the type that fits all of its values."""
     drawn = [number for number in sorted(result.blobs) if any(row[number] for row in rows)]
     if result.blobs and not drawn:
         result.without_geometry = len(rows)
@@ -410,7 +423,10 @@ def write_layer(path, driver, result, rows, job):
 
 
 def common_type(geometries):
-    """The common type of all geometries, and the geometries in that type. Single and multi geometries become multi geometries."""
+    """The common type of all geometries, and the geometries in that type.
+
+    A mix of single and multi geometries becomes multi geometries.
+    """
     kinds = {geometry.GetGeometryType() for geometry in geometries if geometry is not None}
     if len(kinds) == 1:
         return kinds.pop(), geometries
@@ -436,7 +452,7 @@ def field_definitions(result, numbers, rows):
 
 
 def is_date(text):
-    """True for a date of the calendar; part numbers can look similar."""
+    """True for a valid calendar date; part numbers can look similar."""
     try:
         return bool(DATE.fullmatch(text) and datetime.date.fromisoformat(text))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Cheap checks of a raster that was written, and of layers that were made of one."""
+"""Cheap checks of a raster output, and of layers that were made from a raster."""
 
 import itertools
 import math
@@ -12,17 +12,17 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import any_holes, value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
-MAX_BLOCKS = 10_000  # of a raster that are looked for
+MAX_BLOCKS = 10_000  # blocks of a raster that are checked
 MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
-MAX_PIXELS = 4 << 20  # of a band
-# lowest and highest value of types of whole numbers
+MAX_PIXELS = 4 << 20  # pixels of one band
+# lowest and highest value of integer types
 LIMITS = {
     "Byte": (0, 255),
     **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
-# values that mean nodata in many datasets, and a measurement in hardly any
+# values that mean nodata in many datasets, and hardly ever a measurement
 FILLS = (
     *(-9999.0, -99999.0, -32767.0, -32768.0),
     -3.4028234663852886e38,  # the lowest Float32, which ESRI's programs write
@@ -63,7 +63,10 @@ def raster_checks(dataset, facts, rows, origin):
 
 
 def unwritten_blocks(dataset, options):
-    """How many blocks of a new GeoTIFF were not written, and how many there are: GDAL does not report that its threads failed to compress."""
+    """The numbers of unwritten blocks, and of all examined blocks, of a new GeoTIFF.
+
+    GDAL does not report that its threads failed to compress.
+    """
     words = " ".join(options).upper()
     if dataset.GetDriver().ShortName != "GTiff" or "COMPRESS=" not in words or "SPARSE_OK=" in words:
         return 0, 0
@@ -90,7 +93,7 @@ def nodata_checks(dataset, facts, rows, sources):
 
 
 def may_be_constant(facts, sources, expected):
-    """Whether one value is no surprise: of a mask, of a single pixel, or of inputs that have one value themselves."""
+    """True if a single value is expected: for a mask, a single pixel, or inputs that have a single value."""
     of_one_value = bool(sources) and all(map(is_constant, sources))
     return "constant" in expected or facts["size"] == [1, 1] or of_one_value
 
@@ -100,7 +103,7 @@ def has_one_value(row):
 
 
 def is_constant(source):
-    """Whether each band of a raster has one value, so that what is made of it has one, too."""
+    """True if each band of a raster has a single value, so that results from it have one too."""
     path, found = source
     dataset = gdal.OpenEx(path, gdal.OF_RASTER) if found and "bands" in found["facts"] else None
     rows = value_ranges(dataset) if dataset is not None else []
@@ -114,7 +117,7 @@ def with_holes(source):
 
 
 def kept_checks(facts, sources):
-    """Pixels that were copied into a type that does not hold them, or next to others of another scale."""
+    """Reports pixels that were copied into a data type that cannot store them, or to bands with another scale."""
     own = {scale_of(band) for band in facts["bands"]}
     limits = limits_of(facts["bands"][0])
     for path, source in sources:
@@ -138,7 +141,7 @@ def limits_of(band):
 
 
 def rotation_checks(facts, sources):
-    """A rotated raster in a format that holds no rotation: the same pixels at another place."""
+    """Reports a rotated raster in a format without rotation: the same pixels are at another place."""
     for _, source in sources:
         before = source["facts"] if source else {}
         turned = before.get("rotated") and not facts["rotated"]
@@ -147,7 +150,7 @@ def rotation_checks(facts, sources):
 
 
 def sum_checks(facts, rows):
-    """Sums in a type of whole numbers that end at its limit, where larger ones are cut."""
+    """Reports sums in an integer type that reach its limit, where larger sums are clamped."""
     for number, (band, row) in enumerate(zip(facts["bands"], rows, strict=False)):
         limits = LIMITS.get(band["type"])
         if limits and row and row.get("max") == limits[1]:
@@ -156,7 +159,7 @@ def sum_checks(facts, rows):
 
 
 def joined_checks(dataset, sources):
-    """Merged rasters whose colour tables differ, or in which another one's nodata value is data."""
+    """Reports merged rasters whose colour tables differ, or that have another raster's nodata value as data."""
     with quiet():
         opened = [
             gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]
@@ -190,16 +193,17 @@ def scale_of(band):
 
 
 def statistics_checks(dataset, rows):
-    """Stored statistics of pixels that have changed since."""
+    """Reports stored statistics of pixels that have changed since."""
     for number, row in enumerate(rows):
         band = dataset.GetRasterBand(number + 1)
         kept = [band.GetMetadataItem(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
         if None in kept or not row or "min" not in row or not row["exact"]:
             continue
         low, high = map(float, kept)
-        minimum, maximum = float(row["min"]), float(row["max"])  # a text where JSON has no such number
+        minimum, maximum = float(row["min"]), float(row["max"])  # text if JSON cannot represent the number
         slack = 0.01 * (maximum - minimum) + 1e-6 * max(abs(maximum), 1)
-        approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"  # of a sample, so inside
+        # from a sample, so the stored range may be narrower
+        approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"
         apart = (minimum - low, high - maximum)
         if any(one > slack or (one < -slack and not approximate) for one in apart):
             yield {"code": "statistics_stale", "band": number, "minimum": row["min"], "maximum": row["max"]}
@@ -207,7 +211,7 @@ def statistics_checks(dataset, rows):
 
 
 def sampled_checks(dataset, *, zones):
-    """Layers with values sampled from a raster: reports empty results, and with `zones` also zones without values."""
+    """Reports layers with values sampled from a raster that are all missing; with `zones`, zones without values."""
     for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
@@ -219,7 +223,10 @@ def sampled_checks(dataset, *, zones):
 
 
 def measured(feature):
-    """Its numbers with a fraction; in a format that keeps all as text also what says that it is none."""
+    """Yields the floating-point numbers of a feature, NaN for missing ones.
+
+    In a format that stores everything as text, such numbers and NaN are parsed from the texts.
+    """
     for i in range(feature.GetFieldCount()):
         kind, there = feature.GetFieldDefnRef(i).GetType(), feature.IsFieldSetAndNotNull(i)
         if kind == ogr.OFTReal:

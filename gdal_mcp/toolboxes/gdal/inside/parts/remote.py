@@ -1,9 +1,10 @@
-"""Files that the host reads for this container, in blocks which all their handles share. Independent of GDAL.
+"""Files that the host reads for this container, in blocks that all handles share. Independent of GDAL.
 
-What was read is kept within one budget of bytes, the least used going first. Reads in order are answered ahead of their
-need; reads all over a file get larger blocks as they become many, and a file whose questions have cost about as much as
-it would is read whole. If the host cannot read something, it does not answer, but ends the job. The first failure of our own is stored:
-everything after it fails, as GDAL forgives some of them.
+A cache with one budget of bytes stores the blocks, and drops the least recently used ones first. If reads are in
+order, the following blocks are read ahead. Scattered reads get larger blocks as their number grows, and a file is
+read completely when its questions have cost about as much as that. If the host cannot read something, it does not
+answer, but ends the job. The first failure in the container is stored, and everything after it fails, because GDAL
+ignores some failures.
 """
 
 import struct
@@ -14,16 +15,16 @@ from types import SimpleNamespace
 LOOK, READ, LIST = 1, 2, 3
 ENOENT = 1
 NO_MEMORY = 255
-LOOKED = struct.Struct(">BQQ")  # kind, size, modified; then how the file begins
+LOOKED = struct.Struct(">BQQ")  # kind, size, modification time; the first bytes of the file follow
 DIRECTORY = 2
 BLOCK = 64 << 10
-PART = 64  # blocks of one question: 4 MiB, so that a long read is several requests at once
+PART = 64  # blocks per question, 4 MiB, so that a long read becomes several parallel requests
 MAX_RANGES = 64
-AHEAD = 128  # blocks that are asked for ahead, at most: 8 MiB
-EARLY = 16  # blocks: so little is read ahead with the read that needs it, as long as what was read in order
-TOLERANCE = 64  # bytes by which tiles of a COG overlap, or lie apart
-DENSER = 16  # scattered reads, after each of which blocks are twice as large
-QUESTION_COSTS = 1 << 20  # bytes that could have been read in the time of a question
+AHEAD = 128  # blocks that are read ahead, at most: 8 MiB
+EARLY = 16  # blocks; up to this number, as many are read ahead with the missing ones as were read in order
+TOLERANCE = 64  # bytes by which tiles of a COG overlap, or are apart
+DENSER = 16  # scattered reads after which the blocks are twice as large
+QUESTION_COSTS = 1 << 20  # bytes that can be read in the time of one question
 
 
 class Failed(Exception):
@@ -31,7 +32,7 @@ class Failed(Exception):
 
 
 class File:
-    """A file or folder as the host knows it. `misses` counts scattered reads."""
+    """A file or folder, as reported by the host. `misses` counts scattered reads."""
 
     def __init__(self, name, kind, size, mtime):
         self.name, self.is_folder, self.size, self.mtime = name, kind == DIRECTORY, size, mtime
@@ -39,14 +40,14 @@ class File:
 
 
 class Span:
-    """Blocks that came with one answer, or will: from `first` on, at `at` of the answer."""
+    """Blocks of a file, from `first` up to but not including `stop`, at offset `at` of an answer that may be pending."""
 
     def __init__(self, file, question, first, stop, at):
         self.file, self.question, self.first, self.stop, self.at = file, question, first, stop, at
         self.size = min(stop * BLOCK, file.size) - first * BLOCK
 
     def copy(self, offset, target):
-        """Fills `target` with the bytes from `offset` of the file on. Raises Failed."""
+        """Fills `target` with the bytes of the file from `offset` on. Raises FileNotFoundError, Failed."""
         body = answered(self.question)
         at = self.at + offset - self.first * BLOCK
         if len(body) < self.at + self.size:
@@ -55,11 +56,12 @@ class Span:
 
 
 class Handle:
-    """One opened file, and how it is read."""
+    """An open file and the state of its reads."""
 
     def __init__(self, file):
         self.file, self.at, self.eof, self.failed = file, 0, 0, 0
-        self.next, self.run, self.frontier = -BLOCK, 0, 0  # bytes, bytes in order, block
+        # offset of the next read in order; bytes read in order; block up to which was read ahead
+        self.next, self.run, self.frontier = -BLOCK, 0, 0
 
 
 def answered(question):
@@ -73,13 +75,14 @@ def answered(question):
 
 
 class Host:
-    """Everything that this job reads through its host. Thread-safe. `budget` is the size of the cache in bytes."""
+    """The files that this job reads through its host. Thread-safe. `budget` is the size of the cache in bytes."""
 
     def __init__(self, ask, budget):
         self._ask, self._budget = ask, budget
         self._lock = threading.Lock()
-        self._looking, self._known = {}, {}  # (what was asked, name) -> its lock; the answer, None for none
-        self._spans = OrderedDict()  # the least used first
+        # by (question, name): its lock; its answer, None if there is none
+        self._looking, self._known = {}, {}
+        self._spans = OrderedDict()  # least recently used first
         self._blocks = {}  # (file, number) -> Span
         self._held = 0  # bytes
         self.failure = None
@@ -100,7 +103,7 @@ class Host:
             whole = min(len(body) - LOOKED.size, file.size)
             stop = file.blocks if whole == file.size else whole // BLOCK
             if stop:
-                here = SimpleNamespace(wait=lambda: (0, body))  # an answer that needs no question
+                here = SimpleNamespace(wait=lambda: (0, body))  # an answer without a question
                 with self._lock:
                     self._keep(Span(file, here, 0, stop, LOOKED.size))
             return file
@@ -114,7 +117,7 @@ class Host:
     def _once(self, what, name, work):
         with self._looking.setdefault(
             (what, name), threading.Lock()
-        ):  # no other thread waits for another name
+        ):  # threads wait for each other only if they ask for the same name
             if (what, name) not in self._known:
                 try:
                     self._known[what, name] = work()
@@ -136,7 +139,7 @@ class Host:
                 raise Failed("the file is gone") from None
 
     def _pieces(self, file, offset, target):
-        """The spans of a part, and what of it each fills."""
+        """Yields the spans of a part, each with an offset and the target that it fills."""
         filled = 0
         while filled < len(target):
             at = offset + filled
@@ -147,7 +150,7 @@ class Host:
             filled += count
 
     def _get(self, handle, parts):
-        """Requests everything that is missing, and what comes next, without waiting."""
+        """Requests all missing blocks and the blocks to read ahead, without waiting."""
         file, start, end = handle.file, min(a for a, _ in parts), max(b for _, b in parts)
         in_order = abs(start - handle.next) <= TOLERANCE and end - start <= 2 * sum(b - a for a, b in parts)
         handle.run = handle.run + end - start if in_order else end - start
@@ -167,7 +170,7 @@ class Host:
         self._fetch(file, runs(missing), keep=set(wanted))
 
     def _denser(self, file, first, stop):
-        """Blocks around scattered reads, the more the more there were."""
+        """The missing blocks around a scattered read; the more scattered reads, the more blocks."""
         file.misses += 1
         if file.size <= min(file.misses * QUESTION_COSTS, self._budget // 2):
             first, stop = 0, file.blocks
@@ -176,7 +179,7 @@ class Host:
         return [number for number in range(first, stop) if (file, number) not in self._blocks]
 
     def _fetch(self, file, found, keep):
-        """Asks for runs of blocks, several in a question while they are few bytes."""
+        """Requests runs of blocks, and combines short runs in one question."""
         asked, count = [], 0
         parts = ((at, min(at + PART, end)) for begin, end in found for at in range(begin, end, PART))
         for first, stop in parts:
@@ -196,7 +199,7 @@ class Host:
             at += size
 
     def _keep(self, span, keep=frozenset()):
-        """Takes a span in, and the least used out, but none that is wanted right now."""
+        """Adds a span to the cache, and removes the least recently used spans, except those with blocks of `keep`."""
         self._spans[span] = None
         self._blocks.update(((span.file, number), span) for number in range(span.first, span.stop))
         self._held += span.size
@@ -212,7 +215,7 @@ class Host:
 
 
 def runs(numbers):
-    """Numbers in rising order as (first, stop)."""
+    """Ascending numbers as runs (first, stop)."""
     found = []
     for number in numbers:
         if found and found[-1][1] == number:

@@ -1,4 +1,4 @@
-"""Collects GDAL's messages, and the output of our own programs."""
+"""Collects GDAL's messages, reports progress, and prints the output of programs."""
 
 import ctypes
 import importlib
@@ -13,13 +13,15 @@ from osgeo import gdal
 MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
-MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries without such a number
-# a statement that SQLite says again after what it has to say of it, with an arrow below
+# texts of libraries that have no such error number
+MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")
+# the statement that SQLite repeats after its message, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
-SHOWN = {}  # copies that a job reads, with the files of the workspace that they replace
+SHOWN = {}  # paths of copies that a job reads, and of the workspace files that they replace
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
-library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
+# also has the symbols of the libraries that the extension is linked with
+library = ctypes.CDLL(gdal._gdal.__file__)
 HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
 library.CPLSetErrorHandler.argtypes, library.CPLSetErrorHandler.restype = [HANDLER], HANDLER
 
@@ -30,7 +32,10 @@ def part(name):
 
 
 def decoded(value):
-    """Text, alone or within what JSON holds: GDAL's binding gives bytes for what is not UTF-8."""
+    """A value with all bytes decoded to text, also in lists and dicts.
+
+    GDAL's binding returns bytes for text that is not UTF-8.
+    """
     if isinstance(value, dict):
         return {decoded(key): decoded(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -39,22 +44,22 @@ def decoded(value):
 
 
 class Errors:
-    """Collects what GDAL reports, each message once with its count, and, unless `quiet`, prints it as the programs do.
+    """Collects GDAL's messages, each once with its count, and prints them as the programs do unless `quiet`.
 
-    Works below GDAL's Python binding, in which a message that is not UTF-8 makes whatever runs fail.
+    Works below GDAL's Python binding, in which a message that is not UTF-8 makes the running call fail.
     """
 
     def __init__(self, *, quiet=False):
         self._handler = HANDLER(self._heard)
         self._quiet = quiet
-        self.heard = {}  # how often each came, by level, number and message
+        self.heard = {}  # count by level, number and message
         self.failures = 0
         self.memory = False
-        self.ignored = ()  # the endings of messages that do not matter to this job
+        self.ignored = ()  # endings of messages that this job ignores
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
-        self._before = library.CPLSetErrorHandler(self._handler)  # of GDAL's own threads
+        self._before = library.CPLSetErrorHandler(self._handler)  # for GDAL's own threads
         return self
 
     def __exit__(self, *_):
@@ -64,12 +69,12 @@ class Errors:
     def _heard(self, level, number, message):
         try:
             self(level, number, decoded(message))
-        except MemoryError:  # the text of the message is lost, but not the fact
+        except MemoryError:  # the text of the message is lost, but the failure is counted
             self.failures += level >= FAILURE
             self.memory = True
 
     def __call__(self, level, number, message):
-        # GDAL takes a schema that is given as JSON for the name of a file first; every file here has an absolute one
+        # GDAL first tries to open a schema in JSON as a file; the names of files here are absolute paths
         if level not in LABELS or message.startswith("Cannot open file '{"):
             return
         if self.ignored and message.endswith(self.ignored):
@@ -88,7 +93,10 @@ class Errors:
             sys.stderr.flush()
 
     def forgiven(self):
-        """Turns errors of a command that was asked to continue after them, and did, into warnings. Returns a check if there were any."""
+        """Turns the errors of a command that skips errors on request, and succeeded, into warnings.
+
+        Returns a list with a check if there were any.
+        """
         found, self.failures = self.failures, 0
         self.heard = {(WARNING, *said[1:]): count for said, count in self.heard.items()}
         return [{"code": "features_skipped", "count": found}] if found else []
@@ -105,7 +113,7 @@ class Errors:
         self(FAILURE, 1, message)
 
     def fail_first(self, message):
-        """Puts a message before those of GDAL, so that it stays when a long error is truncated."""
+        """Puts a message before those of GDAL, so that it remains when a long error is truncated."""
         self.heard = {(FAILURE, 1, message): 1, **self.heard}
 
     def take(self, other):
@@ -116,17 +124,17 @@ class Errors:
 
 
 def quiet():
-    """For work that may fail without failing the command: prints nothing."""
+    """A collector for work that may fail without failing the command. Prints nothing."""
     return Errors(quiet=True)
 
 
 class ProgressReporter:
-    """The progress of a GDAL job, named `title` where GDAL has no message. A quick job reports none.
+    """Reports the progress of a GDAL job, named `title` if GDAL has no message. A quick job reports none.
 
-    The program's part of the scale ends at `share`; the rest is for what is done with the outputs.
+    The program's part of the scale ends at `share`; the rest is for describing and drawing the outputs.
     """
 
-    QUICK = 0.1  # seconds; the end would reach a client earlier
+    QUICK = 0.1  # seconds; the result of a quick job would reach the client earlier
 
     def __init__(self, report, title, share):
         self._report, self._title, self._share = report, title, share
@@ -134,12 +142,12 @@ class ProgressReporter:
         self.attach = report.attach
 
     def progress(self, fraction, message=""):
-        """Of the program, 0 to 1."""
+        """Reports the progress of the program, from 0 to 1."""
         if time.monotonic() >= self._from:
             self._report.progress(min(max(fraction, 0.0), 1.0) * self._share, message or self._title)
 
     def phase(self, fraction, message):
-        """Of the whole job, once its program is done."""
+        """Reports the progress of the whole job, after its program has ended."""
         if time.monotonic() >= self._from:
             self._report.progress(fraction, message, at_once=True)
 
@@ -160,5 +168,5 @@ def print_json(value):
 
 
 def plain(number):
-    """A number that JSON can hold, or its name as text."""
+    """A number, or its name as text if JSON cannot represent it."""
     return number if number is None or math.isfinite(number) else str(number)

@@ -1,4 +1,7 @@
-"""Shapefiles without an index (.shx): GDAL recreates it from the .shp, in a copy because the workspace is read-only."""
+"""Creates missing indexes (.shx) of shapefiles again.
+
+GDAL creates the index from the .shp, in a copy because the workspace is read-only.
+"""
 
 import os
 import re
@@ -11,12 +14,15 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 
 FOLDER = "/tmp/restored"
 BESIDE = (".shp", ".dbf", ".prj", ".cpg", ".qpj")
-NAMING = ("inputs", "sources", "options", "argv", "tables")  # of a job: where paths of inputs stand
-ROOM = 0.5  # of the free scratch space
+NAMING = ("inputs", "sources", "options", "argv", "tables")  # fields of a job that contain paths of inputs
+ROOM = 0.5  # fraction of the free scratch space
 
 
 def restore(job, paths):
-    """Gives the job copies that have an index in the place of shapefiles without one. Returns the numbers of those among the sources."""
+    """Replaces shapefiles without an index in the job by copies with an index.
+
+    Returns the numbers of the replaced files among the sources.
+    """
     found = [path for path in paths if lacks_index(path)]
     done = []
     for number, path in enumerate(found):
@@ -38,7 +44,7 @@ def lacks_index(path):
 
 
 def copied(path, folder):
-    """The copy; None if there is no space for it, or GDAL cannot create the index."""
+    """The path of a copy with an index; None without space for it, or if GDAL cannot create the index."""
     stem = os.path.splitext(path)[0]
     files = [
         stem + one for ending in BESIDE for one in (ending, ending.upper()) if os.path.isfile(stem + one)

@@ -1,4 +1,4 @@
-"""Checks of polygons as a set: whether a command merged any, and whether neighbours still have common borders."""
+"""Checks of polygons as a set: a dissolve without effect, torn common borders, and long straight edges."""
 
 import itertools
 
@@ -7,11 +7,12 @@ from osgeo import ogr, osr
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
 
 MOST_FEATURES = 2_000
-MOST_POINTS = 200_000  # of all polygons: their union takes a second
-SHARED = 0.01  # fraction of all borders that are common, from which polygons are taken for neighbours
-PIECES = 100  # that the longest side of a polygon is divided into
-STRAIGHT = 0.01  # fraction of the area, from which edges that stay straight matter
-KEPT = 0.95  # fraction of common borders; simplified together, as a coverage, they all stay common
+MOST_POINTS = 200_000  # points of all polygons; their union takes a second
+SHARED = 0.01  # fraction of all borders that are common, above which polygons count as neighbours
+PIECES = 100  # pieces into which the longer side of a polygon's box is divided
+STRAIGHT = 0.01  # fraction of the area; a larger change by straight edges is reported
+# fraction of common borders that must remain; all remain if polygons are simplified as a coverage
+KEPT = 0.95
 
 
 def shape_checks(layer, source, options):
@@ -31,7 +32,7 @@ def shape_checks(layer, source, options):
 
 
 def edge_checks(layer, source):
-    """Polygons with long edges, which a change of CRS bends: GDAL transforms their corners alone."""
+    """Reports polygons with long edges, which are curves in the new CRS: GDAL transforms only the corners."""
     here, there = layer.GetSpatialRef(), source.GetSpatialRef()
     after, before = polygons_of(layer), polygons_of(source)
     if here is None or there is None or not after or len(after) != len(before):
@@ -50,7 +51,7 @@ def edge_checks(layer, source):
 
 
 def polygons_of(layer):
-    """Its geometries; none if they are too many, or not all polygons."""
+    """Copies of a layer's geometries; empty if there are too many, or if not all are polygons."""
     shapes = ((one, one.GetGeometryRef()) for one in itertools.islice(layer, MOST_FEATURES + 1))
     found = [shape.Clone() for _, shape in shapes if shape is not None]
     layer.ResetReading()
@@ -72,7 +73,7 @@ def point_count(geometry):
 
 
 def common_borders(polygons):
-    """The fraction of the length of all borders that lies between two of the polygons."""
+    """The fraction of the total length of borders that lies between two of the polygons."""
     every = ogr.Geometry(ogr.wkbMultiPolygon)
     for one in polygons:
         for part in ogr.ForceToMultiPolygon(one):

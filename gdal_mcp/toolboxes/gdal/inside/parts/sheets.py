@@ -1,4 +1,7 @@
-"""Times in a spreadsheet that GDAL reads as dates: it does not know the format `h:mm:ss`, which is the default of openpyxl."""
+"""Finds times in a spreadsheet that GDAL reads as dates.
+
+GDAL does not know the format `h:mm:ss`, which is the default of openpyxl.
+"""
 
 import re
 import zipfile
@@ -8,8 +11,8 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields
 
-MOST_BYTES = 32 << 20  # of the XML of one sheet
-SECOND = 1 / 86_400  # of a day
+MOST_BYTES = 32 << 20  # bytes of the XML of one sheet
+SECOND = 1 / 86_400  # fraction of a day
 TAG = r"<(?:\w+:)?{}\s([^>]*)>"
 ATTRIBUTE = re.compile(r'([\w:]+)="([^"]*)"')
 # a cell with a number that has a fraction
@@ -17,7 +20,7 @@ CELL = re.compile(r'<(?:\w+:)?c\s[^>]*?r="([A-Z]{1,3})\d+"[^>]*>\s*<(?:\w+:)?v>(
 
 
 def cut_times(path):
-    """The number of cells with a time of day in columns that GDAL reads as dates; 0 for a file that is no workbook."""
+    """The number of cells with a time of day in columns that GDAL reads as dates; 0 if the file is not a workbook."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX"])
     try:
         with zipfile.ZipFile(path) as packed:

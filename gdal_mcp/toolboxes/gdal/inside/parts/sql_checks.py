@@ -1,4 +1,7 @@
-"""Checks of a statement that need the types of columns or the numbers of rows. The host parses the statement (`preflight/sql/outline.py`)."""
+"""Checks of a statement that need the types of columns or the numbers of rows.
+
+The host parses the statement (`preflight/sql/outline.py`).
+"""
 
 import time
 
@@ -18,7 +21,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import TIMES
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 
-MOST_SECONDS = 3.0  # of wall time that an answer waits for the counts
+MOST_SECONDS = 3.0  # seconds of wall time that an answer waits for the counts
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
 OWN = frozenset({"rowid", "fid", "ogc_fid", "geometry", "geom", "ogr_style"})
 UNEXAMINED = {"code": "rows_unexamined"}
@@ -39,7 +42,7 @@ def column_checks(dataset, outline):
         for one in shapes(layer.GetLayerDefn()):
             kinds.setdefault(one.GetName().lower(), set()).add(None)
         alike = names_alike(layer)
-        kinds |= {f"{name}2": {None} for name in alike}  # as SQLite has the second
+        kinds |= {f"{name}2": {None} for name in alike}  # SQLite's name for the second column
         if alike & set(outline["named"]) and layer.GetName().lower() in outline["reads"]:
             yield {"code": "columns_alike", "count": len(alike)}
     tables = {one.GetName().lower() for one in layers_of(dataset)}
@@ -54,7 +57,7 @@ def column_checks(dataset, outline):
 
 
 def names_alike(layer):
-    """Names of columns that differ from others in upper and lower case only, in lower case."""
+    """The names of columns, in lower case, that differ from another name only in case."""
     names = [one.GetName().lower() for one in fields(layer.GetLayerDefn())]
     return {one for one in names if names.count(one) > 1}
 
@@ -65,9 +68,9 @@ def are(kinds, name, wanted):
 
 
 def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
-    """Checks that count rows. `seconds` is the CPU time that the statement took; `read_first` defines its tables, as in a WITH.
+    """Checks that count rows, or `rows_unexamined` if there is no time to count.
 
-    If there is no time to count, the result is `rows_unexamined`.
+    `seconds` is the CPU time that the statement took; `read_first` defines its tables, as in a WITH clause.
     """
     if outline is None:
         return []  # the host reports statement_unexamined
@@ -102,21 +105,24 @@ def counted_checks(dataset, outline, read_first, dialect):
 
 
 def not_aggregated(counting):
-    """Terms that are not aggregated and have several values in a group. With MIN or MAX, SQLite takes them from the row of the extreme."""
+    """Reports terms that are not aggregated and have several values in a group.
+
+    SELECTs with MIN or MAX are skipped: SQLite takes the terms from the row with the extreme value.
+    """
     select = counting.select
     if select["windowed"] or select["extreme"] or not select["values"]:
         return
     tests = " OR ".join(f"count(DISTINCT {one}) > 1" for one in select["values"])
     group = f" GROUP BY {', '.join(select['group'])}" if select["group"] else ""
     having = f" HAVING {select['having']}" if select["having"] else ""
-    rows = f"SELECT ({tests}) AS n FROM {counting.rows()}{group}{having}"  # noqa: S608 - parts of a statement that came through the gate
+    rows = f"SELECT ({tests}) AS n FROM {counting.rows()}{group}{having}"  # noqa: S608 - parts of a statement that the host has checked
     found = counting.numbers(f"SELECT count(*), sum(n) FROM ({rows})")  # noqa: S608 - as above
     if found and found[1]:
         yield {"code": "not_aggregated", "count": found[1], "of": found[0]}
 
 
 def null_geometries(counting):
-    """Rows without a geometry that match a spatial relation: for NULL it returns -1, which is true in SQL."""
+    """Reports rows without a geometry that match a spatial relation: for NULL it returns -1, which is true in SQL."""
     for one in counting.select["relations"]:
         tables = {table for table, _ in one["columns"]}
         items = [item for item in counting.tables if item["name"] in tables] or counting.tables
@@ -129,7 +135,7 @@ def null_geometries(counting):
 
 
 def nulls_in_list(counting, subqueries):
-    """A subquery of NOT IN with a NULL: the condition is never true then."""
+    """Reports a subquery of NOT IN that returns a NULL: the condition is then never true."""
     for one in subqueries:
         if counting.count(f"SELECT (char(1) NOT IN {one}) IS NULL"):
             yield {"code": "nulls_in_list"}
@@ -137,7 +143,10 @@ def nulls_in_list(counting, subqueries):
 
 
 def empty_texts(counting, names):
-    """A test for NULL of a column that has none, but empty texts: a CSV has no other way to leave a text out."""
+    """Reports a test for NULL on a column that has empty texts but no NULL.
+
+    A CSV can represent a missing text only as an empty one.
+    """
     for item in counting.tables:
         kinds = columns_of(counting.layer_of(item))
         for name in (one for one in names if kinds.get(one) == ogr.OFTString):
@@ -148,7 +157,10 @@ def empty_texts(counting, names):
 
 
 def compared_times(counting):
-    """Times that are compared as text with a date, which sorts before all times of that day, or with a space where the data has a T."""
+    """Reports times that are compared as text with a date or with a time in another format.
+
+    A date sorts before all times of that day. The format differs if the statement has a space where the data has a T.
+    """
     for one in counting.select["days"]:
         # GDAL evaluates a condition on a single table itself, and parses the time
         if one["with_time"] and one["in_where"] and len(counting.items) == 1 and not counting.read_first:
@@ -165,7 +177,7 @@ def compared_times(counting):
 
 
 def union_parts(counting, unions):
-    """Two parts of a UNION whose columns are in different order, or whose geometries are in different CRSs."""
+    """Reports parts of a UNION with columns in a different order, or with geometries in different CRSs."""
     for first, second in unions:
         (names, crs), (others, theirs) = (counting.shape_of_result(one["text"]) for one in (first, second))
         # with one table both orders can be intended: from A to B and from B to A

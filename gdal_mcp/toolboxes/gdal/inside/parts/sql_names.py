@@ -14,12 +14,12 @@ MISSING = re.compile(
     r"no such (?:table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
     r"|Unrecognized field name ([^\n]{1,200}?)\.|\"([^\n\"]{1,200})\" not recognised as an available field\."
 )
-MOST_TABLES, MOST_CHARACTERS = 3, 60  # of the names of one table's columns
+MOST_TABLES, MOST_CHARACTERS = 3, 60  # characters are those of the listed columns of one table
 QUOTED = '"{}"'.format
 
 
 def add_known_names(job, errors):
-    """Adds a message per table, the most likely first."""
+    """Adds a message for each table, the most likely one first."""
     found = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
     if found is None:
         return
@@ -57,7 +57,7 @@ def add_known_names(job, errors):
 
 
 def datasets(job):
-    """What a statement can name: the tables of a query, else the layers of the input files."""
+    """Yields the datasets that a statement can refer to: the tables of a query, or the input files."""
     if job["program"] == "query":
         yield Tables(job["tables"]).dataset
         return

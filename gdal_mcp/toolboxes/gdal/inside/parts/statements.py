@@ -1,5 +1,7 @@
-"""Checks a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns. Also checks values
-that a formula or an attribute puts into a raster. For this, commands run again in memory.
+"""Checks statements that GDAL itself ran, and values that a formula or an attribute puts into a raster.
+
+Statements are those of `vector sql` or of a step: their joins and the types of their columns are checked. For these
+checks, commands run again in memory.
 """
 
 import itertools
@@ -14,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_c
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
-NO_RESULT = -1.5e308  # stands for nodata where a formula is run again
+NO_RESULT = -1.5e308  # replaces nodata when a formula is run again
 # options of `vector rasterize` with which polygons need no pixel, or always have one
 CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
 MAX_PIXELS = 4 << 20
@@ -22,7 +24,7 @@ MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
 # formats whose layers are tables, and whose statements go to SQLite when no dialect is named
 OWN_SQL = ("GPKG", "SQLite")
-# true if a value does not have its column's type. For text columns it tests for numbers, which then sort as text
+# SQL tests for values that do not fit the type of their column; in text columns for numbers, which sort as text
 LOST = {
     ogr.OFTInteger: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER)) OR abs({0}) > 2147483647",
     ogr.OFTInteger64: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER))",
@@ -47,7 +49,7 @@ def made_again(words, kind, *more):
 
 
 def statement_checks(job):
-    """Checks of a statement. A slow one is not run again."""
+    """Checks a statement. A slow statement is not run again."""
     asked, words = job["statement"], job["options"]
     if not asked["sql"]:
         with quiet():
@@ -68,7 +70,7 @@ def statement_checks(job):
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
-            # GDAL's own dialect refuses such a column
+            # GDAL's own dialect rejects such a column
             return [one for one in found if one["code"] != "column_unknown"]
         found += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
@@ -78,7 +80,7 @@ def statement_checks(job):
 
 
 def case_checks(dataset, equalled):
-    """Texts that differ from the one asked for in upper and lower case only, which GDAL takes for equal where it tests itself."""
+    """Reports texts that differ from a requested text only in case; GDAL treats them as equal in its own tests."""
     if dataset is None or dataset.GetDriver().ShortName in OWN_SQL:
         return
     wanted = {}
@@ -110,7 +112,7 @@ def type_checks(dataset, sql, dialect, *, computes):
     kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
     dataset.ReleaseResultSet(layer)
     tests = ", ".join(f"coalesce(max({LOST.get(kind, '0').format(name)}), 0)" for name, kind in kinds)
-    counted = tests and dataset.ExecuteSQL(f"SELECT {tests} FROM ({sql}) q", None, dialect)  # noqa: S608 - read token by token
+    counted = tests and dataset.ExecuteSQL(f"SELECT {tests} FROM ({sql}) q", None, dialect)  # noqa: S608 - the host has checked it
     if not counted:
         return
     feature = counted.GetNextFeature()
@@ -121,7 +123,7 @@ def type_checks(dataset, sql, dialect, *, computes):
 
 
 def value_checks(job):
-    """Checks the values that a formula or a burned attribute puts into a raster: losses, and polygons without a pixel."""
+    """Checks the values that a formula or a burned attribute puts into a raster, and polygons without a pixel."""
     import numpy
 
     burns, calculates = (job["options"][:2] == one for one in COMPUTING)
@@ -145,7 +147,7 @@ def value_checks(job):
     equal = int((values == band.GetNoDataValue()).sum())
     if (burns or (calculates and not chosen)) and 0 < equal < values.size:
         yield {"code": "values_equal_nodata" if burns else "results_equal_nodata", "count": equal, **count}
-    # integers are requested for rounding, but shares all become zero
+    # an integer type is a request to round, but shares up to 1 all become zero
     if job["type_range"] and (burns or max(-low, high) <= 1):
         lost = "values_rounded", values != numpy.floor(values)
     elif burns and band.DataType == gdal.GDT_Float32:
@@ -157,7 +159,7 @@ def value_checks(job):
 
 
 def computed(job, *, calculates):
-    """A formula's results, in a type that holds every number, where the inputs have data."""
+    """The results of a formula as Float64, for pixels where the inputs have data; empty if there are too many."""
     import numpy
 
     from gdal_mcp.toolboxes.gdal.inside.parts.values import pixels
@@ -172,7 +174,7 @@ def computed(job, *, calculates):
 
 
 def no_numbers(results, sources):
-    """The number of results that are not finite; if the inputs may contain NaN, only of infinite ones."""
+    """The number of results that are not finite; if the inputs may contain NaN, the number of infinite ones."""
     import numpy
 
     none = ~numpy.isfinite(results)
@@ -193,7 +195,7 @@ def is_large(dataset):
 
 
 def burned(job):
-    """The values to burn: the given ones, or those of the attribute in each layer that has it."""
+    """The values to burn: those of `--burn`, or those of the attribute in each layer that has it."""
     words = [word.partition("=") for word in job["options"]]
     given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
     named = [value for name, _, value in words if name == "--attribute-name"]
@@ -208,7 +210,7 @@ def burned(job):
 
 
 def unseen_checks(job, output):
-    """Polygons whose boxes do not contain the centre of any pixel."""
+    """Reports polygons whose boxes do not contain the centre of any pixel."""
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
     if dataset.GetLayerCount() != 1 or any(word.startswith(CHOOSING) for word in job["options"]):
         return

@@ -1,4 +1,4 @@
-"""Facts that are stored with the data of an input and can be stale: statistics, overviews, a spatial index, the name of an encoding."""
+"""Checks facts in an input that can be stale: statistics, overviews, a spatial index, the name of an encoding."""
 
 import itertools
 
@@ -10,13 +10,16 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import statistics_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import GARBLED
 
-MAX_FEATURES = 20_000  # of a layer whose index is tried
-MAX_TEXTS = 200  # features whose texts are looked at
+MAX_FEATURES = 20_000  # features of a layer whose index is tested
+MAX_TEXTS = 200  # features whose texts are examined
 SINGLE_BYTES = ("latin-1", "cp1252")
 
 
 def raster_checks(dataset, *, reads, reduced):
-    """Of an input. `reads`: the call writes nothing, so that no output is examined. `reduced`: not every pixel is read."""
+    """Checks an input raster.
+
+    `reads`: the call writes nothing, so no output is examined. `reduced`: not every pixel is read.
+    """
     bands = [dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount)]
     if any(band.GetMetadataItem("STATISTICS_MINIMUM") is not None for band in bands):
         yield from statistics_checks(dataset, value_ranges(dataset))
@@ -34,7 +37,7 @@ def raster_checks(dataset, *, reads, reduced):
 
 
 def layer_checks(layer, *, reads):
-    """As `raster_checks`, of a layer."""
+    """Checks an input layer. `reads`: the call writes nothing, so no output is examined."""
     extent = layer.GetExtent(can_return_null=True) if reads and layer.GetGeomType() != ogr.wkbNone else None
     if extent is not None and outside([extent[i] for i in (0, 2, 1, 3)], layer.GetSpatialRef()):
         yield {"code": "extent_outside_crs"}
@@ -87,12 +90,12 @@ def accented_texts(layer):
 
 
 def textual(value):
-    """GDAL's binding gives bytes for what is not UTF-8."""
+    """A value as text. GDAL's binding returns bytes for text that is not UTF-8."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def is_misread(text):
-    """True if it is UTF-8 that was decoded as a single-byte encoding."""
+    """True for a text in UTF-8 that was decoded in a single-byte encoding."""
     for encoding in SINGLE_BYTES:
         try:
             if text.encode(encoding).decode("utf-8") != text:

@@ -10,26 +10,33 @@ from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 
-MAX_FEATURES = 20_000  # of a layer that is compared whole
-FIRST_FEATURES = 2_000  # of one that is not
-MAX_SECONDS = 1.5  # of a call, for all of its layers together
+MAX_FEATURES = 20_000  # features of a layer that is read completely
+FIRST_FEATURES = 2_000  # features that are read of a larger layer
+MAX_SECONDS = 1.5  # seconds for all layers of a call together
 MAX_FIELDS = 100
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
 OGR_LIST = re.compile(r"\(\d+:(.*)\)", re.DOTALL)
-GARBLED = re.compile("[\udc80-\udcff]")  # as Python reads bytes that are no UTF-8
+# bytes that are not UTF-8, as Python decodes them with surrogateescape
+GARBLED = re.compile("[\udc80-\udcff]")
 ZONED = re.compile(r"(.*[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)")
 OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 
 
 class Clock:
-    """The time that is left for the surveys of a call, which only they use up, and how many features each may read."""
+    """The remaining time for the surveys of a call, and the number of features that each survey may read.
+
+    Only the surveys themselves use up the time.
+    """
 
     def __init__(self):
         self._left, self.features = MAX_SECONDS, MAX_FEATURES
 
     def limit(self, counts):
-        """For layers of so many features, or None; in both layers of a pair as many are read."""
+        """Reduces the number of features if a layer is large. `counts` are feature counts, or None if unknown.
+
+        The same number is read from both layers of a pair.
+        """
         if any((count or 0) > MAX_FEATURES for count in counts):
             self.features = FIRST_FEATURES
 
@@ -42,7 +49,7 @@ class Clock:
 
     @property
     def spent(self):
-        """True if no time is left between surveys."""
+        """True if no time is left; for use between surveys."""
         return self._left <= 0
 
     @property
@@ -54,11 +61,11 @@ HALF_TURN = 180.0  # degrees
 
 
 class Column:
-    """The values of one field, independent of the order of features."""
+    """Counts and digests of the values of one field, independent of the order of features."""
 
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
-        self.zones, self.local = set(), 0  # of times: offsets from UTC, and a digest of the clock's own time
+        self.zones, self.local = set(), 0  # for times: UTC offsets, and a digest of the local times
 
     def add(self, value):
         if value is None:
@@ -69,7 +76,7 @@ class Column:
         self.characters += len(value)
 
     def add_local(self, text):
-        """A time as it is written, with its zone or without."""
+        """Adds a time as it is written, with or without a time zone."""
         found = ZONED.fullmatch(text.strip())
         self.zones.add(found[2] if found else "")
         self.local = (self.local + number_of((found[1] if found else text).replace(" ", "T"))) % (1 << 64)
@@ -81,7 +88,10 @@ def number_of(text):
 
 
 class Survey:
-    """`whole` is False where the bound ended it, and its counts are then of the first features only."""
+    """Facts about the features of a layer.
+
+    `whole` is False if the limit ended the pass; the facts are then those of the first features.
+    """
 
     def __init__(self, layer, clock, kinds=None, *, valid=False):
         own = [one.GetType() for one in fields(layer.GetLayerDefn(), MAX_FIELDS)]
@@ -89,7 +99,9 @@ class Survey:
         self.features = self.empty = self.invalid = self.checked = 0
         self.geometries, self.spans, self.whole = set(), [], True
         self.ids = []
-        self.part_spans = []  # of each part of features wider than half of the earth, as they are if cut at the antimeridian
+        # west and east of each feature, or of each part of features wider than half of the earth, because those may be
+        # cut at the antimeridian
+        self.part_spans = []
         self.has_z = self.has_m = False
         self._edges = [0.0, 0.0, 0.0, 0.0]
         self._valid = valid
@@ -126,12 +138,12 @@ class Survey:
 
     @property
     def numbered(self):
-        """True if the ids of its features count them, from 0 or from 1."""
+        """True if the feature ids count the features, from 0 or from 1."""
         return not self.ids or (min(self.ids) in (0, 1) and max(self.ids) - min(self.ids) < len(self.ids))
 
     @property
     def ids_digest(self):
-        """As that of a column with the ids."""
+        """The digest that a column with the feature ids would have."""
         column = Column(ogr.OFTInteger64)
         for number in self.ids:
             column.add(str(number))
@@ -139,15 +151,15 @@ class Survey:
 
     @property
     def middle(self):
-        """The mean west, south, east and north of its geometries; None without any."""
+        """The mean west, south, east and north of the geometries; None if there are none."""
         count = len(self.spans)
         return [edge / count for edge in self._edges] if count else None
 
 
 def value_of(feature, index, own, kind):
-    """The value as a text that two formats have in common where both hold it; None for null and for an empty text.
+    """The value as a text that is the same in all formats that can store it; None for null and for an empty text.
 
-    `own` is the type of the field here, `kind` the one that it is compared as.
+    `own` is the type of the field in this layer, `kind` the type as which it is compared.
     """
     if not feature.IsFieldSetAndNotNull(index):
         return None
@@ -156,7 +168,7 @@ def value_of(feature, index, own, kind):
     if kind in LISTS:
         return list_text(feature, index, own, kind)
     if kind in TIMES:
-        zoned = own == ogr.OFTDateTime  # of others there is no such text
+        zoned = own == ogr.OFTDateTime  # other types have no such text
         text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
         spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
         try:
@@ -165,13 +177,13 @@ def value_of(feature, index, own, kind):
         except (
             ValueError,
             OverflowError,
-        ):  # unchanged; the last day of the calendar cannot be converted to another zone
+        ):  # unchanged; the last day of the calendar cannot be converted to another time zone
             return spelled or None
     return feature.GetFieldAsString(index) or None
 
 
 def number_text(feature, index, own):
-    """Whole numbers in full, others to ten digits, which every format that holds them keeps."""
+    """Whole numbers in full, others with ten digits, which every format for such numbers preserves."""
     if own in (ogr.OFTInteger, ogr.OFTInteger64):
         return str(feature.GetFieldAsInteger64(index))
     text = feature.GetFieldAsString(index)
@@ -185,14 +197,14 @@ def number_text(feature, index, own):
 
 
 def list_text(feature, index, own, kind):
-    """A list as JSON. Formats without lists hold its JSON, or OGR's text of it, `(2:a,b)`."""
+    """A list as JSON. Formats without lists store it as JSON or as OGR's text, such as `(2:a,b)`."""
     text = feature.GetFieldAsString(index)
     values = feature.GetField(index) if own in LISTS else listed(text)
     return json.dumps([item_text(one, kind) for one in values]) if isinstance(values, list) else text or None
 
 
 def listed(text):
-    """The items of a list in a text; None if the text has no list."""
+    """The items of a list in a text; None if the text is not a list."""
     if found := OGR_LIST.fullmatch(text):
         return found[1].split(",")
     try:
@@ -202,7 +214,7 @@ def listed(text):
 
 
 def item_text(value, kind):
-    """Of lists of numbers as in `number_text`; texts as they are."""
+    """The text of a list's item: a number as in `number_text`, a text unchanged."""
     text = str(value)
     if kind == ogr.OFTStringList or text.removeprefix("-").isdecimal():
         return text
@@ -223,13 +235,14 @@ def spans_of_parts(geometry):
 
 
 def antimeridian_bbox(spans):
-    """West and east of the smallest box around spans of longitude, west above east, if they lie on both sides of the
-    antimeridian and nowhere else; None where they do not.
+    """West and east of the smallest box around spans of longitude, with west > east; None if there is no such box.
+
+    There is one if the spans lie on both sides of the antimeridian, and more than half of the earth is free.
     """
     if not spans or any(not -180 <= west <= east <= 180 for west, east in spans):
         return None
     ordered = sorted(spans)
-    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the world must be free
+    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the earth must be free
     for west, east in ordered[1:]:
         if west - reach > gap:
             gap, found = west - reach, [west, reach]

@@ -1,4 +1,4 @@
-"""Columns of a table that hold numbers, dates or geometries, by their types and their first values."""
+"""Finds columns of a table that contain numbers, dates or geometries, by their types and first values."""
 
 import itertools
 import os
@@ -8,15 +8,15 @@ from osgeo import ogr
 
 FIRST = 50  # features
 MOST = 20  # columns that are reported
-MOST_FIELDS = 200  # that are examined
+MOST_FIELDS = 200  # columns that are examined
 NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
-NAME = 64  # letters of a column's name
-HEADER = 1 << 16  # bytes
+NAME = 64  # characters of a column's name, at most
+HEADER = 1 << 16  # bytes of a header line
 INT64 = range(-(1 << 63), 1 << 63)
 WHOLE = re.compile(r"[-+]?\d{19,4000}", re.ASCII)
 FINE_TIME = re.compile(
     r"(?:[-\d/]+[T ])?\d\d:\d\d:\d\d\.\d{3}\d*[1-9].*", re.ASCII
-)  # GDAL keeps milliseconds
+)  # GDAL stores milliseconds
 DECIMAL = re.compile(r"[-+]?\d+,\d+")
 # decimal commas, and numbers whose thousands are grouped
 COMMA = re.compile(
@@ -35,7 +35,7 @@ def fields(definition, most=None):
 
 
 def shapes(definition):
-    """Its fields that hold geometries."""
+    """The geometry fields of a layer definition."""
     return [definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount())]
 
 
@@ -72,13 +72,13 @@ def columns(dataset):
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
     names = [one.GetName() for one in layers_of(dataset)]
-    listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # all of them, or none
+    listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # either all names or none
     kept = {kind: found[:MOST] for kind, found in kinds.items()}
     return {**kept, "layer_names": names if listed else [], **schema(dataset)}
 
 
 def schema(dataset):
-    """The names of the only layer, of all its fields and of its geometries; nothing where there are too many."""
+    """The names of the only layer, its fields and its geometries; empty for several layers or too many fields."""
     definition = dataset.GetLayer(0).GetLayerDefn()
     if dataset.GetLayerCount() != 1 or definition.GetFieldCount() > MOST_FIELDS:
         return {}
@@ -90,7 +90,7 @@ def schema(dataset):
 
 
 def by_semicolons(dataset):
-    """Whether it is a CSV that GDAL reads with decimal commas, where it is asked to find types."""
+    """True if a dataset is a CSV in which GDAL reads decimal commas when it detects types."""
     path = dataset.GetDescription()
     if dataset.GetDriver().ShortName != "CSV" or not os.path.isfile(path):
         return False

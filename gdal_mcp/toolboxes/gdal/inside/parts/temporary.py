@@ -1,7 +1,8 @@
-"""Where GDAL keeps its temporary files: beside the output, which has a whole disk, and not in memory.
+"""Puts GDAL's temporary files next to the output, where there is a whole disk, instead of in memory.
 
-CPL_TMPDIR is GDAL's own setting for it. SQLite, which sorts large tables in files, has SQLITE_TMPDIR, which it reads once when it is first
-used: so that is in the environment of every container, with the path of this folder.
+CPL_TMPDIR is GDAL's own setting for this. SQLite, which sorts large tables in files, has SQLITE_TMPDIR, which it
+reads once when it is first used. So that variable is in the environment of every container, with the path of this
+folder.
 """
 
 import contextlib
@@ -15,7 +16,11 @@ FOLDER = ".temporary"
 
 @contextlib.contextmanager
 def beside_output(job):
-    """A COG that is reprojected into is first written whole to such a file, then its overviews to another."""
+    """Provides a folder for GDAL's temporary files next to the output, and removes it afterwards.
+
+    For example, GDAL first writes a reprojected COG completely to a temporary file, then its overviews to another
+    one.
+    """
     outputs = job["outputs"]
     folder = os.path.join(os.path.dirname(outputs[0]["path"]), FOLDER) if outputs else None
     try:

@@ -1,19 +1,19 @@
-"""A block of tiles of a raster in Web Mercator, drawn at once and attached as one PNG for each tile."""
+"""Draws a block of tiles of a raster in Web Mercator at once, as one picture for each tile."""
 
 from osgeo import gdal
 
 from gdal_mcp.toolboxes.gdal.inside.parts import preview_raster
 from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels
 
-PIXELS = 256  # of a side of a tile
+PIXELS = 256  # pixels per side of a tile
 WORLD = 20037508.342789244  # metres from the middle of Web Mercator to each of its edges
 LOOK = ("color", "bands", "stretch")
 
 
 def draw(dataset, asked):
-    """The tiles row by row, each a small image, and how they show the values.
+    """The tiles row by row, each as a small image, and a description of their colours and stretch.
 
-    That is as `asked`, else as in a picture of the whole raster, so that tiles fit together.
+    Colours and stretch are those of `asked`, or else those of a picture of the whole raster, so that tiles match.
     """
     if dataset is None or not has_pixels(dataset):
         raise RuntimeError("only rasters have tiles")
@@ -33,9 +33,10 @@ def draw(dataset, asked):
 
 
 def warped(dataset, block, *, mixes):
-    """The raster on the grid of a block (zoom, column and row of its first tile from the north-west, tiles of a side), alpha last.
+    """The raster on the grid of a block of tiles, with alpha as the last band.
 
-    GDAL reads the overview that fits. Raises RuntimeError for a raster without a position.
+    `block` has the zoom, the column and row of the first tile from the north-west, and the number of tiles per side.
+    GDAL reads the matching overview. Raises RuntimeError for a raster without a position.
     """
     zoom, column, row, count = block
     side = 2 * WORLD / (1 << zoom)

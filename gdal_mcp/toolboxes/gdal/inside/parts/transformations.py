@@ -1,8 +1,8 @@
-"""Which operations PROJ uses between two CRSs for the data at hand, how accurate they are, and whether there are better ones.
+"""Finds the operations that PROJ uses between two CRSs for the data, their accuracy, and better operations.
 
-GDAL's binding does not report this, so PROJ itself is called: its library is loaded with GDAL's. It chooses for every point, by
-the areas that its operations are made for. A sample of points within the data is transformed as GDAL would, and the operation
-used for each is looked at.
+GDAL's binding does not report this, so PROJ is called directly; its library is loaded with GDAL's. PROJ chooses an
+operation for every point, by the operations' areas of use. A sample of points within the data is transformed as GDAL
+would do it, and the operation of each point is recorded.
 """
 
 import ctypes
@@ -27,30 +27,31 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import (
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import library, quiet
 
-# of each side of the data; its corners may lie beyond any operation's area
+# fractions of each side of the data; its corners may lie outside the area of every operation
 SAMPLE = (0.1, 0.3, 0.5, 0.7, 0.9)
 CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
 IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
 INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
 MAX_CANDIDATES = 3  # best first
-NO_PART = (None, "EPSG:15498", "EPSG:9843", "EPSG:9844")  # changes of the order of axes
-CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # DERIVED_FROM(INVERSE(EPSG))
+NO_PART = (None, "EPSG:15498", "EPSG:9843", "EPSG:9844")  # operations that only change the order of axes
+CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # such as DERIVED_FROM(INVERSE(EPSG))
 SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
-# semi-major axis in metres and inverse flattening of Hughes 1980, on which only maps of the poles are drawn
+# semi-major axis in metres and inverse flattening of Hughes 1980, which is used only for maps of the poles
 HUGHES = (6378273.0, 298.279)
-MOST_APART = 2.0  # metres: the accuracy that EPSG gives to WGS 84 itself, whose realizations count as one
-SAME_HEIGHT = 0.01  # metres
+MOST_APART = 2.0  # metres: EPSG's accuracy of WGS 84 itself, whose realizations count as one
+SAME_HEIGHT = 0.01  # metres below which heights count as the same
 MOST_TRIED = 20  # operations to WGS 84
 METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
-# CRSs whose frames are WGS 84 within two metres by definition, of which EPSG relates only some to it: those of the ITRF, IGS, SIRGAS
-# and CGCS2000 (ITRF97) follow each other within decimetres; realizations of NAD83 are as near as NAD83, by EPSG:1188 within four metres
+# CRSs whose frames are WGS 84 within two metres by definition; EPSG has operations to WGS 84 for only some of them.
+# ITRF, IGS, SIRGAS and CGCS2000 (ITRF97) agree within decimetres; realizations of NAD83 are as close to WGS 84 as NAD83
+# is, which is four metres by EPSG:1188
 FRAMES = re.compile(
     r"(?:GCS_)?(?:(?:ITRF|IGS|IGb|(?:CR-)?SIRGAS|SRGI)[ _-]?[0-9A-Z].*|NAD83(?:\(.*)?|"
     r"China[ _]Geodetic[ _]Coordinate[ _]System[ _]2000|CGCS2000)"
 )
 
 
-# by PROJ's names without `proj_`: what each returns and takes, in the letters of KINDS
+# PROJ's functions without `proj_`: the types of the result and of the arguments, as letters of KINDS
 FUNCTIONS = """
 context_create p, log_level ipi, create ppt, get_type ip, get_name tp, get_id_auth_name tpi, get_id_code tpi, get_target_crs ppp,
 create_crs_to_crs_from_pj pppppp, normalize_for_visualization ppp, area_create p, area_set_bbox -pdddd, trans_array ipizp,
@@ -65,12 +66,12 @@ KINDS |= {"z": ctypes.c_size_t, "-": None}
 
 
 class Proj:
-    """PROJ's functions with a separate context, which logs nothing. Objects are freed with the container."""
+    """PROJ's functions with a separate context that logs nothing. Objects are freed with the container."""
 
     def __init__(self):
         for row in FUNCTIONS.split(","):
             name, (result, *arguments) = row.split()
-            # images with an internal PROJ prefix its functions
+            # images with an internal PROJ give its functions a prefix
             found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
             found.restype, found.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
             setattr(self, name, found)
@@ -78,7 +79,10 @@ class Proj:
         self.log_level(self.context, 0)
 
     def used(self, source, target, box, area):
-        """How often each operation is used in a box; `area` as GDAL tells PROJ, in degrees, or None."""
+        """The operations that are used in a box, each with its `share` of the sampled points, most frequent first.
+
+        `area` is the area of interest in degrees that GDAL passes to PROJ, or None.
+        """
         within = None
         if area is not None:
             within = self.area_create()
@@ -102,7 +106,7 @@ class Proj:
         return self.create(self.context, crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
 
     def true_ways(self, source, target, area):
-        """The usable operations that are not ballpark ones, best first, with x before y."""
+        """Yields the usable operations that are not ballpark ones, best first, with x before y."""
         found = self.operations(source, target, area) if source and target else None
         for i in range(min(self.list_get_count(found) if found else 0, MOST_TRIED)):
             way = self.list_get(self.context, found, i)
@@ -150,7 +154,7 @@ class Proj:
 
     def lacks_grid(self, operation):
         for i in range(self.coordoperation_get_grid_used_count(self.context, operation)):
-            # names, then whether it may be downloaded, is open, and is there
+            # names; then flags: direct download, open license, available
             texts, switches = [ctypes.c_char_p() for _ in range(4)], [ctypes.c_int() for _ in range(3)]
             told = map(ctypes.byref, (*texts, *switches))
             if self.coordoperation_get_grid_used(self.context, operation, i, *told) and not switches[2].value:
@@ -158,7 +162,10 @@ class Proj:
         return False
 
     def identifier(self, made):
-        """AUTHORITY:CODE of an operation or a CRS, of its inverse or of what it was derived from; None without one."""
+        """AUTHORITY:CODE of an operation or a CRS; None without one.
+
+        An inverse or derived object has the code of its original.
+        """
         authority, code = (made and get(made, 0) for get in (self.get_id_auth_name, self.get_id_code))
         known = authority and CODE.match(authority.decode())
         return f"{known[1]}:{code.decode()}" if known and code else None
@@ -168,10 +175,13 @@ the_proj = cache(Proj)
 
 
 def transformation(box, own, bands, change):
-    """Describes one change of CRS; None if nothing changes, or if it is unknown.
+    """Describes one change of CRS; None if nothing changes, or if a CRS is unknown.
 
-    `box` is the data's, in its `own` CRS, and `bands` the number of its bands, 0 of features; of a change's ends, "" means that CRS, and "file:" and a path that of a dataset. Its area is
-    that which the call tells PROJ, or "points" where each point is changed by itself.
+    * `box` is the extent of the data in its CRS `own`.
+    * `bands` is the number of its bands, 0 for features.
+    * `change` has the source CRS, the target CRS and the area. For a CRS, "" means `own`, and "file:" with a path
+      means the CRS of that dataset. The area is the one that the call passes to PROJ, or "points" if each point is
+      transformed by itself.
     """
     *ends, area = change
     with quiet():
@@ -180,7 +190,7 @@ def transformation(box, own, bands, change):
             return None
         source, target = traditional(source), traditional(target)
         if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
-            box = there  # else the call declares that the data's own CRS is wrong
+            box = there  # otherwise the call declares that the data's own CRS is wrong
         found = described(source, target, box, bands > 0, area) if is_box(box) else None
         moved = found and bands == 1 and area != "points"
         return {**found, **moved_heights(source, target, box)} if moved else found
@@ -205,7 +215,7 @@ def described(source, target, box, raster, asked):
     if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no alternative
         operations = [{**candidates[0], "share": 1.0}]
     else:
-        assumed = None  # only the warper tells PROJ an area
+        assumed = None  # only GDAL's warper passes an area to PROJ
         if asked and asked != "points":
             assumed = [float(one) for one in asked.split(",")]
         elif raster and not asked:
@@ -224,7 +234,7 @@ def described(source, target, box, raster, asked):
     alike = bool(both) and are_near(*both)
     if both and not alike and best is None:
         better = in_two_steps(*both)
-    # the operation of GDAL's warper if it knew where the data really is
+    # with this area, GDAL's warper would use the better operation
     told = {"area": area} if raster and best and better and ballpark and not better["grid_missing"] else {}
     return {
         "from": code_of(source),
@@ -238,7 +248,10 @@ def described(source, target, box, raster, asked):
 
 
 def moved_heights(source, target, box):
-    """What GDAL's warper adds to the values of one band, in metres: they are heights of a vertical CRS, and become heights above the ellipsoid."""
+    """The metres that GDAL's warper adds to the values of one band, and their vertical CRS; empty for no change.
+
+    The values are heights in the vertical CRS of the source, and become heights above the ellipsoid.
+    """
     vertical = source.GetAuthorityCode("VERT_CS") if source.IsCompound() else None
     if vertical is None or target.GetAxesCount() != 2:
         return {}
@@ -252,7 +265,7 @@ def moved_heights(source, target, box):
 
 
 class InWgs84(NamedTuple):
-    """Where the same coordinates are in WGS 84, and by which operation; None for those that are read as WGS 84 anyway."""
+    """A place in WGS 84, and the operation to it; `way` is None if the coordinates are read as WGS 84 directly."""
 
     lon: float
     lat: float
@@ -260,9 +273,10 @@ class InWgs84(NamedTuple):
 
 
 def by_way_of_wgs84(source, target, box, area):
-    """The middle of the box as coordinates of the source, and the same coordinates as those of the target; () if PROJ knows only one of them.
+    """The middle of the box in WGS 84, by the source's datum and by the target's datum; () if one is unknown.
 
-    Coordinates of a datum without a relation to WGS 84 may be anywhere.
+    Both places have the same coordinates in their own datum. Coordinates of a datum without a relation to WGS 84 may
+    be anywhere.
     """
     degrees = [geographic(crs) for crs in (source, target)]
     there = box_in(box, source, degrees[0]) if all(degrees) else None
@@ -281,7 +295,7 @@ def are_near(one, other):
 
 
 def in_two_steps(one, other):
-    """An operation to WGS 84 and one from there, as one."""
+    """Combines an operation to WGS 84 and one from WGS 84 into one description."""
     ways = [place.way for place in (one, other) if place.way]
     unknown = any(way["accuracy"] is None for way in ways)
     return {
@@ -295,9 +309,9 @@ def in_two_steps(one, other):
 
 
 def in_wgs84(crs, x, y, area):
-    """The place in WGS 84, by the best usable operation; None if PROJ knows none.
+    """The place in WGS 84, by the best usable operation; None if PROJ has no operation.
 
-    Coordinates on a sphere, or on the ellipsoid of Hughes, are read as those of WGS 84 by custom.
+    By convention, coordinates on a sphere or on the Hughes ellipsoid are read as WGS 84.
     """
     axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
     on_hughes = abs(axis - HUGHES[0]) < 1 and abs(flattening - HUGHES[1]) < 0.001
@@ -314,7 +328,7 @@ def in_wgs84(crs, x, y, area):
 
 
 def geographic(crs):
-    """The CRS in degrees that a CRS is based on, without heights; None without one, as for a local CRS."""
+    """The 2D geographic CRS, in degrees, on which a CRS is based; None if it has none, such as a local CRS."""
     flat = crs.Clone()
     flat.StripVertical()
     degrees = flat.CloneGeogCS()
@@ -326,11 +340,11 @@ def geographic(crs):
 
 
 def prime_meridian(crs):
-    """Degrees from Greenwich."""
+    """The longitude of the prime meridian of a CRS, in degrees from Greenwich."""
     return float(crs.GetAttrValue("PRIMEM", 1) or 0)
 
 
 def assumed_box(box, crs):
-    """A box in degrees as GDAL's warper takes it: counted from the CRS's own prime meridian, wherever that lies."""
+    """The box in degrees that GDAL's warper assumes: counted from the prime meridian of the CRS, wherever that lies."""
     degrees = geographic(crs)
     return degrees and box_in(box, crs, degrees)

@@ -1,4 +1,7 @@
-"""Examines the pixels of an input before a call changes their type or computes with them. Reads only what is requested."""
+"""Examines the pixels of an input before a call changes their type or computes with them.
+
+Reads only what is requested.
+"""
 
 import itertools
 
@@ -17,19 +20,30 @@ from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import FILLS
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
-SIDE = 1024  # of the sample
-NO_OVERVIEWS = 512  # pixels on a side
-FIRST_FEATURES = 1000  # of a layer that may hold curves
-FEW_FLOATS = 17  # different values
-MANY = 33  # different values; classes are fewer
-FEW_CODES = 8  # different values that are codes where nothing else says so
-EVEN = 0.5  # of the pixels have the value of their neighbour: classes form areas
-# formats of pictures, by the type that values are cut down to
+SIDE = 1024  # pixels per side of the sample
+NO_OVERVIEWS = 512  # pixels of the longer side, up to which a raster needs no overviews
+FIRST_FEATURES = 1000  # features of a layer that may have curves
+FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
+MANY = 33  # distinct values; classes stored as integers have fewer
+FEW_CODES = 8  # distinct values that count as codes without further evidence
+EVEN = 0.5  # fraction of the pixels that equal their neighbour; classes form areas
+# image formats, and the type to which they reduce values
 PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
 
 
 def look(dataset, what):
-    """`holes`: whether pixels are nodata. `fills`: whether they are not, though their value says so. `heights`: whether GDAL assumes their unit. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
+    """Examines an input. `what` is one of the names below or a data type or format, with `:` and band numbers.
+
+    * `curves`: a layer has curves.
+    * `holes`: pixels are nodata.
+    * `masked`: a mask or alpha hides pixels.
+    * `wide`: integers are too large for a double.
+    * `fills`: pixels have a usual nodata value, but are not nodata.
+    * `heights`: GDAL assumes the unit of the heights.
+    * `classes`, `neighbours`, `overviews`: values look like codes that would be mixed.
+    * `shares`: values are a mask.
+    * A data type or format: what values would lose in it.
+    """
     if what == "curves":
         return {"curves": any(map(has_curves, layers_of(dataset)))}
     if not dataset.RasterCount:
@@ -48,13 +62,13 @@ def fills(dataset, bands):
 
 
 def heights(dataset, bands):
-    """Checks heights without a unit, which GDAL takes for metres."""
+    """Tests for heights without a unit, which GDAL treats as metres."""
     crs, unit = dataset.GetSpatialRef(), bands[0].GetUnitType()
     return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
 
 
 def overviews(dataset, bands):
-    """Checks overviews. With a palette, GDAL takes the nearest pixel."""
+    """Tests if overviews would mix classes. With a palette, GDAL takes the nearest pixel."""
     large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
     mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
     return {"classes": large and all(mixed)}
@@ -75,7 +89,7 @@ LOOKS = {
 
 
 def has_curves(layer):
-    """By its declared type, else by the first features."""
+    """True if a layer has curves, by its declared type or else by its first features."""
     kind = ogr.GT_Flatten(layer.GetGeomType())
     if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
         return bool(ogr.GT_IsNonLinear(kind))
@@ -86,7 +100,7 @@ def has_curves(layer):
 
 
 def is_masked(dataset):
-    """True if a mask or alpha hides pixels that no nodata value marks."""
+    """True if a mask or alpha band, and not a nodata value, hides pixels."""
     band = dataset.GetRasterBand(1)
     if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA):
         return False
@@ -103,7 +117,7 @@ def is_wide(band):
 
 
 def is_mask(band):
-    """True for only zeros and ones in an integer type."""
+    """True for an integer band without a palette that has zeros and ones, and no other values."""
     if is_float(band) or band.GetColorTable() is not None:
         return False
     values, valid = pixels(band)
@@ -111,7 +125,10 @@ def is_mask(band):
 
 
 def are_classes(band):
-    """A palette, or areas of a few whole numbers, also where they are kept as floating point; 0 and another one are a mask, whose mean is a share."""
+    """True if a band has a palette, or areas of few distinct whole numbers, also as floating point.
+
+    A band with 0 and one other value is a mask, whose mean is a share, so the result is False.
+    """
     if band.GetColorTable() is not None or band.GetCategoryNames():
         return True
     values, valid = pixels(band)
@@ -125,7 +142,10 @@ def are_classes(band):
 
 
 def class_checks(output, sources):
-    """Codes between those of the input, that its classes do not have. Where they form areas, `are_classes` finds them before the call."""
+    """Reports values between the codes of the input that are not codes themselves.
+
+    If the codes form areas, `are_classes` finds them before the call.
+    """
     found = [path for path, row in sources if row and "bands" in row["facts"]]
     source = gdal.OpenEx(found[0], gdal.OF_RASTER) if len(found) == 1 else None
     if source is None or not source.RasterCount or are_classes(source.GetRasterBand(1)):
@@ -145,7 +165,7 @@ def unique_values(band):
 
 
 def lost(bands, kind):
-    """Lowest and highest value, and how many pixels do not fit; None where everything fits by its type."""
+    """The lowest and highest value, and how many pixels do not fit; None if all values of their type fit."""
     rows = [row for band in bands if (row := lost_of(band, kind)) is not None]
     if not rows:
         return None
@@ -192,7 +212,7 @@ def lost_of(band, kind):
 
 
 def pixels(band):
-    """The values and a mask of those that are not nodata; of all pixels, or of a sample."""
+    """The values of all pixels or of a sample, and a mask that is True for values that are not nodata."""
     side = {} if band.XSize * band.YSize <= WHOLE else {"buf_xsize": SIDE, "buf_ysize": SIDE}
     values, nodata = band.ReadAsArray(**side), band.GetNoDataValue()
     if nodata is None:

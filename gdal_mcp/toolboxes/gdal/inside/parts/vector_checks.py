@@ -1,4 +1,4 @@
-"""Cheap checks of layers that were written: what they hold, and whether what the command must keep is still there."""
+"""Cheap checks of layer outputs: their content, and what the command must preserve of its input."""
 
 from typing import NamedTuple
 
@@ -14,36 +14,39 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 MAX_LAYERS = 20
 MAX_BYTES = 64 << 20
 INDEXED = ("GPKG", "FlatGeobuf", "ESRI Shapefile", "SQLite", "Parquet", "OpenFileGDB", "CSV")
-DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # which say what kind of geometry a layer holds
-OWN_LAYERS = ("GPX",)  # which are there whether they hold something or not
+DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # formats that declare the geometry type of a layer
+OWN_LAYERS = ("GPX",)  # formats whose layers exist even if they are empty
 KEEP_ALL = ("GPKG", "SQLite")
-AGAIN = ("features", "fields", "values", "coordinates")  # what a file keeps of what was made in memory
+AGAIN = ("features", "fields", "values", "coordinates")  # what a file must preserve of a result in memory
 
 
 class Origin(NamedTuple):
-    """Paths of the inputs with their descriptions or None, and what the command must keep of its input or may make."""
+    """The inputs of an output, and what the command must preserve of them or may create.
+
+    `sources` are pairs of a path and its description, or None.
+    """
 
     sources: list
     expected: tuple
-    clock: Clock  # one for all outputs of a call
-    compared: tuple = ()  # numbers of the inputs that the output may be the same as
-    updates: bool = False  # whether the output was there before, and holds more than the inputs
-    cut: object = None  # a shape that the call gives to cut a raster, and the name of its CRS or ""
+    clock: Clock  # the same for all outputs of a call
+    compared: tuple = ()  # numbers of the inputs with which the output is compared
+    updates: bool = False  # True if the output existed before, and has more than the inputs
+    cut: object = None  # a shape from the call that cuts a raster, and the name of its CRS or ""
     options: tuple = ()  # the words of the command
-    again: object = None  # makes the output a second time, in memory; None where that takes too long
+    again: object = None  # creates the output a second time, in memory; None if that takes too long
 
 
 def layer_checks(dataset, rows, origin):
-    """`rows` describe the layers."""
+    """Checks the layers of an output. `rows` describe the layers."""
     if rows and all(row["features"] == 0 for row in rows):
         if "nothing" not in origin.expected:
             yield {"code": "zero_features"}
         return
     clock, driver = origin.clock, dataset.GetDriver().ShortName
     clock.limit(row["features"] for row in rows)
-    with quiet() as aside:  # what the inputs are read with is not the command's
+    with quiet() as aside:  # messages about the inputs are not messages of the command
         facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
-        # whose features can be read without reading the whole of a large file first
+        # inputs whose features can be read without first reading a large file completely
         quick = (path for path, one in facts if one["driver"] in INDEXED or one["bytes"] <= MAX_BYTES)
         readable = [one for one in (opened(path, aside) for path in quick) if one is not None]
     keeps, made_of = origin.expected, readable
@@ -72,7 +75,7 @@ def layer_checks(dataset, rows, origin):
             empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
-        # other commands declare what they may make: a hull is a point, a line or a polygon
+        # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
             kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
             kind += "Z" * after.has_z + "M" * after.has_m
@@ -81,12 +84,12 @@ def layer_checks(dataset, rows, origin):
 
 
 def makes_columns(options):
-    """True if a statement makes what is written."""
+    """True if an SQL statement creates the output."""
     return any(one == "sql" or one.startswith("--sql=") for one in options)
 
 
 def changed_shapes(dataset, origin):
-    """Checks of commands that work on each polygon by itself, such as dissolve and simplify."""
+    """Checks commands that work on each polygon by itself, such as dissolve and simplify."""
     words = {"dissolve", "simplify", "reproject"} & set(origin.options)
     if not words or origin.updates or dataset.GetLayerCount() != 1:
         return
@@ -102,13 +105,13 @@ def changed_shapes(dataset, origin):
 
 
 def small_sources(origin, aside):
-    """The inputs that are not large, opened again."""
+    """Opens the inputs that are not large a second time."""
     paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
     return [one for one in (opened(path, aside) for path in paths) if one is not None]
 
 
 def invalid_sources(origin):
-    """Polygons of the inputs that are not valid, of which a buffer keeps a part."""
+    """Reports invalid polygons in the inputs of a buffer, which preserves only a part of them."""
     if "buffer" not in origin.options:
         return
     with quiet() as aside:
@@ -120,7 +123,7 @@ def invalid_sources(origin):
 
 
 def paired(layer, rows, readable):
-    """The layer that this one was made of: the only one, or the one of its name; None where that is not certain."""
+    """The layer from which an output layer was made: the only one, or the one with its name; None if uncertain."""
     if len(readable) != 1:
         return None
     if readable[0].GetLayerCount() == 1 == sum(row["features"] != 0 for row in rows):
@@ -129,7 +132,7 @@ def paired(layer, rows, readable):
 
 
 def content(row, after, empty_before):
-    """Of one layer alone, but for features that had no geometry before."""
+    """Checks of one layer by itself, except for features that had no geometry before."""
     sampled = {} if after.whole else {"sampled": True}
     if after.invalid:
         yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}

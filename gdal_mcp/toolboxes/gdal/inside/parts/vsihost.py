@@ -1,8 +1,12 @@
-"""GDAL's file system /vsihost/ for files that the host reads for this container, by GDAL's plugin interface for file systems.
+"""GDAL's file system /vsihost/, for files that the host reads for this container.
 
-Facts of that interface, from GDAL's source: the prefix is kept as a pointer, so its buffer must live as long as the process;
-`unlink` is never called, but the C library's is, with the name below the prefix, unless the callback is absent; an exception
-must not leave a callback, as what it then returns looks like an end of file; a failed read of several ranges is only a warning.
+It uses GDAL's plugin interface for file systems. Facts about that interface, from GDAL's source:
+
+* GDAL stores the prefix as a pointer, so its buffer must live as long as the process.
+* The callback `unlink` is never called. GDAL calls that of the C library, with the name below the prefix, unless the
+  callback is absent.
+* An exception must not leave a callback, because the value that it then returns looks like an end of file.
+* A failed read of several ranges is only a warning.
 """
 
 import ctypes
@@ -17,13 +21,13 @@ from gdal_mcp.toolboxes.gdal.inside.parts.reporting import FAILURE, OUT_OF_MEMOR
 
 PREFIX = ctypes.create_string_buffer(b"/vsihost/")
 FILE_ERROR = 3  # CPLE_FileIO
-MODE_AT = {"x86_64": 24, "aarch64": 16}[platform.machine()]  # of st_mode in struct stat
-SIZE_AT, TIME_AT = 48, 88  # st_size and st_mtime on both
-SHARE = 7  # RLIMIT_DATA is seven eighths of the memory: blocks get another eighth
+MODE_AT = {"x86_64": 24, "aarch64": 16}[platform.machine()]  # offset of st_mode in struct stat
+SIZE_AT, TIME_AT = 48, 88  # offsets of st_size and st_mtime on both
+SHARE = 7  # RLIMIT_DATA is seven eighths of the memory; the cached blocks get another eighth
 MOST_KEPT = 256 << 20  # bytes
 UNLIMITED = 1 << 62
 SEEK_CUR, SEEK_END = 1, 2
-MODULO = 1 << 64  # GDAL seeks back by numbers that wrap around
+MODULO = 1 << 64  # GDAL seeks backwards with unsigned offsets that wrap around
 
 _POINTER, _INT, _SIZE, _OFFSET = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint64
 _NUMBERS = ("buffer", "cache")
@@ -35,12 +39,13 @@ _CALLS = (
 
 
 class Callbacks(ctypes.Structure):
-    """VSIFilesystemPluginCallbacksStruct"""
+    """The struct `VSIFilesystemPluginCallbacksStruct`."""
 
     _fields_ = [(name, _SIZE if name in _NUMBERS else _POINTER) for name in _CALLS]
 
 
-# of every callback there is; the others are absent, which GDAL takes for read-only. What it returns comes first
+# types of the result and the arguments of each callback; the others are absent, so GDAL treats the file system as
+# read-only
 TYPES = {
     "stat": (_INT, _POINTER, ctypes.c_char_p, _POINTER, _INT),
     "open": (_POINTER, _POINTER, ctypes.c_char_p, ctypes.c_char_p),
@@ -58,17 +63,18 @@ TYPES = {
     "read_dir": (_POINTER, _POINTER, ctypes.c_char_p, _INT),
     "sibling_files": (_POINTER, _POINTER, ctypes.c_char_p),
 }
-# of others 0 or null
+# results of failed callbacks; 0 or null for all others
 FALLBACKS = {"stat": -1, "seek": -1, "read_multi_range": -1, "close": -1, "error": 1}
 
 
 class FileSystem:
-    """The callbacks."""
+    """The callbacks of the file system."""
 
     def __init__(self, host):
         self.host = host
         self._handles, self._numbers = {}, itertools.count(1)
-        self.functions = {name: self._callback(name) for name in TYPES}  # GDAL has no reference to them
+        # GDAL has no reference to the functions
+        self.functions = {name: self._callback(name) for name in TYPES}
 
     def _callback(self, name):
         work = getattr(self, name)
@@ -86,7 +92,7 @@ class FileSystem:
         return ctypes.CFUNCTYPE(*TYPES[name], use_errno=True)(call)
 
     def _tell(self, name, why):
-        """Stores a failure, and signals the thread in which GDAL runs."""
+        """Stores a failure, and emits it as a GDAL error in the calling thread."""
         text = self.host.fail(name, why) if not why.startswith("/vsihost/") else why
         number = OUT_OF_MEMORY if "out of memory" in why else FILE_ERROR
         library.CPLError(FAILURE, number, b"%s", text.encode())
@@ -148,7 +154,7 @@ class FileSystem:
         return 0 if not parts or self._filled(handle, parts) else -1
 
     def _filled(self, handle, parts):
-        """Fills memory with parts of a file: offset, address, size. False on failure."""
+        """Fills memory with parts of a file, each an offset, an address and a size. False on failure."""
         targets = [
             (offset, memoryview((ctypes.c_char * size).from_address(address)).cast("B"))
             for offset, address, size in parts
@@ -172,7 +178,7 @@ class FileSystem:
         handle.eof = handle.failed = 0
 
     def close(self, number):
-        self._handles.pop(number, None)  # GDAL closes what is closed once more, as null
+        self._handles.pop(number, None)  # GDAL closes a closed handle again, as null
         return 0
 
     def read_dir(self, _user, name, most):
@@ -185,14 +191,14 @@ class FileSystem:
 
 
 def listed(names):
-    """GDAL's list of texts, which it frees."""
+    """A list of strings in GDAL's memory, which GDAL frees."""
     place = library.VSICalloc(len(names) + 1, ctypes.sizeof(_POINTER))
     for number, name in enumerate(names):
         _POINTER.from_address(place + number * ctypes.sizeof(_POINTER)).value = library.VSIStrdup(name)
     return place
 
 
-INSTALLED = []  # the one of this process
+INSTALLED = []  # the file system of this process
 
 
 def install(ask):
@@ -212,6 +218,6 @@ def install(ask):
         setattr(callbacks, name, ctypes.cast(function, _POINTER).value)
     if library.VSIInstallPluginHandler(ctypes.addressof(PREFIX), where) != 0:
         raise RuntimeError("GDAL did not take the file system /vsihost/")
-    library.VSIFreeFilesystemPluginCallbacksStruct(where)  # it was copied
+    library.VSIFreeFilesystemPluginCallbacksStruct(where)  # GDAL has copied it
     INSTALLED.append(made)
     return made.host

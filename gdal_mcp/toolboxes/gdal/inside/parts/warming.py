@@ -1,8 +1,8 @@
-"""Tiny jobs that run while the worker waits for the real one, so that GDAL, PROJ and Python have done their first-use work by then.
+"""Tiny jobs that run while the worker waits, so that GDAL, PROJ and Python are warm when the real job comes.
 
-They leave no trace: no file, no setting, no message of GDAL's (some it gives only once), nothing printed. Nor may the job's
-answer differ: the tiny jobs run in the side thread (see `SideThread`), and the real job's thread meets only a CRS that hardly any
-data is in.
+They leave no trace: no files, no settings, no GDAL messages (GDAL emits some only once), no printed text. They do not
+change the job's answer either: they run in the side thread (see `SideThread`), and the job's thread uses only a CRS
+that hardly any data has.
 """
 
 import contextlib
@@ -15,18 +15,18 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 
-PLACE = "/tmp/warming"  # private to this container; files in its output folder would be published
+PLACE = "/tmp/warming"  # private to this container; files in the output folder would be published
 RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
 SIDE = 32  # pixels of the raster
-PIXELS = 16  # of its picture
-RARE, RARE_DEGREES = 29333, 4293  # EPSG: Schwarzeck in Namibia, whose datum is no ensemble
+PIXELS = 16  # pixels of the preview
+RARE, RARE_DEGREES = 29333, 4293  # EPSG codes of Schwarzeck in Namibia, whose datum is not an ensemble
 PARTS = ("programs", "describe", "preview", "preview_raster", "preview_vector")
-# the most used algorithms of each kind; creating one reads its arguments' descriptions
+# the most frequent algorithms of each kind; creating one reads the descriptions of its arguments
 ALGORITHMS = (
     *("raster reproject", "raster clip", "raster hillshade", "raster pipeline"),
     *("vector info", "vector reproject", "vector pipeline"),
 )
-IDLE = 1.0  # seconds without a job, before the imports that few programs need and that cannot be interrupted
+IDLE = 1.0  # seconds without a job before the imports that few programs need and that cannot be interrupted
 LATE = (
     *("numpy", "osgeo.gdal_array"),
     *("osgeo_utils.gdal_merge", "osgeo_utils.gdal_polygonize", "osgeo_utils.gdal2xyz"),
@@ -83,7 +83,7 @@ def silently(step):
 
 @contextlib.contextmanager
 def folder():
-    with contextlib.suppress(OSError):  # no space: the steps will do nothing
+    with contextlib.suppress(OSError):  # without space, the steps do nothing
         os.mkdir(PLACE)
     try:
         yield
@@ -95,7 +95,10 @@ def folder():
 
 
 def read_crs():
-    """Reads a CRS from a GeoTIFF, for which PROJ is asked more; of a projected one it would be asked for WGS 84 too."""
+    """Reads a CRS from a GeoTIFF, for which GDAL asks PROJ for more facts.
+
+    For a projected CRS it would also ask for WGS 84, so a geographic CRS is used.
+    """
     name = "/vsimem/warming.tif"
     made = gdal.GetDriverByName("GTiff").Create(name, 1, 1)
     made.SetSpatialRef(rare(RARE_DEGREES))
@@ -127,7 +130,7 @@ def job(run, command, source, output=None):
     if output is None:
         return run({**request, "options": words, "outputs": []}, NO_REPORT)
     outputs = [{"path": output, "kind": "dataset"}]
-    request["changes"] = [["", f"EPSG:{RARE_DEGREES}", ""]]  # of CRS, which PROJ is asked about
+    request["changes"] = [["", f"EPSG:{RARE_DEGREES}", ""]]  # changes of CRS, for which PROJ is queried
     return run({**request, "options": [*words, output], "outputs": outputs}, NO_REPORT)
 
 
