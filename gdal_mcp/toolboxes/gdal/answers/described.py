@@ -45,7 +45,7 @@ _WHERE_THERE_ARE: Final = frozenset(
 
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
-    """The descriptions of the `expected` number of outputs, in order; empty for an output without a valid one."""
+    """One description for each of the `expected` outputs, in order; empty if the container reported no valid one."""
     said = final.get("outputs")
     given = said[:expected] if isinstance(said, list) else []
     parts = [one if isinstance(one, dict) else {} for one in given]

@@ -46,7 +46,8 @@ def next_steps(
 
 def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[NextStep]:
     codes = {check.get("code") for check in row.get("checks", ())}
-    # an output without features or valid pixels is explained by its input; with several, it is unknown by which
+    # The input explains why an output has no features or valid pixels; with several inputs it is unclear which one
+    # does.
     if len(inputs) == 1 and "zero_features" in codes and made_by in _CHANGES_FEATURES:
         reason = "No feature matched the filter. Compare the condition with the extent, the CRS and the field names of the input."
         yield NextStep("vector info", reason, {"input": inputs[0]})

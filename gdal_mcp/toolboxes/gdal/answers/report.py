@@ -104,7 +104,7 @@ def facts_of_report(report: Any) -> Mapping[str, Any]:
         and not {"coordinateSystem", "gcps"} & report.keys()
         and not _placed_otherwise(report)
     ):
-        facts["coordinateSystem"] = None  # explicit, because a missing key means nothing
+        facts["coordinateSystem"] = None  # explicit, because a missing key would mean unknown
     system = facts.get("coordinateSystem")
     if isinstance(system, dict) and system.get("kind") == "geographic":
         facts.pop("wgs84Extent", None)

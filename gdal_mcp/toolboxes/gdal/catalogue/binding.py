@@ -45,7 +45,7 @@ class Bound:
 
     path: str
     arguments: tuple[ArgumentTexts, ...]
-    resolved: bool = False  # until then the values of path roles are as the client wrote them
+    resolved: bool = False  # if False, the values of path roles are as the client wrote them
 
     def has_mode(self, mode: Literal["replace", "update"]) -> bool:
         """True if the call may replace an existing output ("replace"), or changes a copy of one ("update")."""
@@ -114,8 +114,7 @@ def bind(
             raise ArgumentRefused(
                 f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
             )
-    # In the algorithm's order: JSON keys have no order, and GDAL takes `--limit`, if it comes before `--features`, for
-    # both.
+    # In the algorithm's order: JSON keys have no order, and GDAL takes `--limit` in front of `--features` for both.
     bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
     roles = {one.role for one in bound.arguments}
     if bound.has_mode("update") and not roles & {Role.OUTPUT, Role.UPDATE}:
@@ -151,7 +150,7 @@ def _given(
 
 
 def _known_name(name: str, known: Container[str]) -> str:
-    """The algorithm's name for an argument that other commands call `name`; `name` itself if it is not unique."""
+    """The algorithm's name for an argument that other commands call `name`; `name` itself if not exactly one fits."""
     plain = name.replace("-", "_")
     others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
     found = [other for one in others if (other := one.replace("_", "-")) in known]

@@ -77,8 +77,7 @@ COMMON = "Common Options"
 POSITIONAL = "Positional arguments"
 OPTION = re.compile(r"  ((?:--?[A-Za-z0-9][A-Za-z0-9-]*, )*--[A-Za-z0-9][A-Za-z0-9-]*)(?= |$)")
 
-# For each kind of pipeline, a dataset and a step that may not be last. The dataset is inline because GDAL opens it
-# first.
+# For each kind of pipeline, an inline dataset, because GDAL opens the input first, and a step that may not be last.
 ENDLESS = {
     "pipeline": ('<VRTDataset rasterXSize="1" rasterYSize="1"/>', "unscale"),
     "raster pipeline": ('<VRTDataset rasterXSize="1" rasterYSize="1"/>', "unscale"),

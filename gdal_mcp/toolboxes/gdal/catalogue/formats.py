@@ -165,7 +165,7 @@ def _lacking(catalogue: Catalogue, fits: Callable[[SomeBuilds], bool]) -> SomeBu
 
 
 class FormatAbsent(ArgumentRefused):
-    """A format that GDAL has and the image in use lacks."""
+    """The image in use lacks a format that GDAL has."""
 
     def __init__(self, catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> None:
         super().__init__(

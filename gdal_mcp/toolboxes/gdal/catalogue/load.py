@@ -307,7 +307,7 @@ def apply_patches(
 
 
 def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
-    """Applies a patch to an entry. False if the entry does not have the fault."""
+    """Applies a patch to an entry; returns False if the entry does not have the fault."""
     described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
     found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
     was = found.get(patch["key"])

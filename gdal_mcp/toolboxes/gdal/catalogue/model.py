@@ -85,7 +85,7 @@ Type = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of an algorithm. The fields come from GDAL; aliases are GDAL's keys. Only `rule` is hand-written."""
+    """One argument of an algorithm. The field aliases are keys in GDAL's JSON; only `rule` is hand-written."""
 
     name: str
     type: Type
@@ -144,9 +144,8 @@ class Algorithm:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of data that the command processes; None for commands that inspect the data first.
-
-        These are `convert` and `info`.
+        """The kind of data that the command processes; None for commands such as `convert`, which inspect the data
+        first.
         """
         kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "mdim": "multidim"}
         return kinds.get(self.path.split(" ")[0])
@@ -292,7 +291,8 @@ class Catalogue:
     shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never written
-    some_builds: tuple[SomeBuilds, ...]  # all optional formats, including those of this image
+    # formats that only some builds of GDAL have, including those of this image
+    some_builds: tuple[SomeBuilds, ...]
     # for an image that the rules do not cover: names of algorithms, steps and drivers that are not served, and the
     # number of arguments
     left_out: Mapping[str, Any] = field(default_factory=dict)

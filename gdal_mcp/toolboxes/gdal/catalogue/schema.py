@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argum
 
 # removed from GDAL's descriptions, because a value that begins with @ is refused
 _LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")
-_SHORT: Final = 48  # characters of a description in a list of a hundred tools
+_SHORT: Final = 48  # characters of a description in tools/list, which has a hundred tools
 _SHOWN: Final[Mapping[str, str]] = {
     "output-crs": "dst_crs",  # GDAL accepts both names
     "input-crs": "src_crs",
@@ -108,7 +108,7 @@ def _list(argument: Argument) -> dict[str, Any]:
     A single value is accepted as a list of one. Text may have several values if GDAL packs them.
     """
     items = _scalar(argument)
-    if argument.rule.form == "named":  # an object such as {"A": "a.tif"} too
+    if argument.rule.form == "named":  # accepts an object such as {"A": "a.tif"} too
         return {
             "type": ["object", "array", "string"],
             "additionalProperties": {"type": "string"},

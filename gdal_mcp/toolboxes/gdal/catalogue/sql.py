@@ -93,7 +93,7 @@ def check_allowed(allowed: bool, what: str) -> None:  # noqa: FBT001 - it is the
 
 
 def check_statement(text: str, what: str) -> str:
-    """Returns one SELECT on layers of the input, unchanged. Raises ArgumentRefused."""
+    """The statement, which is one SELECT on layers of the input, without a final semicolon. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_STATEMENT)
     if tokens and tokens[-1].text == ";":
         tokens.pop()
@@ -107,7 +107,7 @@ def check_statement(text: str, what: str) -> str:
 
 
 def check_condition(text: str, what: str) -> str:
-    """Returns one condition on the fields of one layer, unchanged. Raises ArgumentRefused."""
+    """The condition, which only uses the fields of one layer. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_CONDITION)
     if not tokens:
         raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
@@ -130,7 +130,7 @@ def check_condition(text: str, what: str) -> str:
 
 
 def check_dialect(text: str, what: str) -> str:
-    """Returns OGRSQL or SQLITE. Raises ArgumentRefused."""
+    """The dialect in upper case: OGRSQL or SQLITE. Raises ArgumentRefused for any other."""
     if text.upper() not in DIALECTS:
         raise ArgumentRefused(f"{what} is not a dialect of GDAL.", "Use OGRSQL or SQLITE, or omit it.")
     return text.upper()

@@ -51,7 +51,7 @@ def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:
 
 
 def forget(state_dir: Path, image: str | None) -> None:
-    """Removes what was stored for this image setting, so that the packaged data is used again."""
+    """Removes the data stored for this image setting, so that the packaged data is used again."""
     _place(state_dir, image).unlink(missing_ok=True)
 
 

@@ -62,7 +62,7 @@ def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
 
 
 def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ...], report: Any) -> None:
-    """Raises ToolError unless GDAL identified each file, as the `named` driver if there is one.
+    """Raises ToolError unless GDAL identified each file, by one of the `named` drivers if there are any.
 
     `report` is the cleaned JSON of `dataset identify`.
     """
