@@ -150,7 +150,7 @@ def _given(
 
 
 def _known_name(name: str, known: Container[str]) -> str:
-    """The algorithm's name for an argument that other commands call `name`; `name` itself if not exactly one fits."""
+    """The algorithm's name for an argument that other commands call `name`, if exactly one fits; else `name`."""
     plain = name.replace("-", "_")
     others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
     found = [other for one in others if (other := one.replace("_", "-")) in known]

@@ -2,8 +2,8 @@
 
     catalogue/<SHA-256 of the setting>    a line with the image's digest, then the data in the format of `capture`
 
-The stand-in of the packaged release needs none. The data is validated when it is loaded (`load.catalogue_of`), like
-the packaged data.
+The stand-in image of the packaged release needs no file. The data is validated when it is loaded
+(`load.catalogue_of`), like the packaged data.
 """
 
 import hashlib

@@ -301,7 +301,7 @@ def table() -> Table:
 
 
 def _grammars(form: Mapping[str, Any], name: str) -> Iterator[_Grammar]:
-    """The grammar of a name. If its path is quoted, also one without the quotes, which are added for GDAL."""
+    """The grammars of a name: as written, and for a quoted path also without quotes, which are added for GDAL."""
     head, found, tail = name.partition("{path}")
     if not found or "{path}" in tail:
         raise ValueError(f"{name}: a name has exactly one path")
