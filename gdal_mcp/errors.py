@@ -1,4 +1,4 @@
-"""What a caller is told when a call fails: a code, the stage it failed at, what happened and what to do next."""
+"""Errors that callers see: a code, the stage of the failure, what happened and what to do next."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from gdal_mcp.invoked import cite
 
 
 class Code(StrEnum):
-    """Every way a call can fail; part of the product's interface."""
+    """The reasons why a call can fail; part of the public interface."""
 
     PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
     NOT_FOUND = "NOT_FOUND"
@@ -25,8 +25,8 @@ class Code(StrEnum):
     DISK_LIMIT = "DISK_LIMIT"
     OUTPUT_LIMIT = "OUTPUT_LIMIT"
     GDAL_ERROR = "GDAL_ERROR"
-    TOOL_ERROR = "TOOL_ERROR"  # as GDAL_ERROR, of another toolbox
-    REMOTE_ERROR = "REMOTE_ERROR"  # a remote source did not give what it was asked for
+    TOOL_ERROR = "TOOL_ERROR"  # like GDAL_ERROR, for another toolbox
+    REMOTE_ERROR = "REMOTE_ERROR"  # a remote source did not return the requested data
     OUTPUT_REJECTED = "OUTPUT_REJECTED"
     ENGINE_UNAVAILABLE = "ENGINE_UNAVAILABLE"
     CANCELLED = "CANCELLED"
@@ -49,10 +49,10 @@ class Stage(StrEnum):
 # neither frozen nor compared: contextlib sets attributes of an exception that passes through it
 @dataclass(eq=False)
 class ToolError(Exception):
-    """A failed call. `message` and `suggestion` are ours; `untrusted` holds cleaned text from GDAL or from a file.
+    """A failed call. `message` and `suggestion` are our own text; `untrusted` has cleaned text from GDAL or a file.
 
-    `retry_after` is an estimate of when the same call may find room, in seconds from now. `confirmation` is the question that a
-    person has to answer before the same call can run.
+    `retry_after` is an estimate in seconds of when the same call may be accepted. `confirmation` is the question that
+    a person must answer before the same call can run.
     """
 
     code: Code

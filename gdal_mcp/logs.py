@@ -2,9 +2,9 @@
 
 Invariants:
 * nothing is written to stdout, where an MCP client reads the protocol;
-* every event is one line of JSON in ASCII, its traceback included, so no value can pass itself off as another event, and
-  nothing hides, reorders or breaks text;
-* a library's record below WARNING is dropped, whatever level the library gave its own logger.
+* every event is one line of ASCII JSON, including its traceback, so no value can imitate another event, and no
+  character hides, reorders or breaks text;
+* a library's record below WARNING is dropped, whatever level the library set for its logger.
 """
 
 import logging
@@ -12,13 +12,13 @@ import sys
 
 import structlog
 
-_OURS = ("gdal_mcp", "sandbox", "__main__")  # the last is one of ours run by `python -m`
+_OURS = ("gdal_mcp", "sandbox", "__main__")  # the last one is a module run with `python -m`
 
 
 def configure(level: str) -> None:
-    """Send our events of at least `level`, and the libraries' of at least WARNING, to stderr.
+    """Sends our events from `level` up, and those of libraries from WARNING up, to stderr.
 
-    Can be called again; the last call counts.
+    Can be called again; the last call takes effect.
     """
     ours = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
@@ -41,7 +41,7 @@ def configure(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
     handler.addFilter(lambda record: record.levelno >= theirs or record.name.split(".")[0] in _OURS)
-    # force: a library that has set up logging of its own may write elsewhere
+    # force: a library that configured logging itself may write elsewhere
     logging.basicConfig(handlers=[handler], level=theirs, force=True)
     logging.captureWarnings(capture=True)
     for name in _OURS:

@@ -19,13 +19,13 @@ OutputKind = Literal["dataset", "table", "array", "file", "folder"]
 
 
 class Effect(StrEnum):
-    """The most that a call does to the workspace."""
+    """The strongest effect of a call on the workspace."""
 
     READ = "read"
     CREATE = "create"
     REPLACE = "replace"
-    DESTROY = "destroy"  # files are taken away without others in their place
-    CODE = "code"  # only in policies: the caller's code runs, whatever else the call does
+    DESTROY = "destroy"  # files are removed or renamed without replacement
+    CODE = "code"  # only in policies: the call runs the caller's code, whatever else it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Output:
 
     target: WorkspacePath
     kind: OutputKind = "dataset"
-    update: bool = False  # the command works on a copy of what is there
-    replaces: tuple[WorkspacePath, ...] = ()  # the old dataset's files, the main one first; kept for undo
+    update: bool = False  # the command works on a copy of the existing dataset
+    replaces: tuple[WorkspacePath, ...] = ()  # files of the existing dataset, main file first; kept for undo
     shared: tuple[
         WorkspacePath, ...
-    ] = ()  # may belong to another dataset too: replaced if written again, else left
-    server_named: bool = False  # the name is made up by the server, so that it never replaces anything
+    ] = ()  # may belong to another dataset too: replaced only if the call writes them
+    server_named: bool = False  # the server generated the name, so it never replaces anything
 
     @property
     def inside(self) -> str:
@@ -48,18 +48,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What runs in the container. Its operands are the inputs and the output, in the order of the classic programs."""
+    """The command in the container. Operands are the inputs and the output, in the order of the classic utilities."""
 
     program: str
     options: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     output: str | None = None
     output_first: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)  # further values that our own programs need
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further values for our own programs
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The same command as a command line; every path absolute."""
+        """The command line, with absolute paths."""
         output = (self.output,) if self.output is not None else ()
         operands = (*output, *self.inputs) if self.output_first else (*self.inputs, *output)
         return (self.program, *self.options, *operands)
@@ -67,40 +67,44 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a tool makes of its arguments: a command, and the files it touches.
+    """The work that a tool derives from its arguments: a command, and the files it touches.
 
-    Every output, transfer and removal is in one workspace: they are published together or not at all.
+    All outputs, transfers and removals are in one workspace: they are published together or not at all.
     """
 
     command: Command
     inputs: tuple[WorkspacePath, ...]
     outputs: tuple[Output, ...] = ()
-    copies: tuple[Transfer, ...] = ()  # to the place of an output in staging, before the command runs
-    transfers: tuple[Transfer, ...] = ()  # renamed in the workspace once the command has succeeded
-    removes: tuple[WorkspacePath, ...] = ()  # taken away then
-    # of folders that are renamed or removed
+    copies: tuple[Transfer, ...] = ()  # copied to the path of an output in staging, before the command runs
+    transfers: tuple[Transfer, ...] = ()  # renamed in the workspace after the command has succeeded
+    removes: tuple[WorkspacePath, ...] = ()  # removed after the command has succeeded
+    # listings of folders that are renamed or removed
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
-    # raises ToolError for what was printed
+    # checks the printed output; raises ToolError
     verify: Callable[[Any], None] | None = field(default=None, compare=False)
-    always_asked: bool = False  # a person decides, regardless of the server's setting
-    code: str = ""  # that the caller wrote, and a person reads before it runs
-    wants_json: bool = False  # what is printed is JSON
-    allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not
-    looked_at: tuple[WorkspacePath, ...] = ()  # opened as well, but nothing is made of them: no digests
-    # read by the host for the container, which sees them at /vsihost/NUMBER; `Remote` is their place among the inputs
+    always_asked: bool = False  # needs approval, regardless of the server's setting
+    code: str = ""  # the caller's code, which a person reads before it runs
+    wants_json: bool = False  # the printed output is JSON
+    allows: frozenset[str] = frozenset()  # codes of checks that must not refuse this call
+    # opened too, but no output is made from them, so they are not digested
+    looked_at: tuple[WorkspacePath, ...] = ()
+    # remote data that the host reads for the container, which sees it at /vsihost/NUMBER; a `Remote` stands for it in
+    # `inputs`
     addresses: tuple[Address, ...] = ()
-    # whole files by the argument that names them, where it is known
+    # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
     named: tuple[tuple[str, WorkspacePath], ...] | None = None
-    algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
-    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
-    chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()  # of a pipeline: its steps with theirs
-    # those that go off from it, each from where its data comes, and those that it reads from
+    algorithm: str = ""  # the `gdal` command that this is, or that is most similar
+    # arguments of `algorithm` by canonical name
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # for a pipeline: its steps, each with its arguments
+    chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()
+    # for a pipeline: its branches, each from the step that reads its data, and the nested pipelines that it reads from
     branches: tuple[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...], ...] = ()
-    steps: tuple[str, ...] = ()  # of a pipeline: the algorithms of all of them, those of branches too
-    # of a workflow: the id and the command line of each step, in the order in which they run
+    steps: tuple[str, ...] = ()  # for a pipeline: the algorithms of all steps, including those of branches
+    # for a workflow: the id and the command line of each step, in the order of execution
     parts: tuple[tuple[str, str], ...] = ()
-    detail: Any = field(default=None, compare=False)  # for the operation that made the draft
-    # instead of the tool's own
+    detail: Any = field(default=None, compare=False)  # private data of the operation that made the draft
+    # replaces the tool's own `present`
     present: Callable[[Any], Mapping[str, Any]] | None = field(default=None, compare=False)
 
     @property
@@ -113,7 +117,7 @@ class Draft:
 
     @property
     def display_command(self) -> tuple[str, ...]:
-        """What a person is shown as the command: what the host does itself, where that is all that changes anything."""
+        """The command to display: the renames and deletions of the host if nothing else changes files."""
         if self.outputs:
             return self.command.argv
         moves = [word for one in self.transfers for word in ("move", str(one.source), str(one.target))]
@@ -137,7 +141,7 @@ def effect_of(draft: Draft) -> Effect:
 
 @dataclass(frozen=True)
 class Plan:
-    """Exactly what will run, on what, with which bounds. An approval is bound to `digest`."""
+    """The exact command, files and limits of a call. An approval is bound to `digest`."""
 
     call_id: str
     tool: str
@@ -148,12 +152,10 @@ class Plan:
     runtime: str
     mounts: tuple[str, ...]
     arguments: Mapping[str, Any] = field(compare=False)
-    # inputs, each with a file that goes with it by its name, such as the `.dbf` of a shapefile
+    # (input, companion) pairs; a companion belongs to an input by its name, such as the `.dbf` of a shapefile
     companions: tuple[tuple[WorkspacePath, WorkspacePath], ...] = ()
-    hidden: str = (
-        ""  # a keyed hash of the values in the addresses that are never shown; "" where there are none
-    )
-    # for the hosting, which derives limits and mounts above from it
+    hidden: str = ""  # keyed hash of the values in addresses that are never shown; "" if there are none
+    # for `Hosting`, which derives the limits and mounts above from it
     confines: Any = field(default=None, compare=False)
 
     @property
@@ -161,7 +163,7 @@ class Plan:
         return effect_of(self.draft)
 
     def beside(self, located: WorkspacePath) -> tuple[Path, ...]:
-        """The files that go with an input by their names."""
+        """The companions of an input."""
         return tuple(found.path for one, found in self.companions if one == located)
 
     @cached_property
@@ -203,7 +205,7 @@ class Plan:
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     def _nameless(self, word: str) -> str:
-        """The word without names that the server makes up: they differ with every call and never replace anything."""
+        """The word without names that the server generated: they differ in every call and never replace anything."""
         for output in self.draft.outputs:
             if output.server_named:
                 word = word.replace(output.target.name, "<new file>")

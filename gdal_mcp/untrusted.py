@@ -1,9 +1,9 @@
-"""Cleans text that comes from inside a file or from GDAL before a model or a person sees it.
+"""Cleans text from inside a file or from GDAL before a model or a person sees it.
 
-Removed are characters that hide, reorder or forge text: control characters (with them the start of every terminal sequence),
-zero-width and bidirectional marks, variation selectors, fillers and tag characters. Marks that pile up on one letter are
-cut, and what remains is capped. This makes text harmless to display; it cannot make it true. What only means something
-to a program that renders it, such as markdown or HTML, stays as it is: it is data, and nothing of ours renders it.
+Characters that hide, reorder or forge text are removed: control characters (and with them the start of every terminal
+escape sequence), zero-width and bidirectional marks, variation selectors, fillers and tag characters. Excess
+combining marks on one letter are removed, and the length is limited. This makes text harmless to display; it does not
+make it true. Markup such as Markdown or HTML is not changed: it is data, and nothing of ours renders it.
 """
 
 import math
@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-UNTRUSTED = "untrusted"  # the one key of results and errors under which such text stands
+UNTRUSTED = "untrusted"  # the only key of results and errors that contains such text
 MAX_TEXT = 20_000  # characters of one string
 MAX_ITEMS = 20_000  # entries of one list or object
 _INTEGER_BITS = 64
 MAX_DEPTH = 60
-# on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
+# combining marks on one letter: Tibetan needs the most, Hebrew four, Vietnamese and Thai two
 MAX_MARKS = 6
-MAX_RUN = 30  # marks in a row that are put in order; the bound of Unicode's own stream-safe format (UAX #15)
+# consecutive marks that are normalized; the limit of Unicode's Stream-Safe Text Format (UAX #15)
+MAX_RUN = 30
 _NO_ASCII = re.compile(f"[^\\x00-\\x7f]{{{MAX_RUN + 1},}}")
 CUT = " [truncated]"
 
@@ -36,28 +37,28 @@ _HIDDEN = frozenset(
         *range(0xFFF9, 0xFFFC),  # annotations
         *range(0xE0000, 0xE0200),  # tags and more variation selectors
         *(0x00AD, 0x061C, 0xFEFF),  # soft hyphen, Arabic mark, byte order mark
-        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0),  # joiner and fillers that show as nothing
-        *(0x2800, 0x1D159),  # a Braille cell without dots and a note without head
+        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0),  # invisible joiner and fillers
+        *(0x2800, 0x1D159),  # blank Braille pattern and null notehead
     )
 )
-_MARKS = frozenset({"Mn", "Me"})  # what is drawn on the letter before it
+_MARKS = frozenset({"Mn", "Me"})  # characters that are drawn on the preceding letter
 
 
 def clean_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The text without hiding characters, in NFC, at most `limit` characters and a mark where it was cut."""
+    """The text in NFC without hidden characters, at most `limit` characters long; CUT is appended to a cut text."""
     if text.isascii() and text.isprintable():
         kept = text
     else:
         some = text[: limit * 2]
         hidden = dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter))
-        seen = some.translate(hidden) if hidden else some  # which looks at each letter
+        seen = some.translate(hidden) if hidden else some  # translate visits every character
         kept = seen if seen.isascii() else unicodedata.normalize("NFC", _short_runs(seen))
         kept = kept if kept.isascii() else _cut_piles(kept, r"\1")
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
 
 
 def shown_text(text: str, limit: int = MAX_TEXT) -> str:
-    """One line for a person who decides by it: what hides, reorders or breaks lines is shown as an escape."""
+    """One line for a person who decides based on it: characters that hide, reorder or break text become escapes."""
     kept = "".join(
         letter if _visible(letter) and letter not in _KEPT_CONTROLS else _escape(letter)
         for letter in text[:limit]
@@ -67,9 +68,9 @@ def shown_text(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def locked(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result or an error without any text that comes from files or from GDAL: for servers in lockdown.
+    """A result or an error without any text from files or from GDAL, for servers in lockdown.
 
-    What remains is ours, the caller's, or a number or word of GDAL's own vocabularies.
+    The rest is our own text, the caller's text, or numbers and words of GDAL's own vocabularies.
     """
     return {key: _locked(value) for key, value in result.items() if key != UNTRUSTED}
 
@@ -81,7 +82,7 @@ def _locked(value: Any) -> Any:
 
 
 def _short_runs(text: str) -> str:
-    """The text without the marks beyond MAX_RUN in a row, since normalising takes quadratic time in their number."""
+    """The text with at most MAX_RUN consecutive marks, because normalizing takes quadratic time in their number."""
 
     def shortened(found: re.Match[str]) -> str:
         kept: list[str] = []
@@ -92,11 +93,11 @@ def _short_runs(text: str) -> str:
                 kept.append(letter)
         return "".join(kept)
 
-    return _NO_ASCII.sub(shortened, text)  # no mark is ASCII
+    return _NO_ASCII.sub(shortened, text)  # combining marks are never ASCII
 
 
 def _cut_piles(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
-    """Replaces too many marks on one letter: in group 1 are those that may stay, in group 2 the rest."""
+    """Replaces excess marks on one letter. In a match, group 1 has the permitted marks, group 2 the excess ones."""
     marks = "".join(re.escape(letter) for letter in set(text) if unicodedata.category(letter) in _MARKS)
     return re.sub(f"([{marks}]{{{MAX_MARKS}}})([{marks}]+)", instead, text) if marks else text
 
@@ -112,7 +113,7 @@ def _escape(letter: str) -> str:
 
 
 def clean_value(value: Any, depth: int = 0) -> Any:
-    """The same JSON value with every string in it, keys included, cleaned; very deep or long parts are cut."""
+    """A copy of a JSON value with every string cleaned, including keys. Very deep or long parts are cut."""
     if isinstance(value, str):
         return clean_text(value)
     if depth >= MAX_DEPTH:
@@ -124,16 +125,16 @@ def clean_value(value: Any, depth: int = 0) -> Any:
         rows = _clean_object(value, depth)
         return rows if len(value) <= MAX_ITEMS else {**rows, CUT.strip(): True}
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
-        return clean_text(str(value))  # readers of JSON refuse it, or read another number
+        return clean_text(str(value))  # JSON parsers refuse it or read another number
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number, but Python reads one from 1e999
     return value
 
 
 def _clean_object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    """Keys that are cleaned to the same text are numbered, so that none takes the place of another."""
+    """The cleaned object. Keys that become equal are numbered, so that none replaces another."""
     rows: dict[str, Any] = {}
-    numbers: dict[str, int] = {}  # the last of each text: to count anew for every key is quadratic
+    numbers: dict[str, int] = {}  # text -> last number; counting from 1 for every key would be quadratic
     for key, item in islice(value.items(), MAX_ITEMS):
         name = plain = clean_text(str(key), 500)
         while name in rows:

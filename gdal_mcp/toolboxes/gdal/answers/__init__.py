@@ -1,4 +1,7 @@
-"""What a container said, as what a caller may be told. The words are data, by hand, in `data/`. Pure but for reading these."""
+"""Converts reports from containers to results for callers. The messages are hand-written in `data/`.
+
+Pure, except that it reads this data.
+"""
 
 from functools import partial
 

@@ -1,7 +1,8 @@
-"""What is odd about a call or its output, in our words. Pure.
+"""Warnings about a call or its output, in our own words. Pure.
 
-A row of the container's is a code and numbers; each known code has its message and suggestion in `data/checks.toml`, and every
-other key is left out; codes that GDAL's warnings have as well are in `data/warnings.toml`. So a check can carry no text of a file.
+A row from the container is a code with numbers. Each known code has its message and suggestion in `data/checks.toml`,
+or in `data/warnings.toml` if GDAL has a warning for it. Other keys are left out, so a check never contains text from
+a file.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ from gdal_mcp.toolboxes.gdal.answers import read
 from gdal_mcp.toolboxes.gdal.answers.words import Count, Flag, Number, Real, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
-# by its code, or by a name where one code has several words: what is wrong and why, and what to do; `verdict` is "unknown" where something
-# could not be examined
+# key: the code, or another name if one code has several messages. `verdict` is "unknown" if something could not be
+# examined.
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
     name: {
         "code": one.get("code", name),
@@ -27,7 +28,7 @@ CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-# which input, layer or band, from 0; and how much
+# `input`, `layer` and `band` are indices from 0; the others are amounts
 _NUMBERS: Final = shape(
     **dict.fromkeys(("input", "layer", "band", "count", "of"), Count),
     **dict.fromkeys(("percent", "metres", "units"), Number),
@@ -42,7 +43,7 @@ _NUMBERS: Final = shape(
 
 
 def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """Known codes with our words, and the numbers that came with them."""
+    """The known checks in a container's report, with our messages and the reported numbers."""
     told = []
     for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
         code = row.get("code") if isinstance(row, dict) else None

@@ -1,9 +1,9 @@
-"""What the container says of datasets, as what a caller may be told. Pure.
+"""Converts a container's descriptions of datasets to results for callers. Pure.
 
-The container may say anything: whatever took it over writes its last words. Invariants:
-* `facts` hold numbers, switches and GDAL's own words only, under known keys; anything else is left out;
-* `names` hold text from inside files, cleaned and capped, in the order of the facts;
-* a check is one of our codes with our words (`checks`).
+A container is not trusted: an attacker who controls it can report anything. Invariants:
+* `facts` contain only numbers, switches and GDAL's own words under known keys; everything else is left out;
+* `names` contain text from inside files, cleaned and limited in length, in the order of the facts;
+* a check is one of our codes with our message (`checks`).
 """
 
 from collections.abc import Mapping
@@ -38,14 +38,14 @@ from gdal_mcp.toolboxes.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
 NAME_CHARACTERS: Final = 200
-# keys that say what a dataset has besides; left out where it has none
+# keys of optional parts of a dataset; left out if they are empty
 _WHERE_THERE_ARE: Final = frozenset(
     "overviews compression crs extent wgs84 rotated gcps subdatasets band_count layer_count".split()
 )
 
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
-    """One for each of the `expected` outputs of a job, in order; empty ones where the container said nothing sensible."""
+    """One description for each of the `expected` outputs, in order; empty if the container reported no valid one."""
     said = final.get("outputs")
     given = said[:expected] if isinstance(said, list) else []
     parts = [one if isinstance(one, dict) else {} for one in given]
@@ -58,7 +58,7 @@ def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
 
 
 def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How much a dataset holds: features of all layers, fields of the widest, pixels and bands."""
+    """The amounts in a dataset: layers, features of all layers, fields of the widest layer, size, bands and values."""
     layers = [one for one in facts.get("layers", ()) if one]
     counts = [one.get("features") for one in layers]
     told = {
@@ -73,25 +73,28 @@ def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def value_range(facts: Mapping[str, Any]) -> list[float] | None:
-    """The lowest and the highest value of all bands that are looked at."""
+    """The lowest and highest value of all bands with known values; None if there are none."""
     bands = [one for one in facts.get("bands") or () if one and "min" in one and "max" in one]
     return [min(one["min"] for one in bands), max(one["max"] for one in bands)] if bands else None
 
 
 def facts(value: Any) -> Mapping[str, Any]:
-    """The facts of a description: of an output, or of an input."""
+    """The valid facts in the description of an output or an input."""
     return kept(_FACTS, value)
 
 
 def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without what is absent (such as overviews or a rotation) or follows from another fact; fields become their types."""
+    """The facts without absent parts and without facts that follow from others; fields become their types.
+
+    Absent parts are, for example, overviews or a rotation.
+    """
     short = {key: value for key, value in facts.items() if value or key not in _WHERE_THERE_ARE}
     crs = short.get("crs")
     if crs:
         usual = {"degrees": crs.get("kind") == "geographic", "metres": crs.get("kind") == "projected"}
         short["crs"] = {key: value for key, value in crs.items() if value is not usual.get(key, ...)}
     if box := short.get("wgs84"):
-        short["wgs84"] = [round(number, 7) for number in box]  # a centimetre
+        short["wgs84"] = [round(number, 7) for number in box]  # 7 digits of a degree are about a centimetre
         if short["wgs84"] == [round(number, 7) for number in short.get("extent") or ()]:
             del short["wgs84"]
     for rows, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
@@ -111,7 +114,7 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def names(value: Any) -> Mapping[str, Any]:
-    """The names of a description, cleaned; parts without any text are left out."""
+    """The cleaned names in a description, without parts that have no text."""
     return {key: one for key, one in kept(_NAMES, value).items() if _says_something(one)}
 
 
@@ -140,7 +143,7 @@ _BAND: Final = shape(
     color=Color,
     scale=Real,
     offset=Real,
-    # of the values; absent if the file does not say it
+    # unit of the pixel values; absent if the file does not have it
     unit=Literal["metre", "foot", "US survey foot", "degree", "kelvin", "other"],
     min=Real,
     max=Real,
@@ -163,8 +166,9 @@ _FACTS: Final = shape(
     bands=many(_BAND, 1000),
     block_size=Pair,
     overviews=Count,
-    compression=Annotated[Compression | None, otherwise("other")],  # a text option of the file
-    valid_cog=Flag,  # None where it could not be examined
+    # text from the file, so an unknown value becomes "other"
+    compression=Annotated[Compression | None, otherwise("other")],
+    valid_cog=Flag,  # None if it could not be examined
     **_PLACE,
     pixel_size=Annotated[list[Number], Field(min_length=2, max_length=2)],
     rotated=Flag,

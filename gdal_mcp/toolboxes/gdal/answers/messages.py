@@ -1,9 +1,9 @@
-"""GDAL's own warnings as checks: what it says of losses is told by a code of ours, with our words (`data/warnings.toml`). Pure.
+"""Converts GDAL's warnings to checks with our codes and messages (`data/warnings.toml`). Pure.
 
-GDAL's text names fields, layers and values of the data, so it stays under `untrusted`, folded: equal texts, and texts that differ
-in their numbers only, are told once with their count.
+GDAL's text contains names of fields and layers and values of the data, so it stays under `untrusted`. There it is
+folded: equal texts, and texts that differ only in their numbers, appear once with their count.
 
-Invariants: a check holds our words and numbers only, whatever the text that was matched; one code is told once.
+Invariants: a check contains only our own words and numbers, whatever text was matched; each code appears once.
 """
 
 import math
@@ -19,7 +19,7 @@ from gdal_mcp.toolboxes.gdal.discovery.sql import sql_advice
 from gdal_mcp.toolboxes.toolbox import Described, LibraryMessage, MessageSummary
 
 MOST_TEXTS: Final = 20
-UNCLASSIFIED: Final = "unclassified_warning"  # of GDAL's, for which no rule has words
+UNCLASSIFIED: Final = "unclassified_warning"  # code of a GDAL warning that no rule matches
 _NUMBER: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:e[+-]?[0-9]{1,3})?"
 _ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
@@ -30,7 +30,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 @cache
 def _warnings() -> Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]:
-    """Texts that mean one thing, with their row. A group's name is the key of its number."""
+    """The patterns of warnings, each with its row. A group's name is the key of the number that it matches."""
     return [(_pattern(text), one) for one in read("warnings.toml")["warning"] for text in one["patterns"]]
 
 
@@ -51,14 +51,14 @@ def _errors() -> Sequence[tuple[re.Pattern[str], str]]:
 def summarize_messages(
     messages: Sequence[LibraryMessage], outputs: Sequence[Described] = (), call_checks: object = None
 ) -> MessageSummary:
-    """The warnings that a job ended well with, and `call_checks`, what the container found about the call itself.
+    """Summarizes the warnings of a successful job, and `call_checks`, the container's checks of the call itself.
 
-    `outputs` are what it wrote, which GDAL's text may contradict.
+    `outputs` describes what the job wrote, which GDAL's text may contradict.
     """
     counts: Counter[str] = Counter()
     rows: dict[str, dict[str, Any]] = {}
     layers = [layer for one in outputs for layer in one.facts.get("layers") or () if layer]
-    # GDAL's GeoJSON driver says that it leaves Z out, and writes it
+    # GDAL's GeoJSON driver warns that it drops Z, but writes it
     has_z = bool(layers) and all(str(layer.get("geometry")).startswith("3D ") for layer in layers)
     for one in messages:
         found = _rule(one.text)
@@ -70,7 +70,7 @@ def summarize_messages(
         code = rule["code"]
         counts[code] += one.count
         rows.setdefault(code, {**CHECKS[code], **numbers})
-        if rule.get("repeats", True):  # GDAL warns of others only once
+        if rule.get("repeats", True):  # GDAL reports the others only once
             rows[code]["count"] = counts[code]
     if count := counts[UNCLASSIFIED]:
         rows[UNCLASSIFIED] = {**CHECKS[UNCLASSIFIED], "count": count}
@@ -78,13 +78,13 @@ def summarize_messages(
 
 
 def suggestion_for(errors: Sequence[LibraryMessage]) -> str:
-    """What to do about the errors that a job failed with; "" where nothing certain is known."""
+    """A suggestion for the errors of a failed job; "" if no rule matches."""
     known = (suggestion for one in errors for pattern, suggestion in _errors() if pattern.fullmatch(one.text))
     return next(known, "") or sql_advice(one.text for one in errors)
 
 
 def fold(messages: Iterable[LibraryMessage]) -> list[str]:
-    """Each text once, the first of those that differ in their numbers only, with how many there were."""
+    """Texts without repeats. Of texts that differ only in their numbers, the first is used, with the count."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
     same: dict[str, bool] = {}

@@ -1,14 +1,15 @@
-"""The next call after one that wrote, where there is one that is certain to help. Pure.
+"""Proposes the next call after a call that wrote an output. Pure.
 
-Wrong advice is worse than none: a step is proposed only where the description of the output proves that it is needed, and its
-arguments are paths of this call and nothing else. It is never run by itself: it is checked, resolved and approved like any other.
+Wrong advice is worse than none: a call is proposed only if the description of the output proves that it is needed,
+and its arguments are only paths of this call. A proposed call never runs by itself: it is checked, resolved and
+approved like any other.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_LARGE: Final = 4096  # pixels of the longer side, from which on a display without overviews is slow
+_LARGE: Final = 4096  # pixels of the longer side; a larger raster without overviews is slow to display
 _CHANGES_FEATURES: Final = frozenset(
     {"vector clip", "vector filter", "vector sql", "vector pipeline", "pipeline"}
 )
@@ -16,7 +17,7 @@ _CHANGES_FEATURES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A call of an algorithm, with our reason."""
+    """A proposed call of an algorithm, with the reason."""
 
     algorithm: str
     reason: str
@@ -29,11 +30,11 @@ def next_steps(
     inputs: Sequence[str],
     served: Container[str] | None = None,
 ) -> tuple[NextStep, ...]:
-    """At most one next call for each thing that is wrong with the outputs.
+    """The proposed calls, at most one of each algorithm.
 
-    `made_by` is the algorithm that ran, or the one that the tool is most like; `outputs` are the rows of the result's `outputs`
-    (path, description, checks); `inputs` the paths that the call gave as its input; `served` the algorithms that this server
-    has, None for all.
+    `made_by` is the algorithm that ran, or the one that is most similar to the tool; `outputs` are the rows of the
+    result's `outputs` (path, description, checks); `inputs` are the paths that the call passed as its input; `served`
+    has the algorithms of this server, None for all.
     """
     found: dict[str, NextStep] = {}
     for row in outputs:
@@ -45,7 +46,8 @@ def next_steps(
 
 def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[NextStep]:
     codes = {check.get("code") for check in row.get("checks", ())}
-    # an output without a feature or a valid pixel is explained by the input, of which there must be one
+    # The input explains why an output has no features or valid pixels; with several inputs it is unclear which one
+    # does.
     if len(inputs) == 1 and "zero_features" in codes and made_by in _CHANGES_FEATURES:
         reason = "No feature matched the filter. Compare the condition with the extent, the CRS and the field names of the input."
         yield NextStep("vector info", reason, {"input": inputs[0]})

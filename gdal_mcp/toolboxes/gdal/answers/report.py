@@ -1,10 +1,11 @@
-"""What GDAL prints as JSON, and its own report of a dataset as what a caller may be told. Pure.
+"""Reads JSON that GDAL prints, and converts GDAL's report of a dataset to a result for callers. Pure.
 
-GDAL writes numbers that are none in two ways, neither of which JSON knows: `NaN` and `Infinity`, or what C's printf makes of
-them, such as `inf` in a geotransform. Both are read as the texts "NaN", "Infinity" and "-Infinity".
+GDAL writes non-finite numbers in two ways that are not valid JSON: `NaN` and `Infinity`, or the output of C's printf,
+such as `inf` in a geotransform. Both are read as the texts "NaN", "Infinity" and "-Infinity".
 
-Invariant: `facts_of_report` holds numbers, switches and GDAL's own words only, under known keys; anything else is left out.
-`summary` says each fact once, keeps GDAL's structure and names, and has all other text under `untrusted`.
+Invariant: `facts_of_report` contains only numbers, switches and GDAL's own words under known keys; everything else is
+left out. `summary` contains each fact once, keeps GDAL's structure and names, and has all other text under
+`untrusted`.
 """
 
 import json
@@ -22,22 +23,22 @@ from gdal_mcp.toolboxes.gdal.catalogue.load import adapter
 from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
 from gdal_mcp.untrusted import UNTRUSTED
 
-_DEPTH: Final = 20  # of objects and lists in each other: a group in five others, an array in it and its CRS
+_DEPTH: Final = 20  # nesting of objects and lists: a group inside five others, with an array and its CRS
 _MOST: Final = 4096  # items of one list
-_FEWER: Final[Mapping[str, int]] = {"bands": 32, "gcpList": 10}  # a mark says how many there are
-_TEXTS: Final = 800  # bytes of JSON that metadata and other texts of a summary may take, names not counted
-_SOME: Final = (8, 200)  # items of metadata and the like, characters of each text
-_SMALL: Final = 200  # bytes of JSON of a geometry that is shown whole
+_FEWER: Final[Mapping[str, int]] = {"bands": 32, "gcpList": 10}  # a truncation mark has the full count
+_TEXTS: Final = 800  # bytes of JSON for metadata and other texts in a summary, without names
+_SOME: Final = (8, 200)  # items of metadata and similar objects, characters of each text
+_SMALL: Final = 200  # characters of JSON; a smaller geometry is shown completely
 _KEYS: Final = frozenset(
     """approximate arrays arrowTypes band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateSystem
     coordinates count datatype dimension_size dimensions direction driver driverShortName extent featureCount fields flags gcpList
     gcps geoTransform geometryFields groups histogram buckets layers line mask max maximum mean min minimum noDataValue nodata_value
     offset overviews palette pixel scale size srs stdDev type validPercent wgs84Extent x y z""".split()
 )
-# of a whole dataset: what the caller said, what a fact says as well, and documents of a CRS
+# keys of a dataset that are left out: they repeat the call's arguments or a fact, or are documents of a CRS
 _REPEATED: Final = frozenset({"description", "driverLongName", "files", "stac", "cornerCoordinates"})
-_PARTS: Final = "SUBDATASETS"  # of metadata: names that a caller gives back
-_KEPT_PARTS: Final = (200, 1000)  # items and characters of them
+_PARTS: Final = "SUBDATASETS"  # metadata domain with names that a caller can pass in other calls
+_KEPT_PARTS: Final = (200, 1000)  # items, and characters of each
 _TWICE: Final = frozenset({"full_name", "datatype", "dimension_size", "block_size", "indexing_variable"})
 _SYSTEMS: Final = frozenset({"coordinateSystem", "srs"})
 _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
@@ -54,7 +55,8 @@ _UNIT: Final = re.compile(r'\b(LENGTHUNIT|ANGLEUNIT)\["[^"]{0,60}",([0-9.eE+-]{1
 _SAME_UNIT: Final = 1e-9
 _DROP: Final = object()
 _Leaf = words.Flag | words.Real | None
-# a text as a whole, closed or not, so that no word in it is taken for a number and each character is looked at once
+# Matches a string as a whole, closed or not, so that no word in it is taken for a number and each character is scanned
+# once.
 _TEXT_OR_NUMBER = re.compile(
     r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?<![\w.+-])([+-]?)(nan|inf(?:inity)?)(?![\w.+-])',
     re.IGNORECASE | re.DOTALL,
@@ -62,7 +64,10 @@ _TEXT_OR_NUMBER = re.compile(
 
 
 def read_json(text: str) -> Any:
-    """The value, not cleaned. Raises ValueError for text that is no JSON even so, RecursionError when it is too deep."""
+    """Reads JSON, including GDAL's non-finite numbers. The value is not cleaned.
+
+    Raises ValueError for text that is not JSON even then, and RecursionError for too deep nesting.
+    """
     try:
         return json.loads(text, parse_constant=str)
     except ValueError:
@@ -82,11 +87,12 @@ def _as_text(found: re.Match[str]) -> str:
 
 
 def facts_of_report(report: Any) -> Mapping[str, Any]:
-    """GDAL's own JSON of a raster, vector or multidimensional dataset, in its structure, without any text of the file.
+    """The facts in GDAL's JSON of a raster, vector or multidimensional dataset, without any text from the file.
 
-    What GDAL keys by name (arrays and groups of a multidimensional dataset) becomes a list in the same order. A CRS becomes
-    its code, where it has one, and its kind; the fields of a layer become their types. The extent of a raster is
-    [xmin, ymin, xmax, ymax] in its CRS; that in degrees is left out where it would be the same.
+    The structure is GDAL's. Objects with names as keys (arrays and groups of a multidimensional dataset) become lists
+    in the same order. A CRS becomes its code, if it has one, and its kind; the fields of a layer become their types.
+    The extent of a raster is [xmin, ymin, xmax, ymax] in its CRS; the extent in degrees is left out if it would be
+    the same.
     """
     if not isinstance(report, dict):
         return {}
@@ -98,7 +104,7 @@ def facts_of_report(report: Any) -> Mapping[str, Any]:
         and not {"coordinateSystem", "gcps"} & report.keys()
         and not _placed_otherwise(report)
     ):
-        facts["coordinateSystem"] = None  # said, as a missing key says nothing
+        facts["coordinateSystem"] = None  # explicit, because a missing key would mean unknown
     system = facts.get("coordinateSystem")
     if isinstance(system, dict) and system.get("kind") == "geographic":
         facts.pop("wgs84Extent", None)
@@ -106,13 +112,16 @@ def facts_of_report(report: Any) -> Mapping[str, Any]:
 
 
 def _placed_otherwise(report: Mapping[str, Any]) -> bool:
-    """Whether GDAL finds the place of a raster by coefficients or arrays instead of a CRS of its own."""
+    """True if a raster is georeferenced by RPC coefficients or geolocation arrays instead of its own CRS."""
     metadata = report.get("metadata")
     return isinstance(metadata, Mapping) and bool({"RPC", "GEOLOCATION"} & metadata.keys())
 
 
 def summary(answer: CallAnswer) -> Mapping[str, Any]:
-    """The facts of a report, and under `untrusted` its texts: all names, and of the rest what fits. Geometries become boxes."""
+    """The facts of a report, and its texts under `untrusted`: all names, and as much of the rest as fits.
+
+    Large geometries become bounding boxes.
+    """
     report = answer.parsed
     if not isinstance(report, dict):
         return whole(answer)
@@ -132,7 +141,7 @@ def summary(answer: CallAnswer) -> Mapping[str, Any]:
 
 
 def _brief(names: Any) -> Any:
-    """Without what stands in the facts, or twice, of arrays and dimensions."""
+    """Texts of arrays and dimensions without keys that repeat a fact or another text."""
     if isinstance(names, list):
         return [_brief(one) for one in names]
     if isinstance(names, dict):
@@ -141,13 +150,16 @@ def _brief(names: Any) -> Any:
 
 
 def whole(answer: CallAnswer) -> Mapping[str, Any]:
-    """The facts of a report, and all of it under `untrusted`."""
+    """The facts of a report, and the whole report under `untrusted`."""
     printed = {"text": answer.printed} if answer.parsed is None else {"report": answer.parsed}
     return {**facts_of_report(answer.parsed), UNTRUSTED: printed}
 
 
 def _extent(transform: Any, size: Any) -> list[float] | None:
-    """Around all four corners. To 15 digits: what is beyond them comes from the sums."""
+    """The bounding box of a raster's four corners, in CRS units; None without a valid geotransform and size.
+
+    Rounded to 15 digits, because further digits are errors of the sums.
+    """
     try:
         x, dx, rx, y, ry, dy = transform
         width, height = size
@@ -160,7 +172,10 @@ def _extent(transform: Any, size: Any) -> list[float] | None:
 
 
 def _texts(given: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
-    """What the facts leave out of an object, in its structure; names of CRSs that have a code go into `systems`."""
+    """The texts of an object that the facts leave out, in the same structure.
+
+    Names of CRSs that have a code are added to `systems`.
+    """
     found = ((key, _text(key, value, systems)) for key, value in given.items() if key != "supportedSRSList")
     return {key: text for key, text in found if text or (isinstance(text, dict) and key in _KEYED_BY_NAME)}
 
@@ -188,7 +203,7 @@ def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
 
 
 def _item(key: str, one: Any, systems: dict[str, str]) -> Any:
-    """An item of a list; of a field its name alone."""
+    """The text of a list item; for a field, only its name."""
     if key == "features":
         return _feature(one)
     if isinstance(one, dict):
@@ -197,14 +212,14 @@ def _item(key: str, one: Any, systems: dict[str, str]) -> Any:
 
 
 def _filled(value: Any) -> Any:
-    """Without keys whose value is empty."""
+    """The value without keys that have an empty value."""
     if not isinstance(value, dict):
         return value
     return {key: full for key, one in value.items() if (full := _filled(one)) not in ("", {}, [], None)}
 
 
 def _feature(feature: Any) -> Any:
-    """A feature with its geometry if that is small, else with type, number of points and box."""
+    """A feature with its geometry if it is small, else with geometry type, number of points and bounding box."""
     geometry = feature.get("geometry") if isinstance(feature, dict) else None
     if not isinstance(geometry, dict) or len(json_text(geometry)) <= _SMALL:
         return feature
@@ -253,7 +268,7 @@ def _fact(key: str, value: Any, depth: int) -> Any:
             return _facts(value, depth)
         value = list(value.values())
     if isinstance(value, list):
-        # what does not fit stays as null, so that lists can be joined by position
+        # invalid items become null, so that lists can be joined by position
         most = _FEWER.get(key, _MOST)
         inner = (_fact("", one, depth - 1) for one in value[:most])
         rows = [None if one is _DROP else one for one in inner]
@@ -267,7 +282,7 @@ def _fact(key: str, value: Any, depth: int) -> Any:
 
 
 def _unit(wkt: Any) -> Mapping[str, float]:
-    """What a unit of the coordinates is, where it is neither the metre nor the degree: in metres, or in degrees."""
+    """The size of a coordinate unit in metres or degrees; empty for the metre and the degree."""
     axes = _AXES.search(wkt) if isinstance(wkt, str) else None
     if axes is None:
         return {}
@@ -282,7 +297,7 @@ def _unit(wkt: Any) -> Mapping[str, float]:
 
 
 def _code_of(wkt: Any) -> str | None:
-    """The code that a WKT ends with; the WKT itself is text of the file."""
+    """The authority code at the end of a WKT, whose other text comes from the file; None without a valid code."""
     found = _ID_AT_THE_END.search(wkt[-120:]) if isinstance(wkt, str) else None
     code = f"{found[1]}:{found[2] or found[3]}" if found else None
     try:

@@ -1,7 +1,7 @@
-"""What a container says of a change of CRS: the operations that PROJ uses, their accuracy, and whether there is a better one. Pure.
+"""A container's report of a change of CRS: PROJ's operations, their accuracy, and a better alternative. Pure.
 
-Invariant: `known` keeps numbers, switches and codes of authorities. Names of operations hold names of CRSs, which may be text of a
-file: `names` are cleaned, for `untrusted`.
+Invariant: apart from names of operations, `known` contains only numbers, switches and authority codes. The names may
+contain the name of a CRS, which can be text from a file. They are cleaned, and `names` returns them for `untrusted`.
 """
 
 from collections.abc import Mapping
@@ -37,13 +37,13 @@ _SAID: Final = shape(
 
 
 def known(value: Any) -> Mapping[str, Any] | None:
-    """One change of CRS as the container described it; None for what is no such description."""
+    """A valid change of CRS from a container's report; None if the value is not one."""
     found = kept(_SAID, value)
     return found if any(found.get("operations") or ()) else None
 
 
 def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each operation. `accuracy` is in metres, None where PROJ does not know it."""
+    """One row for each operation. `accuracy` is in metres, None if PROJ does not know it."""
     better = change.get("better") or {}
     rows = []
     for one in filter(None, change["operations"]):
@@ -67,5 +67,5 @@ def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def names(change: Mapping[str, Any]) -> list[str]:
-    """The names of the same operations, in their order."""
+    """The names of the operations, in the order of the rows."""
     return [one.get("name") or "" for one in filter(None, change["operations"])]

@@ -1,7 +1,7 @@
-"""GDAL's own words, and types that let through only well-formed numbers, switches and such words. Pure.
+"""GDAL's own words, and types that accept only well-formed numbers, switches and such words. Pure.
 
-What passes a type can carry no sentence: no text of a file, however it is spelled, gets past it. What does not fit is left out:
-a key of an object is dropped, an item of a list becomes null, so that lists can be joined by position.
+A valid value cannot contain a sentence: no text from a file is accepted, however it is spelled. Invalid values are
+left out: a key of an object is dropped, and an item of a list becomes null, so that lists can be joined by position.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from gdal_mcp.toolboxes.gdal.catalogue.load import adapter, packaged
 
-_LARGEST: Final = 1 << 64  # GDAL's widest whole numbers have 64 bits
+_LARGEST: Final = 1 << 64  # GDAL's widest integers have 64 bits
 
 DATA_TYPES: Final = frozenset(
     "Unknown Byte UInt8 Int8 UInt16 Int16 UInt32 Int32 UInt64 Int64 Float16 Float32 Float64 CInt16 CInt32 CFloat16 CFloat32 "
@@ -31,7 +31,7 @@ _SHAPES: Final = [
     *("Geometry Collection", "Circular String", "Compound Curve", "Curve Polygon", "Multi Surface"),
     "Polyhedral Surface",
 ]
-# as OGR names them ("3D Multi Point") and as OGC does ("MultiPoint Z")
+# in the spelling of OGR ("3D Multi Point") and of OGC ("MultiPoint Z")
 GEOMETRIES: Final = frozenset(
     f"{before}{shape}" for shape in _SHAPES for before in ("", "3D ", "Measured ", "3D Measured ")
 ) | frozenset(
@@ -43,7 +43,7 @@ FIELD_TYPES: Final = frozenset(
     "Integer IntegerList Integer64 Integer64List Real RealList String StringList Binary Date Time DateTime "
     "WideString WideStringList Boolean Int16 Float32 JSON UUID".split()
 )
-# as PyArrow has them, without what is text of the file, such as the name of a time zone
+# PyArrow's names, without text from the file such as the name of a time zone
 ARROW_TYPES: Final = frozenset(
     "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 string large_string string_view binary "
     "large_binary binary_view date32 date64 time32[s] time32[ms] time64[us] time64[ns] decimal list large_list struct map other".split()
@@ -58,14 +58,14 @@ _COMPRESSIONS: Final = frozenset(
 ) | {"YCbCr JPEG", "CCITT Group 3", "CCITT Group 4", "CCITT RLE"}
 
 
-# drivers that GDAL's source has beside those of `some_builds`, each of which needs a library that no free image may hold
+# drivers in GDAL's source that are not in `some_builds`: each needs a library that no free image may contain
 _UNFREE: Final = frozenset("FileGDB JP2ECW JP2KAK JP2MrSID JPIPKAK MSG".split())
-_NO_DATASET: Final = frozenset({"text", "numpy"})  # what the container calls what no driver opens
+_NO_DATASET: Final = frozenset({"text", "numpy"})  # the container's words for outputs that no driver opens
 
 
 @cache
 def drivers() -> frozenset[str]:
-    """Short names of the formats that a build of GDAL may have, whatever image is in use."""
+    """Short names of all drivers that a build of GDAL may have, independent of the image in use."""
     known = packaged()
     names = frozenset(one.name for one in known.drivers) | {one.name for one in known.some_builds}
     return names | _UNFREE | _NO_DATASET
@@ -73,7 +73,7 @@ def drivers() -> frozenset[str]:
 
 @cache
 def compressions() -> frozenset[str]:
-    """The choices of every format's compression option."""
+    """The compressions that GDAL reports, and the choices of every driver's compression option."""
     return _COMPRESSIONS | {
         choice
         for driver in packaged().drivers
@@ -94,7 +94,7 @@ def _among(words: Callable[[], frozenset[str]]) -> AfterValidator:
 
 
 def field_type(kind: Any, subtype: Any) -> str | None:
-    """Such as `String` or `Integer(Boolean)`."""
+    """The type of a field, such as `String` or `Integer(Boolean)`; None if it is unknown."""
     known, more = (one if isinstance(one, str) and one in FIELD_TYPES else None for one in (kind, subtype))
     return f"{known}({more})" if known and more else known
 
@@ -107,7 +107,7 @@ def _or_omit(value: Any, validate: Callable[[Any], Any]) -> Any:
 
 
 def otherwise(fallback: Any) -> WrapValidator:
-    """What stands in place of that which does not fit."""
+    """A validator that replaces an invalid value by `fallback`."""
 
     def validated(value: Any, validate: Callable[[Any], Any]) -> Any:
         try:
@@ -119,7 +119,7 @@ def otherwise(fallback: Any) -> WrapValidator:
 
 
 def kept(model: Any, value: Any) -> Mapping[str, Any]:
-    """What a model leaves of an object; nothing of what is none."""
+    """The valid parts of an object; empty if the value is not an object."""
     try:
         found: Mapping[str, Any] = adapter(model).validate_python(value)
     except ValidationError:
@@ -128,18 +128,18 @@ def kept(model: Any, value: Any) -> Mapping[str, Any]:
 
 
 def at_most(count: int) -> BeforeValidator:
-    """Cuts a list before its items are looked at."""
+    """A validator that truncates a list before its items are validated."""
     return BeforeValidator(lambda value: value[:count] if isinstance(value, list) else value)
 
 
 def shape(**keys: Any) -> Any:
-    """The type of an object of which these keys are kept, each where its value is null or fits."""
+    """The type of an object with these keys. Other keys and invalid values are left out; null is valid."""
     kept = {key: Annotated[kind | None, WrapValidator(_or_omit)] for key, kind in keys.items()}
     return TypedDict("Shape", kept, total=False)  # type: ignore[operator]
 
 
 def many(item: Any, most: int) -> Any:
-    """The type of a list of so many items at most; what does not fit becomes null."""
+    """The type of a list, truncated to `most` items. Invalid items become null."""
     return Annotated[list[Annotated[item | None, otherwise(None)]], at_most(most)]
 
 
@@ -149,12 +149,12 @@ Number = (
     Annotated[int, Field(strict=True, ge=-_LARGEST, le=_LARGEST)]
     | Annotated[float, Field(strict=True, allow_inf_nan=False)]
 )
-# a number, or the name of one that JSON has no way to write
+# a number, or the name of a non-finite number, which JSON cannot represent
 Real = Number | Literal["nan", "inf", "-inf", "NaN", "Infinity", "-Infinity"]
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 Box = Annotated[list[Number], Field(min_length=4, max_length=4)]
 Shape = many(Count, 32)
-# AUTH:CODE of an authority that PROJ knows, of the form that its codes have
+# AUTH:CODE of an authority that PROJ knows, in the form of its codes
 CrsCode = Annotated[
     str,
     Field(

@@ -1,9 +1,10 @@
-"""Reads a client's arguments, JSON values or words of a command line, into arguments and their texts. Pure.
+"""Parses a client's arguments, JSON values or command-line words, into arguments and their texts. Pure.
 
-The grammar of words is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
-`-x value`, `-x`, and values alone for positional arguments. A word in the place of a value that begins like a switch is refused, not
-guessed at. Of JSON is accepted what `schema` says of an argument, and what can mean nothing else: a list of one where it wants the value
-alone, a text that says a number or a boolean, numbers for a text, rows of numbers for what GDAL separates by commas.
+Words follow GDAL's grammar without its ambiguities: `--name=value`, `--name value`, `--flag`, `--flag=true`, `-x
+value`, `-x`, and bare values for positional arguments. A word that begins like a switch is refused in the place of a
+value. JSON values are accepted as `schema` describes them, and also if they can have only one meaning: a list of one
+for a single value, a text for a number or a boolean, numbers for a text, and rows of numbers where GDAL separates
+values by commas.
 """
 
 import json
@@ -17,18 +18,18 @@ from typing import Any, Final
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 
-# of one argument, however it is written; each file among them is looked up, some 50 microseconds
+# values of one argument, in any notation; looking up a file takes about 50 microseconds
 MAX_VALUES: Final = 1024
-ELEMENT_BYTES: Final = 64 << 10  # the kernel takes 128 KiB for one word of a command line
+ELEMENT_BYTES: Final = 64 << 10  # the kernel allows 128 KiB for one command-line argument
 
-MAX_BYTES: Final = 512 << 10  # of all texts of one argument
+MAX_BYTES: Final = 512 << 10  # all texts of one argument
 
-# Checks of KEY=VALUE texts, which a client may give as an object.
+# Checks of KEY=VALUE texts, which a client may pass as an object.
 KEYED: Final = frozenset(
     "array-option creation-option layer-option metadata open-option output-open-option pixel-function-argument"
     " transform-option warp-option".split()
 )
-# Checks of texts that are often a number.
+# Checks of texts that are often numbers.
 NUMERIC: Final = frozenset("band by-band level nodata percentage point-count size threads".split())
 
 _SWITCH: Final = re.compile(r"-(?![0-9.])")  # a negative number is a value
@@ -51,7 +52,7 @@ class ArgumentTexts:
 
 
 def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[ArgumentTexts, ...]:
-    """The arguments of switches, by their names, and of other words, by their places, as GDAL reads them.
+    """The arguments in command-line words, as GDAL parses them: switches by name, other words by position.
 
     Raises ArgumentRefused, UnknownArgument.
     """
@@ -66,11 +67,11 @@ def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[ArgumentText
 
 
 def find_argument(algorithm: Algorithm, name: str) -> Argument:
-    """The argument of a canonical name or an alias, if GDAL shows it to anybody. Raises UnknownArgument."""
+    """The argument with this canonical name or alias. Raises UnknownArgument, also for hidden arguments."""
     argument = algorithm.long_names.get(name)
     if argument is None or argument.hidden:
         shown = [one for one, found in algorithm.long_names.items() if not found.hidden]
-        # `layer` for `input-layer`, else a slip of the hand: what is less alike than that is another thing
+        # `layer` for `input-layer`, or a typing error; less similar names mean something else
         near = [one for one in shown if name in one.split("-")][:3] or get_close_matches(name, shown, 1, 0.75)
         meant = " or ".join(f"--{one}" for one in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
@@ -98,7 +99,7 @@ def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argumen
         yield argument, text
     free = [one for one in algorithm.arguments if one.positional and one.name not in named]
     for after, argument in zip(reversed(range(len(free))), free, strict=True):
-        count = max(1, len(loose) - after) if argument.is_list else 1  # a list takes all that are left
+        count = max(1, len(loose) - after) if argument.is_list else 1  # a list takes all remaining words
         yield from ((argument, text) for text in loose[:count])
         loose = loose[count:]
     if loose:
@@ -108,7 +109,7 @@ def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argumen
 
 
 def split_packed(argument: Argument, text: str) -> list[str]:
-    """The single values in a text. GDAL splits at commas where the argument packs several into one. Raises ArgumentRefused."""
+    """The values in one text, split at commas as GDAL does for packed lists. Raises ArgumentRefused for a quote."""
     if '"' in text:
         raise ArgumentRefused(
             f"--{argument.name} holds a quote.", "Give the values one by one instead of quoting."
@@ -118,7 +119,7 @@ def split_packed(argument: Argument, text: str) -> list[str]:
 
 
 def value_texts(argument: Argument, value: Any) -> tuple[str, ...]:
-    """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""
+    """The texts of an argument's value; empty if the value is the same as omitting it. Raises ArgumentRefused."""
     if value is None or (value is False and argument.usage.get("default") is not True):
         return ()
     if isinstance(value, Mapping):
@@ -132,20 +133,20 @@ def value_texts(argument: Argument, value: Any) -> tuple[str, ...]:
     texts = [_text(argument, one) for one in (values if argument.is_list or len(values) == 1 else [values])]
     if is_packed(argument) and (isinstance(value, str) or argument.element_type in ("integer", "real")):
         return tuple(part for text in texts for part in split_packed(argument, text))
-    if argument.rule.check in KEYED and len(texts) == 1:  # GDAL splits A=B,C=D as well
+    if argument.rule.check in KEYED and len(texts) == 1:  # GDAL splits A=B,C=D too
         pairs = texts[0].split(",")
         return tuple(pairs if all("=" in one for one in pairs) else texts)
     return tuple(texts)
 
 
 def _matrices(values: Sequence[Any]) -> list[Any]:
-    """Kernels as texts. A list of rows is one of them, a list of such several."""
+    """Kernels as texts. A list of rows is one kernel; a list of such lists is several kernels."""
     is_one = all(isinstance(row, list) and not any(isinstance(one, list) for one in row) for row in values)
     return [one if isinstance(one, str) else json.dumps(one) for one in ([values] if is_one else values)]
 
 
 def refuse_excess(given: ArgumentTexts) -> None:
-    """Raises ArgumentRefused for more texts, or longer ones, than a command line may hold."""
+    """Raises ArgumentRefused if there are more or longer texts than a command line may have."""
     sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
     if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
         raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
@@ -156,7 +157,7 @@ def refuse_excess(given: ArgumentTexts) -> None:
 
 
 def is_packed(argument: Argument) -> bool:
-    """True if one text may hold several values with commas between them."""
+    """True if one text may hold several values, separated by commas."""
     return argument.is_list and argument.packed and argument.role not in PATH_ROLES
 
 
@@ -168,7 +169,10 @@ def _pair(argument: Argument, key: Any, value: Any) -> str:
 
 
 def _text(argument: Argument, value: Any) -> str:
-    """A text is looked at afterwards, as a word is: "10" is as good as 10, and numbers in a list as GDAL writes them."""
+    """The text of a JSON value, with numbers as GDAL writes them. Raises ArgumentRefused for other types.
+
+    Texts are checked later, like words, so "10" is as good as 10.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool) and argument.element_type == "boolean":

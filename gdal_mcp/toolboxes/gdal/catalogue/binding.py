@@ -1,10 +1,11 @@
-"""Binds what a client says to an algorithm's arguments, and writes it as words that GDAL cannot misread. Pure.
+"""Binds a client's arguments to an algorithm and renders them as words that GDAL cannot misread. Pure.
 
-Invariants of what is rendered:
-* every word is `--name` or `--name=value` with a canonical name of the catalogue, never one that the main process takes;
-* every value passed the check of its argument; a path was put there by the caller's resolver, which saw it alone, without
-  what stands around it (`forms`), and is absolute;
-* what the server decides (`host_owned`) is returned but not rendered; what is `forbidden` is refused.
+Invariants of rendered words:
+* every word is `--name` or `--name=value` with a canonical name of the catalogue, never a token that GDAL's main
+  process consumes;
+* every value passed the check of its argument; every path is absolute and comes from the caller's resolver, which
+  receives only the path, without the surrounding syntax (`forms`);
+* `host_owned` arguments, which the server decides, are returned but not rendered; `forbidden` ones are refused.
 """
 
 import re
@@ -32,7 +33,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.forms import split
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
 
-# A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
+# A resolver returns an absolute path or, for an input, the name of a subdataset with an absolute path in it.
 _PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
 
 Resolver = Callable[[Argument, str], str]
@@ -44,17 +45,17 @@ class Bound:
 
     path: str
     arguments: tuple[ArgumentTexts, ...]
-    resolved: bool = False  # until then the values of path roles are as the client wrote them
+    resolved: bool = False  # if False, the values of path roles are as the client wrote them
 
     def has_mode(self, mode: Literal["replace", "update"]) -> bool:
-        """True if an existing output may be replaced, or if a copy of it is changed, instead of making a new one."""
+        """True if the call may replace an existing output ("replace"), or changes a copy of one ("update")."""
         return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
         return next((one.values for one in self.arguments if one.name == name), ())
 
     def resolve(self, resolver: Resolver) -> "Bound":
-        """The same with every path put through `resolver`, which returns an absolute path or raises."""
+        """A copy with every path resolved by `resolver`, which returns an absolute path or raises."""
 
         def placed(argument: Argument, text: str) -> str:
             what = f"--{argument.name}"
@@ -79,10 +80,10 @@ class Bound:
 def bind_either(
     algorithms: Sequence[Algorithm], arguments: Mapping[str, Any], words: Sequence[str], context: Context
 ) -> Bound:
-    """Arguments of a tool that names input and output itself, in the order given, and extra words.
+    """Binds the arguments and extra words of a tool that passes input and output itself.
 
-    They are bound to the first algorithm that takes all of them: which one `gdal convert` becomes shows at a look at the data, in
-    the container. Raises ArgumentRefused.
+    They are bound, in their order, to the first algorithm that accepts all of them: GDAL chooses the algorithm behind
+    `gdal convert` only in the container, from the data. Raises ArgumentRefused.
     """
     refusals: list[ArgumentRefused] = []
     for algorithm in algorithms:
@@ -99,9 +100,9 @@ def bind_either(
 def bind(
     algorithm: Algorithm, arguments: Mapping[str, Any], context: Context, words: Sequence[str] = ()
 ) -> Bound:
-    """All arguments of a call: as JSON by their names or aliases, with - or _, and as words. Raises ArgumentRefused.
+    """Binds all arguments of a call: JSON values by name or alias, with - or _, and words. Raises ArgumentRefused.
 
-    null, and false for a switch that is off by itself, are the same as leaving the argument out.
+    null, and false for a switch that is off by default, are the same as omitting the argument.
     """
     given = _given(algorithm, arguments, words)
     names = given.keys() | context.taken
@@ -113,7 +114,7 @@ def bind(
             raise ArgumentRefused(
                 f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
             )
-    # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
+    # In the algorithm's order: JSON keys have no order, and GDAL takes `--limit` in front of `--features` for both.
     bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
     roles = {one.role for one in bound.arguments}
     if bound.has_mode("update") and not roles & {Role.OUTPUT, Role.UPDATE}:
@@ -124,9 +125,9 @@ def bind(
 def _given(
     algorithm: Algorithm, arguments: Mapping[str, Any], words: Sequence[str]
 ) -> dict[str, ArgumentTexts]:
-    """What a client gives, by canonical name, in its order."""
+    """The client's arguments by canonical name, in the client's order. Raises ArgumentRefused."""
     known = algorithm.long_names
-    if len(arguments) > 2 * len(known):  # each unknown name costs a search for the one that was meant
+    if len(arguments) > 2 * len(known):  # each unknown name costs a search for similar names
         raise ArgumentRefused(
             f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
             "Look up its arguments with gdal_describe.",
@@ -149,7 +150,7 @@ def _given(
 
 
 def _known_name(name: str, known: Container[str]) -> str:
-    """The argument that other commands call by this name, if the algorithm has exactly one of its names."""
+    """The algorithm's name for an argument that other commands call `name`, if exactly one fits; else `name`."""
     plain = name.replace("-", "_")
     others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
     found = [other for one in others if (other := one.replace("_", "-")) in known]
@@ -157,9 +158,9 @@ def _known_name(name: str, known: Container[str]) -> str:
 
 
 def render(bound: Bound) -> tuple[str, ...]:
-    """The words of the command line, without the command's own name. Every path must be resolved.
+    """The words of the command line, without the command's name. All paths must be resolved.
 
-    --update goes first: GDAL takes it behind --append or --overwrite-layer, which imply it, for a second one.
+    --update comes first: after --append or --overwrite-layer, which imply it, GDAL would take it for a duplicate.
     """
     arguments = sorted(bound.arguments, key=lambda one: one.name != "update")
     passed = [one for one in arguments if one.role is not Role.HOST_OWNED]
@@ -178,7 +179,7 @@ def render(bound: Bound) -> tuple[str, ...]:
 
 
 def _refuse_owned(argument: Argument) -> None:
-    """Of what a tool that names input and output itself is given besides."""
+    """Raises ArgumentRefused for extra arguments that the tool or the server sets, or that update a dataset."""
     rule = argument.rule
     if rule.mode == "update":
         raise ArgumentRefused(
@@ -194,7 +195,7 @@ def _refuse_owned(argument: Argument) -> None:
 
 
 def _bind(algorithm: Algorithm, given: Sequence[ArgumentTexts], context: Context) -> Bound:
-    for one in given:  # before values are compared with each other
+    for one in given:  # first, because later checks compare values with each other
         refuse_excess(one)
     names = {one.name for one in given} | context.taken
     for argument in (one for one in algorithm.arguments if one.name in names):
@@ -220,11 +221,15 @@ def _bind(algorithm: Algorithm, given: Sequence[ArgumentTexts], context: Context
 
 
 def _guarded(word: str) -> str:
-    """The word itself. A last look, independent of all that came before."""
+    """The unchanged word, after a last check that does not depend on the earlier ones.
+
+    Raises ValueError for a word that must never be passed, and ArgumentRefused for one that asks for completions or
+    is too long.
+    """
     token = word.partition("=")[0].lower()
     if not word.startswith("--") or token in RESERVED_TOKENS or "\0" in word:
         raise ValueError(f"{token} must never be passed to GDAL")
-    if word.endswith("=?"):  # a path may
+    if word.endswith("=?"):  # possible for a path
         raise ArgumentRefused(f"{token} ends with =?, which asks GDAL for completions.", "Use another name.")
     if len(word.encode()) > ELEMENT_BYTES + 1024:
         raise ArgumentRefused(f"{token} is too long.", f"The most is {ELEMENT_BYTES} bytes.")

@@ -1,7 +1,7 @@
-"""Asks a GDAL image which algorithms, arguments, drivers and options it has, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
+"""Captures the algorithms, arguments, drivers and options of a GDAL image.
 
-The image is asked with the drivers switched off that are off in every call, inside a container like a call's without any
-folder. The server never imports this.
+Used by `gdal-mcp catalogue build` and `gdal-mcp doctor`. The capture runs in a container like that of a call but
+without any folder, with the same drivers disabled. The server never imports this module.
 """
 
 import json
@@ -28,7 +28,7 @@ _LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
 _LIMITS: Final = Limits(memory_bytes=1 << 30, pids=64, stdout_bytes=16 << 20, scratch_bytes=64 << 20)
 _NOBODY: Final = (65534, 65534)
 _compact: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
-_OWNER: Final = "catalogue"  # a server takes away what is left of it
+_OWNER: Final = "catalogue"  # a server removes containers that this owner left behind
 _HANDLER: Final = """
 import sys
 def prepare(): pass
@@ -58,9 +58,9 @@ def capture_image(engine: Engine, image: str) -> str:
 
 
 def run_program(engine: Engine, image: str, program: str, argument: str) -> bytes:
-    """What a Python program prints in a container of the image, with the environment of every call.
+    """Runs a Python program in a container of the image and returns its output.
 
-    Raises CaptureFailed when the program fails or the engine does.
+    The environment is that of every call. Raises CaptureFailed if the program or the engine fails.
     """
     sent = delivered(worker_command(_HANDLER))
     template = SandboxTemplate(image, sent.command, _NOBODY, _LIMITS, environment=FIXED, program=sent.program)
@@ -77,7 +77,7 @@ def run_program(engine: Engine, image: str, program: str, argument: str) -> byte
 
 
 def render(facts: dict[str, Any]) -> str:
-    """One line for each algorithm, argument, step, driver and shared option, so that a change is a small difference."""
+    """The data as JSON, one line per algorithm, argument, step, driver and shared option, so that diffs are small."""
     head = {"generator": GENERATOR, **{name: facts[name] for name in _HEAD}}
     lines = [f'"{key}":{_compact(value)}' for key, value in head.items()]
     lines += [f'"{name}":[\n' + ",\n".join(_rows(name, facts[name])) + "\n]" for name in _LISTS]
@@ -87,7 +87,7 @@ def render(facts: dict[str, Any]) -> str:
 def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         described = [one for one in entry.get("arguments", ()) if not isinstance(one, str)]
-        # a step mostly names arguments of its algorithm
+        # most steps only name arguments of their algorithm
         if name not in ("algorithms", "steps") or not described:
             yield _compact(entry)
             continue

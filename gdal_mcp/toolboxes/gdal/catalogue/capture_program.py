@@ -1,9 +1,11 @@
-"""Runs inside a GDAL container and prints, as one JSON document, which algorithms, arguments, drivers and options that GDAL has.
+"""Runs in a GDAL container and prints GDAL's algorithms, arguments, drivers and options as one JSON document.
 
-Standard library, osgeo and the `gdal` program only; reads no file but libraries, writes nothing but stdout. Its argument is a list
-of texts, as JSON, that are searched for in the libraries.
-The algorithms are those that GDAL lists itself. The bindings cannot make a step of a pipeline: what its arguments are comes
-from GDAL's JSON, how they are written from the help text of the step, and what neither shows from the algorithm of its name.
+Uses only the standard library, osgeo and the `gdal` program; reads no files except libraries, and writes only to
+stdout. Its argument is a JSON list of texts that are searched for in the libraries.
+
+The algorithms are those in GDAL's own list. The Python bindings cannot instantiate a pipeline step. So a step's
+arguments come from GDAL's JSON usage, their spelling from the step's help text, and what neither shows from the
+algorithm of the same name.
 """
 
 import json
@@ -38,7 +40,7 @@ CAPABILITIES = {
     "append": "DCAP_APPEND",
 }
 
-# GDAL answers to more names than it lists; the bindings can only be asked name by name.
+# GDAL accepts more names than it lists; the bindings can only look up one name at a time.
 HIDDEN_ALIASES = (
     "a_srs", "b", "bbox_srs", "crs", "dst-crs", "dst-field-type", "dst-max", "dst-min", "dst-nodata", "dstalpha",
     "dstnodata", "extent", "geometry_srs", "layer", "nln", "nlt", "no-check-srs", "ot", "output-type", "s_srs", "skip",
@@ -47,7 +49,7 @@ HIDDEN_ALIASES = (
 )  # fmt: skip
 HIDDEN_CHOICES = ("near",)
 
-# What `--json-usage` says of nearly every argument; left out of the data, assumed by its reader.
+# Values that `--json-usage` has for nearly every argument: left out of the data, and used as defaults by its reader.
 ASSUMED = {
     "required": False,
     "repeated_arg_allowed": True,
@@ -57,24 +59,25 @@ ASSUMED = {
 }
 
 
-# by GDAL's number of a type
+# indexed by GDAL's argument type (GAAT_*)
 TYPES = tuple("boolean string integer real dataset string_list integer_list real_list dataset_list".split())
 SHORTCUTS = ("convert", "info")  # commands that GDAL leaves out of its own list
 NEVER = "external"  # a step that runs a shell command
-# stores paths of inputs relative to its output, which lies in another folder until it is published
+# not captured: it stores input paths relative to its output, which is in a staging folder until it is published
 LEFT_OUT = ("driver parquet create-metadata-file",)
 PIPELINES = ("pipeline", "raster pipeline", "vector pipeline")
 KINDS = ("raster", "vector")
 PLACES = ("first", "middle", "last")
 
-HOW = ("short_name", "aliases", "positional", "hidden_choices")  # GDAL's JSON does not say it of an argument
+# keys of an argument that GDAL's JSON usage does not have
+HOW = ("short_name", "aliases", "positional", "hidden_choices")
 
-SECTION = re.compile(r"(\S.*):")  # of a help text, such as `Advanced Options:`
+SECTION = re.compile(r"(\S.*):")  # heading in a help text, such as `Advanced Options:`
 COMMON = "Common Options"
 POSITIONAL = "Positional arguments"
 OPTION = re.compile(r"  ((?:--?[A-Za-z0-9][A-Za-z0-9-]*, )*--[A-Za-z0-9][A-Za-z0-9-]*)(?= |$)")
 
-# A pipeline of each kind that ends where none may; datasets that are their own names, as GDAL opens what is read first.
+# For each kind of pipeline, an inline dataset, because GDAL opens the input first, and a step that may not be last.
 ENDLESS = {
     "pipeline": ('<VRTDataset rasterXSize="1" rasterYSize="1"/>', "unscale"),
     "raster pipeline": ('<VRTDataset rasterXSize="1" rasterYSize="1"/>', "unscale"),
@@ -105,7 +108,7 @@ def main() -> None:
 
 
 def present_texts(texts: list[str]) -> set[str]:
-    """The texts that are in the libraries of GDAL, and in those whose messages GDAL passes on."""
+    """The texts that occur in the libraries of GDAL, or in libraries whose messages GDAL passes on."""
     with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123
         paths = {match[0] for match in map(LIBRARY.search, maps) if match}
     contents = []
@@ -116,7 +119,7 @@ def present_texts(texts: list[str]) -> set[str]:
 
 
 def leaf_paths(node: dict[str, Any]) -> Iterator[str]:
-    """The paths of all commands that GDAL lists below one and that have none below them, in GDAL's order."""
+    """The paths of all leaf commands of a node except LEFT_OUT, in GDAL's order."""
     for below in node["sub_algorithms"]:
         yield from leaf_paths(below)
     if not node["sub_algorithms"] and (path := " ".join(node["full_path"][1:])) not in LEFT_OUT:
@@ -125,7 +128,7 @@ def leaf_paths(node: dict[str, Any]) -> Iterator[str]:
 
 @cache
 def run_gdal(*words: str) -> subprocess.CompletedProcess[str]:
-    """The `gdal` program with these words, whatever its exit code: help comes with 0 or 1."""
+    """Runs the `gdal` program with these words and ignores its exit code: help exits with 0 or 1."""
     command = ["gdal", *words]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # noqa: S603
 
@@ -139,7 +142,7 @@ def instance(path: str) -> Any:
 
 
 def usage_arguments(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The arguments of a usage by name, each with where GDAL lists it."""
+    """The arguments in a JSON usage by name, each with the list it is in: input, output or input_output."""
     return {
         argument["name"]: (place, argument)
         for place in ("input", "output", "input_output")
@@ -153,7 +156,7 @@ def algorithm(path: str) -> Entry:
     said = usage_arguments(usage)
     names = found.GetArgNames()
     handles = {name: found.GetArg(name) for name in names}
-    hidden: dict[str, list[str]] = {}  # aliases
+    hidden: dict[str, list[str]] = {}  # canonical name -> hidden aliases
     for candidate in HIDDEN_ALIASES:
         handle = None if candidate in handles else quietly(found.GetArg, candidate)
         if handle is not None:
@@ -175,7 +178,7 @@ def described(handle: Any, place: str, usage: Entry, hidden: list[str]) -> Entry
         "short_name": handle.GetShortName(),
         "aliases": sorted({*(handle.GetAliases() or ()), *hidden}),
         "positional": handle.IsPositional(),
-        "hidden": not usage,  # accepted on a command line, though no description of the command shows it
+        "hidden": not usage,  # accepted on a command line, but not in the command's usage
         "hidden_choices": [one for one in HIDDEN_CHOICES if is_choice and quietly(handle.SetAsString, one)],
     }
     kind = TYPES[handle.GetType()]
@@ -198,18 +201,18 @@ def quietly(call: Any, text: str) -> Any:
 
 
 def steps(leaves: dict[str, Entry]) -> list[Entry]:
-    """Every step once, in the order in which the mixed pipeline lists them."""
+    """Every step once, in the order of `gdal pipeline`."""
     pipelines = {
         path: json.loads(instance(path).GetUsageAsJSON())["pipeline_algorithms"] for path in PIPELINES
     }
     usages = {path: {usage["name"]: usage for usage in listed} for path, listed in pipelines.items()}
-    # the hidden arguments that every algorithm has, and so every step too
+    # hidden arguments that every algorithm has, and therefore every step
     hidden = [{one["name"] for one in leaf["arguments"] if "hidden" in one} for leaf in leaves.values()]
     first = next(iter(leaves.values()))
     common = [one for one in first["arguments"] if one["name"] in set.intersection(*hidden)]
     found: dict[str, tuple[Entry, Entry]] = {}
     for one in pipelines["pipeline"]:
-        # raster or vector, as the page says that describes the step; both where that page is of all pipelines
+        # raster or vector according to the step's documentation URL; both if that page covers all pipelines
         named = re.search(r"/gdal_(raster|vector)_", one["url"])
         both = [kind for kind in KINDS if one["name"] in usages[f"{kind} pipeline"]]
         for kind in () if one["name"] == NEVER else [named[1]] if named else both:
@@ -222,7 +225,7 @@ def steps(leaves: dict[str, Entry]) -> list[Entry]:
 
 
 def names_of(usage: Entry, home: str) -> list[str]:
-    """The step itself, or those below it when it is a group: one without arguments of its own."""
+    """The step's name, or the names of its sub-steps if it is a group, which has no arguments."""
     name = usage["name"]
     if usage_arguments(usage):
         return [name]
@@ -230,7 +233,7 @@ def names_of(usage: Entry, home: str) -> list[str]:
 
 
 def help_of(name: str, home: str) -> str:
-    """The help text of a step; of one below a group it comes only from within a pipeline."""
+    """The help text of a step. GDAL prints that of a sub-step only inside a pipeline."""
     if " " in name:
         return run_gdal(*home.split(" "), "read", "/x", "!", *name.split(" "), "--help").stdout
     _, *blocks = re.split(r"^\* ", run_gdal(*home.split(" "), "--help").stdout, flags=re.MULTILINE)
@@ -238,16 +241,16 @@ def help_of(name: str, home: str) -> str:
 
 
 def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> Entry:
-    """A step. An argument stands by its name alone where it is just the one of the algorithm of the same path, `leaf`."""
+    """The entry of a step. Arguments equal to those of `leaf`, the algorithm of the same path, are only named."""
     known = {one["name"]: one for one in leaf["arguments"]} if leaf else {}
     told = step_arguments(head, usage, known)
     kind, name = head["path"].split(" ", 1)
     where = places(name.split(" ")[0], head["pipelines"][0])
-    about = leaf if leaf and " " in name else usage  # the usage of a step below a group is that of the group
+    about = leaf if leaf and " " in name else usage  # for a sub-step, `usage` is that of its group
     texts = {"description": about["description"], "url": about.get("url", ""), "places": where}
     hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
     arguments = [one["name"] if one == known.get(one["name"]) else one for one in told]
-    # what it takes from the step before it and gives to the next; nothing where there is none
+    # kinds of data received from the previous step and passed to the next; empty if there is none
     of_one_kind = [one for one in known.values() or told if len(one.get("dataset_type", ())) == 1]
     kinds = {one["name"]: one["dataset_type"][0] for one in of_one_kind}
     takes = "" if where == ["first"] else kinds.get("input", kind)
@@ -256,10 +259,13 @@ def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> 
 
 
 def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[Entry]:
-    """The visible ones in the order of the algorithm's, so that positional ones stay in order; others come last."""
+    """The visible arguments of a step, in the order of the algorithm's arguments; others come last.
+
+    So positional arguments keep their order.
+    """
     said = usage_arguments(usage)
     how = written(help_of(head["name"], head["pipelines"][0]))
-    if not said:  # below a group
+    if not said:  # a sub-step of a group
         return [in_step(known[name], known[name], how[name]) for name in known if name in how]
     order = [*(name for name in known if name in said), *(name for name in said if name not in known)]
     facts = {name: {**kept(argument), "place": place} for name, (place, argument) in said.items()}
@@ -267,7 +273,11 @@ def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[E
 
 
 def in_step(facts: Entry, leaf: Entry, how: Entry | None) -> Entry:
-    """A few arguments are written otherwise in a step than in its algorithm. What no help text shows is taken to be alike."""
+    """The entry of an argument in a step.
+
+    A few arguments are spelled differently in a step than in its algorithm. If no help text shows the spelling (`how`
+    is None), that of the algorithm is used.
+    """
     if how is None:
         return {**facts, **{key: leaf[key] for key in HOW if key in leaf}}
     names = {"aliases": sorted({*leaf.get("aliases", ()), *how.get("aliases", ())})}
@@ -276,7 +286,7 @@ def in_step(facts: Entry, leaf: Entry, how: Entry | None) -> Entry:
 
 
 def places(name: str, home: str) -> list[str]:
-    """Where a step may stand, from what GDAL says of pipelines that are wrong in just that."""
+    """The permitted positions of a step, from GDAL's error messages about invalid pipelines."""
     dataset, step_name = ENDLESS[home]
     first = objection(home, ["write", "/x", "!", "write", "/x"])
     last = run_gdal(*home.split(" "), "read", dataset, "!", step_name).stderr
@@ -298,7 +308,7 @@ def objection(home: str, words: list[str]) -> str:
 
 
 def written(help_text: str) -> dict[str, Entry]:
-    """How each argument of a help text is written, but for those that every command has."""
+    """The spelling of each argument in a help text, without the options that all commands share."""
     found: dict[str, Entry] = {}
     section = ""
     for line in help_text.splitlines():

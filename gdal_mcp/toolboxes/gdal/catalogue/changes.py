@@ -1,8 +1,8 @@
-"""What another GDAL's data has that is new, gone or changed, and the part of it that is known to be unchanged. Pure.
+"""Compares the catalogue data of another GDAL with the audited data, and extracts the unchanged part. Pure.
 
-Invariant of `unchanged`: every algorithm, argument, driver and option in it is one of the audited data's, with the same type, flags
-and range. Only descriptions, addresses and defaults may differ, and lists (choices, extensions, capabilities) may be shorter. So it
-needs no rule that was not audited.
+Invariant of `unchanged`: every algorithm, argument, driver and option in it is also in the audited data, with the
+same type, flags and range. Only descriptions, addresses and defaults may differ, and lists (choices, extensions,
+capabilities) may be shorter. So it needs no rule that was not audited.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from typing import Any, Final
 Entry = Mapping[str, Any]
 Facts = Mapping[str, Any]
 
-# a different text or default does not change what a value can do
+# keys that may differ: another text or default does not change what a value can do
 _FREE: Final = frozenset({"description", "url", "default", "long_name", "metavar", "category"})
-# of these lists, what both have stays
+# lists of which the common entries are used
 _LISTS: Final = ("choices", "extensions", "capabilities")
 _PARTS: Final = ("algorithms", "steps", "drivers")
 _SHARED: Final = ("warp", "transform")  # options that belong to no driver
@@ -32,7 +32,7 @@ class Change:
     now: Entry | None
 
     def differing(self) -> tuple[str, ...]:
-        """What differs, for one that both have."""
+        """The keys that differ in an entry that both have."""
         was, now = self.was or {}, self.now or {}
         return tuple(sorted(key for key in {*was, *now} if was.get(key) != now.get(key)))
 
@@ -52,7 +52,7 @@ class CatalogueChanges:
 
     @cached_property
     def renamed(self) -> Mapping[str, str]:
-        """New names by old ones, of algorithms with the same arguments."""
+        """Old name -> new name of algorithms that have the same arguments."""
         was, now = (_by_name(facts, "algorithms") for facts in (self.was, self.now))
         signatures = {_signature(now[name]): name for name in self.new("algorithms")}
         pairs = ((name, signatures.get(_signature(was[name]))) for name in self.gone("algorithms"))
@@ -60,7 +60,7 @@ class CatalogueChanges:
 
     @cached_property
     def arguments(self) -> tuple[Change, ...]:
-        """Of algorithms and steps that both have."""
+        """Changed arguments of algorithms and steps that both have."""
         return tuple(
             change
             for part in ("algorithms", "steps")
@@ -70,7 +70,7 @@ class CatalogueChanges:
 
     @cached_property
     def options(self) -> tuple[Change, ...]:
-        """Of drivers that both have, and of warps and transforms."""
+        """Changed options of drivers that both have, and of warps and transforms."""
         found = [
             change
             for name, was, now in _common(self.was, self.now, "drivers")
@@ -82,7 +82,7 @@ class CatalogueChanges:
 
 
 def unchanged(audited: Facts, other: Facts) -> dict[str, Any]:
-    """The other GDAL's data without what is new or changed; `left_out` says what that was."""
+    """The other GDAL's data without new or changed entries; `left_out` summarizes what was removed."""
     algorithms = {
         name: made
         for name, was, now in _common(audited, other, "algorithms")
@@ -112,7 +112,7 @@ def _left_out(other: Facts, kept: Facts) -> dict[str, Any]:
 
 
 def _unchanged_algorithm(was: Entry, now: Entry) -> dict[str, Any] | None:
-    """None where a required argument is new, gone or changed."""
+    """The unchanged part of an algorithm; None if the algorithm itself or a required argument differs."""
     arguments = _unchanged_entries(was["arguments"], now["arguments"])
     names = {argument["name"] for argument in arguments}
     required = {
@@ -125,7 +125,10 @@ def _unchanged_algorithm(was: Entry, now: Entry) -> dict[str, Any] | None:
 
 
 def _unchanged_step(was: Entry, now: Entry, algorithm: Entry | None) -> dict[str, Any] | None:
-    """None where a required argument is new, gone or changed. A step describes its arguments, or names those of its algorithm."""
+    """The unchanged part of a step; None if the step itself or a required argument differs.
+
+    A step describes its arguments, or only names those of its algorithm.
+    """
     described = {one["name"]: one for one in _unchanged_entries(_described(was), _described(now))}
     required = {one["name"] for entry in (was, now) for one in _described(entry) if one.get("required")}
     if not _same(was, now, "arguments") or not required <= described.keys():
@@ -158,13 +161,13 @@ def _unchanged_entries(was: Sequence[Entry], now: Sequence[Entry]) -> list[dict[
 
 
 def _in_both(was: Entry, now: Entry) -> dict[str, Any]:
-    """The new entry, its lists without what the old one does not have."""
+    """The new entry, with its lists reduced to values that the old entry has too."""
     lists = {key: [one for one in now[key] if one in was[key]] for key in _LISTS if key in now}
     return {**now, **lists}
 
 
 def _same(was: Entry, now: Entry, *ignored: str) -> bool:
-    """True if both entries mean the same. A list that only one of them has is a difference."""
+    """True if both entries are equivalent. A list that only one of them has is a difference."""
     keys = {*was, *now} - _FREE - {*_LISTS, *ignored}
     return all(was.get(key) == now.get(key) for key in keys) and all(
         (key in was) == (key in now) for key in _LISTS
@@ -199,7 +202,7 @@ def _names(facts: Facts, part: str) -> list[str]:
 
 
 def _by_name(facts: Facts, part: str) -> dict[str, Entry]:
-    """Entries by path or name. File systems are names alone."""
+    """Entries by path or name; file systems are plain names."""
     entries = facts.get(part, ())
     return {
         entry if isinstance(entry, str) else entry.get("path") or entry["name"]: entry for entry in entries

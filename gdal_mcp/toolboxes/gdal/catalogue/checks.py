@@ -1,4 +1,4 @@
-"""The values of one argument as they may be passed on, checked by the rules that `roles.toml` names and with the other arguments of the call. Pure."""
+"""Checks the values of an argument by the rule in `roles.toml` and the other arguments of the call. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -45,11 +45,11 @@ _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the tool has decided already."""
+    """Values that the tool has already set for the call."""
 
     catalogue: Catalogue
-    output_name: str = ""  # file name of the output; without a format its extension names the driver
-    threads: int = 1  # the most that the container has
+    output_name: str = ""  # file name of the output; its extension selects the driver if no format is given
+    threads: int = 1  # upper limit in the container
     taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
     allow_sql: bool = False
 
@@ -69,7 +69,7 @@ class Situation:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of data that the argument is about, where there is only one."""
+        """The kind of data that the argument applies to; None if there are several."""
         side = "input" if self.argument.rule.check in ("input-format", "open-option") else "output"
         place = self.algorithm.long_names.get(side)
         if place is None or not place.dataset_kinds:
@@ -78,17 +78,17 @@ class Situation:
 
     @property
     def input_drivers(self) -> tuple[str, ...]:
-        """Those that an input format names; empty is any."""
+        """The drivers that the input format names; empty means any."""
         named = self.given.get("input-format", ())
         return tuple(input_format(self.context.catalogue, name, self.kind) for name in named)
 
     @property
     def output_drivers(self) -> tuple[str, ...]:
-        """The drivers that may write the output: the one that is named, else what its name says; empty is unknown."""
+        """The drivers that may write the output, by its format or else its file name; empty means unknown."""
         argument, named = self.algorithm.long_names.get("output-format"), self.given.get("output-format")
         chosen = named[0] if named else argument and argument.usage.get("default")
         if argument is not None and isinstance(chosen, str):
-            # others of that name choose json or text
+            # in other algorithms, an argument of this name chooses between json and text
             reports = (*argument.choices, *extra_formats(argument))
             if argument.rule.check == "output-format" and chosen.lower() not in reports:
                 return (output_format(self.context.catalogue, chosen, self.kind),)
@@ -115,7 +115,7 @@ Check = Callable[[Situation, str], str]
 
 
 def extra_formats(argument: Argument) -> tuple[str, ...]:
-    """The formats of reports that an argument takes in addition to those of drivers."""
+    """The report formats that an argument accepts in addition to drivers."""
     metadata = argument.usage.get("metadata")
     extra = metadata.get("extra_formats", ()) if isinstance(metadata, dict) else ()
     return tuple(str(one) for one in extra)
@@ -123,13 +123,13 @@ def extra_formats(argument: Argument) -> tuple[str, ...]:
 
 def _choice(situation: Situation, text: str) -> str:
     choices = (*situation.argument.choices, *situation.argument.hidden_choices)
-    if text.lower() == "byte" and "UInt8" in choices:  # the older name, which GDAL takes and does not list
+    if text.lower() == "byte" and "UInt8" in choices:  # the older name, which GDAL accepts but does not list
         return "UInt8"
     return check_shape(Shape("choice", choices=choices), text, situation.what)
 
 
 def _output_format(situation: Situation, text: str) -> str:
-    if situation.argument.choices:  # a report's own formats: no driver's name is one
+    if situation.argument.choices:  # formats of a report, not drivers
         return _choice(situation, text)
     if text.lower() in extra_formats(situation.argument):
         return text.lower()
@@ -137,12 +137,12 @@ def _output_format(situation: Situation, text: str) -> str:
 
 
 def _crs_or(*words: str) -> Check:
-    """GDAL accepts these words only in lower case."""
+    """A check that accepts a CRS or one of these words, which GDAL only accepts in lower case."""
     return lambda _situation, text: text if text in words else check_crs(text)
 
 
 def _layer(situation: Situation, text: str) -> str:
-    """The name of a layer that exists; groups of some formats hold slashes."""
+    """The name of an existing layer, which may contain slashes in formats with groups. Raises ArgumentRefused."""
     if not text or text.startswith(("@", "/", "~", "<")) or ".." in text:
         raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give the name as info shows it.")
     return check_text(text, situation.what)
@@ -212,7 +212,7 @@ CHECKS: Final[Mapping[str, Check]] = {
 
 
 def check_values(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
-    """The values in the form that is passed on. Raises ArgumentRefused."""
+    """The values in the form that is passed to GDAL. Raises ArgumentRefused."""
     argument = situation.argument
     if argument.rule.check == "creation-option":
         values = expand_profile(situation.output_drivers, values)
@@ -226,7 +226,10 @@ def check_values(situation: Situation, values: Sequence[str]) -> tuple[str, ...]
 
 
 def require_single(argument: Argument, value: str) -> str:
-    """The value itself, if GDAL takes it for one: it splits packed lists at commas and has no way to quote one."""
+    """The unchanged value. Raises ArgumentRefused if GDAL would split it, or if it is empty.
+
+    This is for packed lists, which GDAL splits at commas that cannot be quoted.
+    """
     if argument.is_list and argument.packed and (not value or any(sign in value for sign in ',"')):
         raise ArgumentRefused(
             f"a value of --{argument.name} is empty or holds a comma or a quote.", "Rename it first."
@@ -234,14 +237,14 @@ def require_single(argument: Argument, value: str) -> str:
     return value
 
 
-# with one of these the output is there, and GDAL finds its format by opening it
+# arguments for an existing output, whose format GDAL finds by opening it
 _CHANGES_OUTPUT: Final = frozenset({"append", "update", "upsert", "overwrite-layer"})
 
 
 def refuse_absent_output(
     context: Context, algorithm: Algorithm, given: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Raises ArgumentRefused where only the name of the output says its format, and the image has no such format."""
+    """Raises ArgumentRefused if only the output's name determines its format, and the image cannot write it."""
     if "output-format" not in algorithm.long_names or given.get("output-format"):
         return
     made = [one.name for one in algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds]

@@ -1,12 +1,13 @@
-"""Which texts may name a coordinate reference system. Pure.
+"""Checks texts that name a coordinate reference system (CRS). Pure.
 
-Asked for a CRS, GDAL tries the text as a code, a document, a file, a URL and a dictionary file, and PROJ opens grids, init files
-and pipelines that a document names. Invariants of what passes:
-* it has the form of a code, an OGC URN, a well-known name or a CRS document, so that GDAL never takes it for a file or a URL;
+GDAL tries a CRS text as a code, a document, a file, a URL and a dictionary file, and PROJ opens grids, init files and
+pipelines that a document names. Invariants of accepted text:
+* it has the form of a code, an OGC URN, a well-known name or a CRS document, so that GDAL never takes it for a file
+  or a URL;
 * nothing in a document names a file, a grid, an address or an operation;
-* it is one line, at most MAX_BYTES long.
+* it is one line of at most MAX_BYTES.
 
-Whether a document is a valid CRS is for GDAL in the container to say. GDAL's own ALLOW_FILE_ACCESS=NO does not replace the
+GDAL in the container decides if a document is a valid CRS. GDAL's own ALLOW_FILE_ACCESS=NO does not replace the
 second rule: with it PROJ still reads `+init=/path:code` and opens `+nadgrids=/path`.
 """
 
@@ -17,17 +18,17 @@ from typing import Any, Final
 from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 
-MAX_BYTES: Final = 32 << 10  # the longest CRS of EPSG, with all its usages, is about 16 kB as PROJJSON
+MAX_BYTES: Final = 32 << 10  # the longest EPSG CRS, with all its usages, has about 16 kB as PROJJSON
 SUGGESTION: Final = "Give an authority code such as EPSG:4326 or ESRI:102001, a PROJ string of one projection, WKT or PROJJSON."
 
-# WGS84 and its like are understood by GDAL itself; CRS84 alone is not, so it is spelled out.
+# GDAL knows WGS84, WGS72, NAD27 and NAD83. It does not know CRS84 without an authority, so the authority is added.
 _WELL_KNOWN: Final = {
     **{name: name for name in ("WGS84", "WGS72", "NAD27", "NAD83")},
     **{name: f"OGC:{name}" for name in ("CRS84", "CRS83", "CRS27")},
     **{f"CRS:{code}": f"OGC:CRS{code}" for code in ("84", "83", "27")},
 }
 
-# the shapes of all codes in PROJ's database; only those of the IGN hold a dot, before the name of a vertical CRS in capitals
+# Forms of all codes in PROJ's database. Only IGN codes can contain a dot, before a vertical CRS in capitals.
 _NUMBER: Final = r"[0-9]{1,9}"
 _WORD: Final = r"[A-Za-z0-9]{1,32}"
 _IGN: Final = r"(?-i:[A-Z0-9_]{1,32}(?:\.[A-Z][A-Z0-9]{1,31})?)"
@@ -54,11 +55,12 @@ _WKT: Final = re.compile(
     re.IGNORECASE,
 )
 _REMARK: Final = re.compile(r',\s*REMARK\s*\[\s*"(?:[^"]|"")*+"\s*\]', re.IGNORECASE)
-_PROSE: Final = frozenset(("$schema", "remarks", "scope", "area"))  # never read by PROJ; often holds URLs
+# PROJ never reads these members, which often contain URLs
+_PROSE: Final = frozenset(("$schema", "remarks", "scope", "area"))
 
-# What makes PROJ open something, in a PROJ string, in a WKT or PROJJSON member, or inside a name of either
-# (`GEOIDMODEL["PROJ egm96.gtx"]`, `METHOD["PROJ grids=x"]`); and whatever reads like a path or an address.
-# "no datum shift": opens nothing
+# `nadgrids=@null` means "no datum shift" and opens nothing. _OPENS finds everything else that makes PROJ open
+# something, in a PROJ string, in a member of WKT or PROJJSON, or inside a name (`GEOIDMODEL["PROJ egm96.gtx"]`,
+# `METHOD["PROJ grids=x"]`), and everything that looks like a path or an address.
 _NULL_GRID: Final = re.compile(r"nadgrids=@null(?![^\s\"\])}])", re.IGNORECASE)
 _OPENS: Final = re.compile(
     r"""
@@ -73,7 +75,10 @@ _OPENS: Final = re.compile(
 
 
 def check_crs(text: str) -> str:
-    """The CRS on one line; codes and names in canonical form. Raises ArgumentRefused for what might be a file, a URL or a grid."""
+    """The CRS on one line, with codes and names in canonical form.
+
+    Raises ArgumentRefused for text that might name a file, a URL or a grid.
+    """
     plain = text.strip()
     if not plain:
         raise ArgumentRefused("the CRS is empty.", SUGGESTION)
@@ -96,7 +101,7 @@ def check_crs(text: str) -> str:
 
 
 def _checked_document(text: str) -> str:
-    # no-break spaces stand in some names of EPSG
+    # some EPSG names contain no-break spaces
     if not text.replace("\u00a0", " ").isprintable():
         raise ArgumentRefused("the CRS holds a control character or a line break.", SUGGESTION)
     if _OPENS.search(_NULL_GRID.sub("", text)):
@@ -108,11 +113,11 @@ def _checked_document(text: str) -> str:
 
 
 def _projjson(text: str) -> str:
-    """The same document, compact, without schema URL and prose."""
+    """The PROJJSON document in compact form, without the schema URL and prose members. Raises ArgumentRefused."""
     try:
         document = json.loads(text, object_pairs_hook=_members)
         root = str(document.get("type")) if isinstance(document, dict) else ""
-        # NaN and 1e999, which is read as infinity, are not JSON
+        # NaN, and 1e999 which Python reads as infinity, are not valid JSON
         compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused("the text is not well-formed JSON.", SUGGESTION) from error
@@ -129,7 +134,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> ArgumentRefused:
-    """What the text would have been taken for, as far as that helps."""
+    """The error for an unknown CRS, with a hint if the text looks like a URL or a bare number."""
     low = name.lower()
     if "://" in low or low.startswith(("http:", "https:", "ftp:")):
         return ArgumentRefused(

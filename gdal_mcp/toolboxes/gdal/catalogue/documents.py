@@ -1,7 +1,7 @@
-"""JSON documents and geometries given as text. Pure; whether a geometry is valid is for GDAL to say.
+"""Checks JSON documents and geometries that are passed as text. Pure; GDAL decides if a geometry is valid.
 
-Invariant: nothing that passes names a file. Of WKT that is so because it holds words, numbers and brackets alone; of GeoJSON, because all
-members but the type and the coordinates are left out (`crs` may be a link).
+Invariant: accepted text names no file. WKT contains only words, numbers and brackets. From GeoJSON, all members
+except the type and the coordinates are removed (`crs` may be a link).
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
 
-MAX_TEXT: Final = 48 << 10  # bytes; one word of a command line has 128 KiB
+MAX_TEXT: Final = 48 << 10  # bytes; the kernel allows 128 KiB for one command-line argument
 _TYPES: Final = frozenset(
     "Point LineString Polygon MultiPoint MultiLineString MultiPolygon GeometryCollection CircularString CompoundCurve"
     " CurvePolygon MultiCurve MultiSurface PolyhedralSurface TIN Triangle".split()
@@ -20,13 +20,13 @@ _TYPES: Final = frozenset(
 _WKT: Final = re.compile(
     rf"(?:{'|'.join(_TYPES)})\s*(?:ZM|Z|M)?\s*(?:EMPTY|\([A-Za-z0-9 (),.+-]*\))", re.IGNORECASE
 )
-# lists of numbers, at any depth; one of more digits would be infinite
+# nested lists of numbers; a number with very many digits would become infinity
 _NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*+")
-_HARMLESS: Final = re.compile(r'\\["\\]')  # escapes of JSON that stand for a visible character
+_HARMLESS: Final = re.compile(r'\\["\\]')  # JSON escapes of visible characters
 
 
 def check_document(text: str, what: str) -> str:
-    """A JSON object on one line. Raises ArgumentRefused."""
+    """The JSON object as one compact line. Raises ArgumentRefused for anything else."""
     value = _parsed(text, what)
     if not isinstance(value, dict):
         raise ArgumentRefused(
@@ -36,7 +36,7 @@ def check_document(text: str, what: str) -> str:
 
 
 def check_geometry(text: str, what: str) -> str:
-    """A geometry as WKT or GeoJSON, on one line. Raises ArgumentRefused for anything else."""
+    """The geometry as WKT or GeoJSON, on one line. Raises ArgumentRefused for anything else."""
     plain = " ".join(text.split())
     if plain.startswith("{"):
         with suppress(RecursionError):
@@ -51,7 +51,7 @@ def check_geometry(text: str, what: str) -> str:
 
 
 def _geometry(value: Any) -> dict[str, Any] | None:
-    """The members of a GeoJSON geometry, or of a feature's, that make its shape; None for anything else."""
+    """The type and coordinates of a GeoJSON geometry, or of a feature's geometry; None for anything else."""
     kind = value.get("type") if isinstance(value, dict) else None
     if kind == "Feature":
         return _geometry(value.get("geometry"))
@@ -71,7 +71,7 @@ def _parsed(text: str, what: str) -> Any:
         )
     try:
         value = json.loads(text)
-        # NaN and 1e999, which is read as infinity, are not JSON
+        # NaN, and 1e999 which Python reads as infinity, are not valid JSON
         shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused(f"{what} is not JSON.", "Check its quotes and brackets.") from error

@@ -1,6 +1,7 @@
-"""Usual endings of file names that GDAL does not know, and the extension that GDAL has for the same format. Pure.
+"""Common file name endings that GDAL does not know, and GDAL's extension for the same format. Pure.
 
-An output with such an ending needs its format named. An input needs nothing, since GDAL looks at its bytes.
+For an output with such an ending the format must be passed explicitly. Inputs do not need it, because GDAL identifies
+them by their content.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ _EXTENSIONS: Final = {ending: extension for extension, endings in ENDINGS.items(
 
 
 def usual_name(name: str) -> str:
-    """The file name in lower case, without folders, and with GDAL's extension in place of another usual ending."""
+    """The file name in lower case, without folders and with GDAL's extension instead of another common ending."""
     low = name.lower().rpartition("/")[2]
     parts = low.split(".")
     for count in (2, 1):
@@ -31,5 +32,5 @@ def usual_name(name: str) -> str:
 
 
 def with_usual(extensions: frozenset[str]) -> frozenset[str]:
-    """Extensions with their dots, and all other usual endings of the same formats."""
+    """The extensions, with their dots, and all other common endings of the same formats."""
     return extensions.union(f".{ending}" for ending, one in _EXTENSIONS.items() if f".{one}" in extensions)

@@ -1,4 +1,7 @@
-"""Which formats may be written and read, which one GDAL takes for the name of an output, and what to do without one. Pure."""
+"""Formats that may be read and written, and the driver that GDAL chooses for an output name. Pure.
+
+Also formats that the image lacks, with advice.
+"""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -10,9 +13,9 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, SomeBuilds
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
 
-# Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
+# Extensions of two parts, which GDAL checks before it uses the part after the last dot.
 _DOUBLE: Final = ("shp.zip", "gpkg.zip", "gdb.zip")
-# what is written in place of each kind of data, the most useful first
+# alternatives to an absent format by kind of data, most useful first
 _INSTEAD: Final[dict[Kind, tuple[str, ...]]] = {
     "raster": ("GTiff", "COG", "PNG"),
     "vector": ("GPKG", "FlatGeobuf", "GeoJSON"),
@@ -21,26 +24,26 @@ _INSTEAD: Final[dict[Kind, tuple[str, ...]]] = {
 
 
 def driver_for(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
-    """The driver that GDAL itself takes for an output of this file name, if no format is given; None if it finds none.
+    """The driver that GDAL chooses for an output of this name without a format; None unless there is exactly one.
 
-    For `kind` None (the commands that look at the data first) it is the driver on which raster and vector agree.
+    For `kind` None (commands that inspect the data first) it is the driver on which raster and vector agree.
     """
     found = drivers_for(catalogue, name, kind)
     return found[0] if len(found) == 1 else None
 
 
 def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str, ...]:
-    """Every driver that GDAL might take for an output of this name: one for each kind of data, or none."""
+    """Every driver that GDAL might choose for an output of this name: at most one for each kind of data."""
     kinds: tuple[Kind, ...] = ("raster", "vector") if kind is None else (kind,)
     found = (_first(catalogue, name, one) for one in kinds)
     return tuple(dict.fromkeys(driver for driver in found if driver is not None))
 
 
 def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
-    """The driver that an ending means which GDAL does not know, and that has to be named to it; None for all other names."""
+    """The driver for a common ending that GDAL does not know, to be passed as the format; None for other names."""
     low, known = name.lower().rpartition("/")[2], usual_name(name)
     own = low.rpartition(".")[2]
-    double = low.count(".") > known.count(".")  # such as .geo.json, of which GDAL sees .json
+    double = low.count(".") > known.count(".")  # such as .geo.json, where GDAL only sees .json
     if known == low or (
         not double and any(own in one.extensions for one in catalogue.drivers if one.writes(kind))
     ):
@@ -49,13 +52,13 @@ def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | No
 
 
 def refuse_absent(catalogue: Catalogue, name: str) -> None:
-    """Raises FormatAbsent for the name of an output whose extension is that of a format which this image lacks."""
+    """Raises FormatAbsent if the extension of an output belongs to a format that this image lacks."""
     if (lacks := lacking_by_file(catalogue, name)) is not None:
         raise FormatAbsent(catalogue, lacks, reads=False)
 
 
 def refuse_unknown_extension(catalogue: Catalogue, name: str) -> None:
-    """Raises ArgumentRefused where GDAL cannot guess the format of an output. Without an extension it has a default."""
+    """Raises ArgumentRefused if GDAL cannot guess an output's format. Without an extension it uses a default."""
     if "." not in name.strip("/").rpartition("/")[2].lstrip("."):
         return
     kinds: tuple[Kind, ...] = ("raster", "vector", "multidim")
@@ -68,7 +71,7 @@ def refuse_unknown_extension(catalogue: Catalogue, name: str) -> None:
 
 
 def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
-    """GDAL's spelling of the name of a format that may be written. Raises ArgumentRefused."""
+    """GDAL's spelling of a format name, if the format may be written. Raises ArgumentRefused."""
     driver = known_driver(catalogue, name)
     reason = catalogue.unwritten.get(driver.name.lower())
     if reason is not None:
@@ -80,7 +83,7 @@ def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
 
 
 def input_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
-    """GDAL's spelling of the name of a format that may be read. Raises ArgumentRefused."""
+    """GDAL's spelling of a format name, if the format may be read. Raises ArgumentRefused."""
     driver = known_driver(catalogue, name)
     if not driver.reads(kind):
         raise ArgumentRefused(
@@ -98,13 +101,13 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
     extension = double or ("." in low and low.rpartition(".")[2]) or ""
     found = [one.name for one in catalogue.drivers if extension in one.extensions and one.writes(kind)]
-    if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT comes first for reading only
+    if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT precedes netCDF only for reading
         return "netCDF"
     return found[0] if found and found[0].lower() not in catalogue.unwritten else None
 
 
 def known_driver(catalogue: Catalogue, name: str) -> Driver:
-    """The driver of GDAL's short name, in any case. Raises ArgumentRefused, with why there is none."""
+    """The driver with this short name, in any case. Raises ArgumentRefused with the reason if there is none."""
     text = check_text(name, "the format", 64)
     driver = catalogue.driver_names.get(text.lower())
     if driver is not None:
@@ -144,7 +147,10 @@ def lacking_by_name(catalogue: Catalogue, name: str) -> SomeBuilds | None:
 
 
 def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeBuilds | None:
-    """By the first bytes of a file, else by the extension of its name, which no format of this image may have."""
+    """The format of a file, if this image lacks it: by the file's first bytes, else by its extension.
+
+    An extension counts only if no driver of this image has it.
+    """
     if found := _lacking(catalogue, lambda one: any(head[at:].startswith(start) for at, start in one.starts)):
         return found
     _, dot, extension = usual_name(name).rpartition(".")
@@ -159,7 +165,7 @@ def _lacking(catalogue: Catalogue, fits: Callable[[SomeBuilds], bool]) -> SomeBu
 
 
 class FormatAbsent(ArgumentRefused):
-    """A format that GDAL has and the image in use lacks."""
+    """The image in use lacks a format that GDAL has."""
 
     def __init__(self, catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> None:
         super().__init__(

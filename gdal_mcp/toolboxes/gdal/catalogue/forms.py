@@ -1,19 +1,19 @@
-"""How the text of a path argument names a place, and what GDAL would make of the same text. Pure.
+"""The forms of path arguments, and how GDAL reads them. Pure.
 
-Some arguments hold more than a path: `A=dem.tif`, `ortho.tif,band=2`. `split` takes such a text apart, the inner text alone is
-looked up, and `Parts.join` puts the place back. Invariants:
-* one text names at most one place; what GDAL would take for a list, a pattern or a nested pipeline is refused;
-* what is put back is read by GDAL with the same parts: a place whose own name would shift them is refused.
+Some arguments contain more than a path: `A=dem.tif`, `ortho.tif,band=2`. `split` separates the parts, only the path
+is looked up, and `Parts.join` inserts the resolved path. Invariants:
+* one text contains at most one path; text that GDAL would read as a list, a pattern or a nested pipeline is refused;
+* GDAL reads the joined text as the same parts: a resolved path whose name would change them is refused.
 
-    (empty)            a dataset: a file, a folder that is one, or a part of either
+    (empty)            a dataset: a file, a folder that is a dataset, or a part of either
     file               a plain file that is not a dataset
-    document           a JSON text in the argument itself, or a plain file with it
-    folder-or-dataset  a dataset, or a folder whose datasets are meant
-    recursive folder   a file, or a folder that is walked
+    document           JSON text in the argument itself, or a plain file with it
+    folder-or-dataset  a dataset, or a folder of datasets
+    recursive folder   a file, or a folder that is walked recursively
     listed             a dataset where GDAL expands @ * ? [ into lists of names
     named              NAME=dataset or a dataset
     band               a dataset, with ,band=N for one band of it
-    output-tree        a folder that is made, or a file
+    output-tree        a folder that is created, or a file
     archive            a ZIP file
 """
 
@@ -30,21 +30,21 @@ FORMS: Final = frozenset(
 _NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)", re.DOTALL)
 _BAND: Final = re.compile(r"(.*),band=([1-9][0-9]{0,4})", re.DOTALL)
 _SIGN: Final = ",band="
-_MAX_PATH: Final = 4096  # what the kernel takes
+_MAX_PATH: Final = 4096  # bytes; the kernel's limit
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A text taken apart. `path` is None where the text names no place at all."""
+    """The parts of a path argument. `path` is None if the text contains no path."""
 
     path: str | None
     before: str = ""
     after: str = ""
-    never: tuple[str, ...] = ()  # what would make GDAL read the place in another way
-    text: str = ""  # of a text without a place: itself, in canonical form
+    never: tuple[str, ...] = ()  # texts that would make GDAL misread the path
+    text: str = ""  # the text in canonical form, if it contains no path
 
     def join(self, place: str, what: str) -> str:
-        """The text with the place in it. Raises ArgumentRefused for a place that GDAL would misread."""
+        """The text with the resolved path inserted. Raises ArgumentRefused for a path that GDAL would misread."""
         found = next((one for one in self.never if one in place), None)
         if found is not None:
             raise ArgumentRefused(

@@ -1,10 +1,10 @@
-"""Reads the data and the hand-written rules, and puts them together. The only input of this package.
+"""Loads the catalogue from the captured data and the hand-written rules.
 
 Invariants:
-* a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed, whether
-  or not an argument has it. Anything else is CatalogueBroken, at start and not at a call;
-* in the packaged data each patch changes exactly what it names. Data of another image is what that image says: a patch whose
-  fault is not in it, or that a probe found absent, is passed over.
+* a loaded catalogue is complete: every argument has a role and, if it takes text, a check; every rule is well-formed,
+  even if no argument uses it. Anything else raises CatalogueBroken at start, not during a call;
+* in the packaged data each patch must match, and changes exactly what it names. In the data of another image, a patch
+  is skipped if its fault is not in the data, or if a probe found the fault absent.
 """
 
 import json
@@ -40,10 +40,10 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import (
 
 _PACKAGE: Final = "gdal_mcp.toolboxes.gdal.catalogue"
 DATA: Final = "gdal-3.13.json"
-RELEASE: Final = (3, 13)  # of the packaged data
-# of a rule in roles.toml; every other key is types of arguments
+RELEASE: Final = (3, 13)  # GDAL release of the packaged data
+# keys of a rule in roles.toml; every other key is a list of argument types
 _RULE_KEYS: Final = ("check", "form", "mode", "primary")
-GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
+GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # header of the data from `capture`
 
 
 @lru_cache(maxsize=1)
@@ -53,9 +53,9 @@ def packaged() -> Catalogue:
 
 
 def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
-    """The catalogue of data as `capture` writes it, with the packaged rules. Raises CatalogueBroken.
+    """The catalogue from data in the format of `capture`, with the packaged rules. Raises CatalogueBroken.
 
-    `absent` names the faults of faults.toml that the image does not have.
+    `absent` has the names of faults in faults.toml that the image does not have.
     """
     try:
         facts = json.loads(text)
@@ -72,9 +72,10 @@ def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
 
 
 def servable(text: str) -> str:
-    """What may be served of the data of another image: all of it, or what is unchanged since the packaged data.
+    """The part of another image's data that may be served. Raises CatalogueBroken for damaged data.
 
-    All of it, where its GDAL is of the packaged release and the rules cover everything. Raises CatalogueBroken for data that is damaged.
+    This is all of it if its GDAL is of the packaged release and the rules cover everything, else what is unchanged
+    since the packaged data.
     """
     try:
         if catalogue_of(text).release == RELEASE:
@@ -90,18 +91,18 @@ def servable(text: str) -> str:
 
 
 def packaged_text() -> str:
-    """The data of this package, as it was generated."""
+    """The packaged catalogue data, as it was generated."""
     return files(_PACKAGE).joinpath("data", DATA).read_text(encoding="utf-8")
 
 
 @cache
 def adapter(model: Any) -> TypeAdapter[Any]:
-    """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
+    """The pydantic adapter of a type, created on first use because that takes tens of milliseconds."""
     return TypeAdapter(model)
 
 
 def _read_as(model: Any, entry: Any) -> Any:
-    """An entry of the data as a value of the model, which names what it reads of it. Raises CatalogueBroken."""
+    """An entry of the data as a value of the model; only the model's fields are read. Raises CatalogueBroken."""
     try:
         return adapter(model).validate_python(entry)
     except ValueError as error:
@@ -116,7 +117,7 @@ def build(
     reader = _Reader(roles)
     algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
     steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
-    if reader.missing:  # all at once, as a new GDAL brings several arguments
+    if reader.missing:  # reported all at once, because a new GDAL brings several arguments
         shown = "\n  ".join(reader.missing[:200])
         raise CatalogueBroken(
             f"{len(reader.missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
@@ -142,9 +143,10 @@ def build(
 
 
 class _Reader:
-    """Makes algorithms and steps of entries. Arguments that are the same are one object: of 2,600 one in four differs.
+    """Creates algorithms and steps from entries of the data.
 
-    An algorithm's own rule for a name goes before the rule that all algorithms share, which holds for its types only.
+    Equal arguments share one object: of 2,600 only one in four differs. An algorithm's own rule for a name takes
+    precedence over the shared rule, which applies only to its types.
     """
 
     def __init__(self, roles: Mapping[str, Any]) -> None:
@@ -159,13 +161,20 @@ class _Reader:
         self.missing: list[str] = []
 
     def algorithm(self, entry: dict[str, Any], like: Algorithm | None = None) -> Algorithm:
-        """A step's entry may name arguments of the algorithm of the same path instead of describing them."""
+        """The algorithm of an entry. Raises CatalogueBroken.
+
+        The entry of a step may only name arguments of `like`, the algorithm of the same path, instead of describing
+        them.
+        """
         known = {argument.name: argument for argument in like.arguments} if like else {}
         arguments = [self._argument(entry["path"], one, known) for one in entry["arguments"]]
         return Algorithm(entry["path"], entry["description"], entry["url"], tuple(filter(None, arguments)))
 
     def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> PipelineStep:
-        """GDAL describes the input of a few steps, which have it from the step before."""
+        """The step of an entry, without the argument `input` if its input comes from the previous step.
+
+        GDAL lists that argument for a few of these steps.
+        """
         algorithm = self.algorithm(entry, algorithms.get(entry["path"]))
         if entry["takes"] and "first" not in entry["places"]:
             own = tuple(one for one in algorithm.arguments if one.name != "input")
@@ -177,7 +186,10 @@ class _Reader:
     def _argument(
         self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]
     ) -> Argument | None:
-        """None for one without a role, which goes into `missing`, and for what refers to such a one."""
+        """The argument of an entry; None if it has no role, or refers to an argument without one.
+
+        Arguments without a role are added to `missing`. Raises CatalogueBroken.
+        """
         if isinstance(entry, str):
             if entry not in known and not self.missing:
                 raise CatalogueBroken(
@@ -198,7 +210,7 @@ class _Reader:
 
 
 def _refuse_open(path: str, argument: Argument) -> None:
-    """Raises CatalogueBroken for an argument whose role would let anything pass."""
+    """Raises CatalogueBroken for an argument whose role would accept unchecked text or a dataset as a value."""
     role, element = argument.role, argument.element_type
     if role is Role.VALUE and element == "string" and not argument.rule.check:
         raise CatalogueBroken(
@@ -219,9 +231,10 @@ def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> 
 
 
 def shared_rules(roles: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The shared rules of roles.toml by the names of their arguments. Raises CatalogueBroken for a name with two rules.
+    """The shared rules in roles.toml by argument name. Raises CatalogueBroken for a name with two rules.
 
-    There, each role has reasons, and each reason the arguments by their types: `"string string_list" = "sql like-sql"`.
+    In the file, each role has reasons, and each reason has argument names by type: `"string string_list" = "sql
+    like-sql"`.
     """
     rules: dict[str, dict[str, Any]] = {}
     for role, reasons in roles["shared"].items():
@@ -236,7 +249,7 @@ def shared_rules(roles: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _groups(reasons: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each reason with its groups: one, or a list of them."""
+    """Each reason with each of its groups; a reason has one group or a list of groups."""
     for reason, groups in reasons.items():
         several = isinstance(groups, list) and not all(isinstance(one, str) for one in groups)
         for group in groups if several else (groups,):
@@ -244,7 +257,10 @@ def _groups(reasons: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _option_rules(options: Mapping[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
-    """The rules of options.toml. A reason has rows, or with `options` a table: `"SCOPE,SCOPE DRIVER, DRIVER: OPTION OPTION"`."""
+    """The rules in options.toml. Raises CatalogueBroken for an option with two rules.
+
+    A reason has rows `"SCOPE,SCOPE DRIVER, DRIVER: OPTION OPTION"`, or a table with such rows in `options`.
+    """
     rules: dict[tuple[str, Scope, str], OptionRule] = {}
     for kind, reasons in (*options["permit"].items(), ("", options["refuse"])):
         for reason, group in _groups(reasons):
@@ -269,10 +285,10 @@ def _option_keys(row: str) -> Iterator[tuple[str, Scope, str]]:
 def apply_patches(
     facts: dict[str, Any], patches: Mapping[str, Any], absent: Collection[str] = (), *, strict: bool = False
 ) -> dict[str, Any]:
-    """The facts with every patch applied, but for those of faults that are absent; those given stay as they are.
+    """A copy of the facts with every patch applied, except those of absent faults.
 
-    A step that describes an argument again is patched with its algorithm. Raises CatalogueBroken for a patch without a reason,
-    and, when `strict`, for one that finds no fault.
+    A step that describes an argument again is patched with its algorithm. Raises CatalogueBroken for a patch without
+    a reason and, if `strict`, for one that finds no fault.
     """
     paths = {path for patch in patches["patch"] for path in patch["algorithms"]}
     algorithms, steps = (
@@ -291,11 +307,11 @@ def apply_patches(
 
 
 def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
-    """Applies a patch to an entry. False if the entry does not have the fault."""
+    """Applies a patch to an entry; returns False if the entry does not have the fault."""
     described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
     found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
     was = found.get(patch["key"])
-    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is neither text, a list nor true
+    if type(was) is not type(patch["was"]) or was != patch["was"]:  # the type too, because 1 == True
         return False
     if "now" in patch:
         found[patch["key"]] = patch["now"]

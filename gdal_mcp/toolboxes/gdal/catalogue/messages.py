@@ -1,6 +1,7 @@
-"""The words by which GDAL's messages are recognised (answers/data/warnings.toml), compared with the texts in its libraries. Pure.
+"""The literal texts of the patterns in answers/data/warnings.toml, to search for in GDAL's libraries. Pure.
 
-GDAL reports some losses only in a message. A release that words a message differently would silently switch our pattern off, so a capture searches the image's libraries for the longest literal text of each pattern.
+GDAL reports some data losses only in a message. If a release rewords a message, its pattern no longer matches. So the
+capture searches the image's libraries for the longest literal text of each pattern.
 """
 
 import re
@@ -10,22 +11,26 @@ from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal import data_of
 
-_LEAST_LETTERS: Final = 8  # any library has a shorter text
-_BUILT: Final = re.compile(r"[:.] ")  # where libraries put messages together
-_ESCAPED: Final = re.compile(r"\\([^\w\s])")  # a sign that stands for itself
+_LEAST_LETTERS: Final = 8  # characters; shorter texts occur in any library
+_BUILT: Final = re.compile(r"[:.] ")  # separators at which libraries join parts of messages
+_ESCAPED: Final = re.compile(r"\\([^\w\s])")  # an escaped character, which stands for itself
 _GROUP: Final = re.compile(r"\([^()]*\)")
 _PRIVATE: Final = (
-    0xE000  # of Unicode's private use: where escaped signs stay until the pattern is taken apart
+    # start of Unicode's private use area, where escaped characters are moved until the pattern is split
+    0xE000
 )
 _REPEAT: Final = r"(?:[*+?]|\{[^}]*\})?"
 _OPEN: Final = re.compile(
     rf"\{{number\}}|(?:\[[^]]*\]|\\\w|\.|\0){_REPEAT}|\w[*?]"
-)  # what stands for other text
+)  # parts of a pattern that match variable text
 
 
 @cache
 def literals() -> Mapping[str, tuple[str, ...]]:
-    """For each code of warnings.toml, the texts that its patterns need. Errors are left out: a call that fails says so anyway."""
+    """The literal texts in the patterns of each code in warnings.toml.
+
+    Errors are left out, because a failed call reports its error anyway.
+    """
     table = data_of("gdal_mcp.toolboxes.gdal.answers", "warnings.toml")
     patterns = {"harmless": table["harmless"]["patterns"]}
     patterns |= {row["code"]: row["patterns"] for row in table["warning"]}
@@ -36,7 +41,7 @@ def literals() -> Mapping[str, tuple[str, ...]]:
 
 
 def unrecognised(found: Any) -> Mapping[str, tuple[str, ...]]:
-    """By code, the texts that an image's libraries do not have; nothing where the image was not asked for them."""
+    """The texts of each code that an image's libraries do not have; empty if they were not searched."""
     if found is None:
         return {}
     absent = {code: tuple(one for one in texts if one not in found) for code, texts in literals().items()}
@@ -44,7 +49,7 @@ def unrecognised(found: Any) -> Mapping[str, tuple[str, ...]]:
 
 
 def _literals(pattern: str) -> Iterator[str]:
-    """The longest text that every message has, for each alternative of a pattern."""
+    """The longest literal text in each alternative of a pattern."""
     text = _ESCAPED.sub(lambda sign: chr(_PRIVATE + ord(sign[1])), pattern)
     while (shorter := _GROUP.sub("\0", text)) != text:
         text = shorter

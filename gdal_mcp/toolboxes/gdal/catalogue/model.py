@@ -1,4 +1,4 @@
-"""Frozen values: GDAL's algorithms with their arguments, its drivers with their options. Pure."""
+"""Frozen values for GDAL's algorithms and their arguments, and its drivers and their options. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, SkipValidation
 
 Kind = Literal["raster", "vector", "multidim"]
-Place = Literal["first", "middle", "last"]  # of a step in a pipeline
-DATASET_KINDS: Mapping[str, Kind] = MappingProxyType(  # by GDAL's words for the type of a dataset
+Place = Literal["first", "middle", "last"]  # position of a step in a pipeline
+DATASET_KINDS: Mapping[str, Kind] = MappingProxyType(  # keys: GDAL's names of dataset types
     {"raster": "raster", "vector": "vector", "multidim_raster": "multidim"}
 )
 
-# The main process takes these tokens anywhere in a command line, in any case, before the algorithm sees them.
+# GDAL's main process consumes these tokens anywhere in a command line, in any case, before the algorithm parses it.
 RESERVED_TOKENS = frozenset(
     f"--{word}"
     for word in (
@@ -27,15 +27,15 @@ RESERVED_TOKENS = frozenset(
 
 
 class Role(StrEnum):
-    """What an argument is to the server. Every argument has exactly one."""
+    """The role of an argument, which decides how the server handles it. Every argument has exactly one."""
 
     INPUT = "input"  # a dataset or file that is read: resolved against the workspaces
-    OUTPUT = "output"  # a dataset or file that is made
+    OUTPUT = "output"  # a dataset or file that is created
     UPDATE = "update"  # a dataset that is changed in place
-    VALUE = "value"  # a checked value that opens nothing
-    EXPRESSION = "expression"  # SQL, a pipeline, a formula: text with a language of its own
-    HOST_OWNED = "host_owned"  # decided by the server or by an argument of the tool
-    FORBIDDEN = "forbidden"  # never passed
+    VALUE = "value"  # a checked value that GDAL never opens as a file
+    EXPRESSION = "expression"  # text with its own syntax: SQL, a pipeline or a formula
+    HOST_OWNED = "host_owned"  # set by the server or by an argument of the tool
+    FORBIDDEN = "forbidden"  # never passed to GDAL
 
 
 PATH_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.UPDATE})
@@ -51,7 +51,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the text of a value may look like. `kind` names a rule of `catalogue.values`."""
+    """The permitted form of a text value. `kind` names a rule in `catalogue.values`."""
 
     kind: str
     choices: tuple[str, ...] = ()
@@ -63,19 +63,20 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """The hand-written part of an argument: `check` says how its values are validated, `reason` why the role."""
+    """The hand-written rule for an argument: its role, the reason, and `check`, the rule that validates its values."""
 
     role: Role
     reason: Annotated[str, Field(min_length=1)]
     check: str = ""
-    # of a path role: how its text names the place; a form of catalogue/forms.py, empty is a dataset
+    # for path roles: the syntax of the text, a form in catalogue/forms.py; empty for a dataset
     form: str = ""
-    mode: str = ""  # of a switch: "replace" an existing output, or "update" a copy of it
-    primary: bool = False  # the dataset that the tool itself names; a switch never names it again
-    types: frozenset[str] = frozenset()  # GDAL types that a shared rule is meant for
+    mode: str = ""  # for switches: "replace" an existing output, or "update" a copy of it
+    # a main input or output; tools that pass it themselves refuse it as an extra argument
+    primary: bool = False
+    types: frozenset[str] = frozenset()  # GDAL types that a shared rule applies to
 
 
-# what GDAL says for a list without a highest count
+# GDAL's max_count for a list without an upper limit
 _UNBOUNDED = 2147483647
 Type = Literal[
     "boolean", "string", "integer", "real", "dataset", "string_list", "integer_list", "real_list", "dataset_list"
@@ -84,7 +85,7 @@ Type = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of an algorithm. Facts are GDAL's, an alias being its own word for one; the rule is ours."""
+    """One argument of an algorithm. The field aliases are keys in GDAL's JSON; only `rule` is hand-written."""
 
     name: str
     type: Type
@@ -92,7 +93,8 @@ class Argument:
     description: str = ""
     short_name: str = ""
     aliases: tuple[str, ...] = ()
-    needed: Annotated[bool, Field(alias="required")] = False  # or another of its group, see `required`
+    # GDAL's flag; see `required` for exclusion groups
+    needed: Annotated[bool, Field(alias="required")] = False
     hidden: bool = False
     positional: bool = False
     choices: Annotated[tuple[str, ...], BeforeValidator(lambda choices: tuple(map(str, choices)))] = ()
@@ -110,11 +112,12 @@ class Argument:
     dependency_group: Annotated[str, Field(alias="mutual_dependency_group")] = ""
     depends_on: tuple[str, ...] = ()
     dataset_kinds: Annotated[tuple[str, ...], Field(alias="dataset_type")] = ()
-    usage: SkipValidation[Mapping[str, object]] = field(default_factory=dict)  # all that GDAL says
+    # GDAL's full description of the argument
+    usage: SkipValidation[Mapping[str, object]] = field(default_factory=dict)
 
     @property
     def required(self) -> bool:
-        """True if every call needs it; see Algorithm.one_of for alternatives."""
+        """True if every call needs the argument; for groups of alternatives see `Algorithm.one_of`."""
         return self.needed and not self.exclusion_group
 
     @property
@@ -141,21 +144,27 @@ class Algorithm:
 
     @property
     def kind(self) -> Kind | None:
-        """What it works on; None for the commands that look at the data first (`convert`, `info`)."""
+        """The kind of data that the command processes; None for commands such as `convert`, which inspect the data
+        first.
+        """
         kinds: dict[str, Kind] = {"raster": "raster", "vector": "vector", "mdim": "multidim"}
         return kinds.get(self.path.split(" ")[0])
 
     @property
     def makes(self) -> Kind | None:
-        """The kind of dataset that it writes, which may differ from what it reads; None when that is open or nothing."""
+        """The kind of dataset that the command writes; None if it writes none, or one of several kinds.
+
+        It may differ from the kind that the command reads.
+        """
         kinds = next((one.dataset_kinds for one in self.arguments if one.name == "output"), ())
         return DATASET_KINDS.get(kinds[0]) if len(kinds) == 1 else None
 
     @cached_property
     def one_of(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of arguments that exclude each other and of which one has to be given.
+        """Groups of mutually exclusive arguments, one of which is required.
 
-        GDAL calls each of these required; `Argument.required` is False for them, as none is required by itself.
+        GDAL marks these arguments as required; `Argument.required` is False for them, because none is required by
+        itself.
         """
         groups: dict[str, list[Argument]] = {}
         for argument in self.arguments:
@@ -178,24 +187,24 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """One step of a pipeline, keyed as its algorithm is: `raster clip`, `vector grid count`, `vector read`.
+    """One step of a pipeline, with the same key as its algorithm: `raster clip`, `vector grid count`, `vector read`.
 
-    Its arguments are those that it takes inside a pipeline; it may have no algorithm outside of one (`vector limit`).
-    `takes` and `gives` are what goes through the pipe: None where it reads nothing from the step before it, or hands
-    nothing to the next.
+    The arguments are those that the step accepts inside a pipeline. Some steps have no algorithm outside pipelines
+    (`vector limit`). `takes` and `gives` are the kinds of data that the step receives and passes on; None if it reads
+    nothing from the previous step, or passes nothing to the next.
     """
 
     algorithm: SkipValidation[Algorithm]
-    name: str  # as a pipeline says it: `clip`, `grid count`
-    pipelines: tuple[str, ...]  # the commands that have it, such as `raster pipeline`
-    places: tuple[Place, ...]  # where it may stand
+    name: str  # the name inside a pipeline: `clip`, `grid count`
+    pipelines: tuple[str, ...]  # the commands that accept it, such as `raster pipeline`
+    places: tuple[Place, ...]  # permitted positions in a pipeline
     takes: Kind | None
     gives: Kind | None
 
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """One KEY=VALUE option as GDAL declares it. A `*` in the name stands for letters, digits and underscores."""
+    """One KEY=VALUE option as GDAL declares it. A `*` in the name matches letters, digits and underscores."""
 
     name: str
     type: str
@@ -209,7 +218,7 @@ class OptionSpec:
     deprecated_alias: str = ""
 
     def canonical(self, key: str) -> str | None:
-        """The declared spelling of a key that means this option, whatever its case; None if it does not."""
+        """The canonical spelling if the key, in any case, names this option; None otherwise."""
         for name in filter(None, (self.name, self.alias, self.deprecated_alias)):
             if name.upper() == key.upper():
                 return name
@@ -219,7 +228,7 @@ class OptionSpec:
 
 @dataclass(frozen=True)
 class Driver:
-    """One format. Options that GDAL does not declare are never passed to it."""
+    """One GDAL driver. Options that GDAL does not declare are never passed to it."""
 
     name: str
     options: Mapping[Scope, tuple[OptionSpec, ...]]
@@ -228,7 +237,7 @@ class Driver:
     capabilities: frozenset[str] = frozenset()
 
     def writes(self, kind: Kind | None) -> bool:
-        """True if GDAL can make a dataset of this kind with it; None is any kind."""
+        """True if the driver can write datasets of this kind; None means any kind."""
         if kind is None:
             return any(self.writes(one) for one in ("raster", "vector", "multidim"))
         if kind == "multidim":
@@ -243,7 +252,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class OptionRule:
-    """The hand-written decision on some options: permitted with a shape, or refused where `shape` is None."""
+    """A hand-written rule for driver options: permitted with this shape, or refused if `shape` is None."""
 
     reason: str
     shape: Shape | None
@@ -252,15 +261,15 @@ class OptionRule:
 
 @dataclass(frozen=True, slots=True)
 class SomeBuilds:
-    """A format that some builds of GDAL have and others lack."""
+    """A format that only some builds of GDAL include."""
 
     name: str  # GDAL's short name
     kind: Kind
     extensions: frozenset[str]
     starts: tuple[
         tuple[int, Annotated[bytes, BeforeValidator(bytes.fromhex)]], ...
-    ]  # what files begin with: an offset, and the bytes there
-    full: bool  # whether the official `full` image has it
+    ]  # file signatures: a byte offset, and the bytes there
+    full: bool  # True if the official `full` image has it
 
 
 _LEFT_OUT: Final = ("algorithms", "steps", "drivers")
@@ -268,9 +277,10 @@ _LEFT_OUT: Final = ("algorithms", "steps", "drivers")
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """What one GDAL takes, and which part of it a client may use. Drivers are in GDAL's own order.
+    """Everything that one build of GDAL accepts, and the part that clients may use.
 
-    Made once, in the composition root, and handed on. Compared and hashed by identity, so it can be the key of a cache.
+    Drivers are in GDAL's order. Created once, in the composition root, and passed on. Compared and hashed by
+    identity, so it can be the key of a cache.
     """
 
     gdal_version: str
@@ -280,11 +290,13 @@ class Catalogue:
     drivers: tuple[Driver, ...]
     shared_options: Mapping[Scope, tuple[OptionSpec, ...]]  # warp and transform options belong to no driver
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
-    unwritten: Mapping[str, str]  # driver name in lower case -> why it is never an output
-    some_builds: tuple[SomeBuilds, ...]  # whether the catalogue's own image has them or not
-    # of an image that the rules do not cover: names of algorithms, steps and drivers that are not served, and a number of arguments
+    unwritten: Mapping[str, str]  # driver name in lower case -> why it is never written
+    # formats that only some builds of GDAL have, including those of this image
+    some_builds: tuple[SomeBuilds, ...]
+    # for an image that the rules do not cover: names of algorithms, steps and drivers that are not served, and the
+    # number of arguments
     left_out: Mapping[str, Any] = field(default_factory=dict)
-    # by code of answers/data/warnings.toml, the texts that its GDAL does not have: these warnings are not recognised
+    # code in answers/data/warnings.toml -> texts missing in this GDAL, so that the warning is not recognised
     unrecognised: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -297,7 +309,7 @@ class Catalogue:
 
     @property
     def _not_served(self) -> str:
-        """What is off with this image; "" for the packaged data."""
+        """Text for `summary`: what is not served or not recognised with this image; "" for the packaged data."""
         named = [f"{len(names)} {part}" for part in _LEFT_OUT if (names := self.left_out.get(part))]
         if count := self.left_out.get("arguments"):
             named.append(f"{count} arguments")
@@ -307,14 +319,14 @@ class Catalogue:
 
     @property
     def release(self) -> tuple[int, int]:
-        """GDAL's major and minor version: what the data is good for."""
+        """GDAL's major and minor version, for which the data is valid."""
         major, minor = self.gdal_version.split(".")[:2]
         return int(major), int(minor)
 
     def incompatible(self, gdal_version: str) -> str:
-        """Why no call may run on a GDAL of this version, and what to do; empty when it fits.
+        """The reason why no call may run on this GDAL version, with advice; empty if the version matches.
 
-        A catalogue fits every GDAL of its minor release.
+        A catalogue matches every GDAL of its minor release.
         """
         if tuple(gdal_version.split(".")[:2]) == tuple(self.gdal_version.split(".")[:2]):
             return ""

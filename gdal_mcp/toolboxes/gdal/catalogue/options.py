@@ -1,11 +1,11 @@
-"""Which KEY=VALUE options may be passed to a driver, to the warper or to the transformer. Pure.
+"""Checks KEY=VALUE options for drivers, the warper and the transformer. Pure.
 
 Invariants:
-* only options that GDAL declares are passed, in the declared spelling, with one of the values of their type;
+* only options that GDAL declares are passed, in the declared spelling and with a value of their type;
 * every declared option has a decision with a reason: `decide` is total;
-* a text option passes only with a hand-written rule (`data/options.toml`); one that is named or described like a file, a
-  URL, a library or SQL passes only with a hand-written rule even when its type is closed;
-* where GDAL chooses the driver by looking at the file, an option passes only if no driver is refused it.
+* a text option needs a hand-written rule (`data/options.toml`); so does an option of a closed type that is named or
+  described like a file, a URL, a library or SQL;
+* if GDAL chooses the driver by inspecting the file, an option is passed only if it is refused for no driver.
 """
 
 import re
@@ -39,10 +39,11 @@ _OPTION_NAMES: Final = {
 
 
 def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], text: str) -> str:
-    """The option as it is passed on, if at least one of the drivers takes it and none of them is refused it. Raises ArgumentRefused.
+    """The option as it is passed to GDAL.
 
-    Warp and transform options belong to no driver. Where no driver is named for an open option, GDAL chooses it by looking at
-    the file, so it may be any that reads.
+    Warp and transform options belong to no driver. If no driver is named for an open option, GDAL chooses one by
+    inspecting the file, so it may be any driver that reads. Raises ArgumentRefused unless at least one of the drivers
+    has the option and it is refused for none of them.
     """
     if scope is Scope.OPEN:
         drivers = drivers or tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
@@ -60,7 +61,7 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
                 f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
             )
     refusals: list[ArgumentRefused] = []
-    for _, spec, rule in found:  # in the form of the first driver that takes it
+    for _, spec, rule in found:  # in the form of the first driver that accepts it
         assert rule.shape is not None
         try:
             return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"
@@ -70,7 +71,10 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
 
 
 def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) -> OptionRule:
-    """Whether an option may be passed, why, and the shape of its values. `driver` is "*" for warp and transform options."""
+    """The decision on an option: the reason, and the shape of its values or None if it is refused.
+
+    `driver` is "*" for warp and transform options.
+    """
     rules = catalogue.option_rules
     rule = rules.get((driver, scope, spec.name)) or rules.get(("*", scope, spec.name))
     if rule is not None:
@@ -90,7 +94,7 @@ def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) ->
 
 
 def needs_review(spec: OptionSpec) -> bool:
-    """True if an option's name or description sounds dangerous, so that a person must decide on it whatever its type."""
+    """True if an option's name or description sounds dangerous and needs a hand-written rule, whatever its type."""
     return bool(_REVIEW_NAME.search(spec.name.upper()) or _REVIEW_DESCRIPTION.search(spec.description))
 
 

@@ -1,7 +1,7 @@
-"""Short texts that are recognised by one pattern each, such as sizes, names of fields, formulas and media types. Pure.
+"""Checks short texts by one pattern each, such as sizes, field names, formulas and media types. Pure.
 
-Invariant: none of them is a text that GDAL opens; those of a closed pattern cannot even look like a path. What a formula computes, and
-for how long, is bounded by the call's limits.
+Invariant: GDAL opens none of these texts as a file; those with a closed pattern cannot even look like a path. The
+limits of the call bound what a formula computes and how long it takes.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
 
-# one way to read each number: a list of numbers with two ways each takes for ever to fail
+# Each number can match in only one way: with two ways, a long list that does not match would backtrack exponentially.
 _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,3})?"
 _BAND: Final = r"[1-9][0-9]{0,4}"
 _FIELD: Final = r"(?![@~/])[^\"`;\\<>{}]{1,128}"
@@ -21,13 +21,13 @@ _COLOR: Final = r"[0-9]{1,5}(?:,[0-9]{1,5}){0,3}|black|white"
 _BAND_COLORS: Final = (
     "gray|red|green|blue|alpha|palette|undefined|hue|saturation|lightness|cyan|magenta|yellow|black"
 )
-# Formulas of bands. No quote, brace or semicolon; no two slashes or dots in a row, and no slash in front.
+# Formulas of bands: no quote, brace or semicolon, no two slashes or dots in a row, and no leading slash.
 _FORMULA: Final = r"(?![/<>=*^%])(?!.*(?:\.\.|//))[A-Za-z0-9_ .,()\[\]+\-*/%^<>=!&|?:]+"
-_ROW: Final = rf"\[{_NUMBER}(?:,{_NUMBER}){{0,98}}\]"  # GDAL takes up to 99 x 99
+_ROW: Final = rf"\[{_NUMBER}(?:,{_NUMBER}){{0,98}}\]"  # GDAL accepts up to 99 x 99
 _END: Final = rf"(?:{_NUMBER}|[+-]?inf)"
 _RANGE: Final = rf"(?:[\[(]\s*{_END}\s*,\s*{_END}\s*[\])]|{_NUMBER}|NO_DATA|DEFAULT)"
 _ITEM: Final = rf"\s*{_RANGE}\s*=\s*(?:{_NUMBER}|NO_DATA|PASS_THROUGH)\s*"
-_LONG: Final = 48 << 10  # bytes; one word of a command line has 128 KiB
+_LONG: Final = 48 << 10  # bytes; the kernel allows 128 KiB for one command-line argument
 
 
 def _without_blanks(text: str) -> str:
@@ -36,7 +36,7 @@ def _without_blanks(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """What a text must match as a whole once it is tidied, an example for the refusal, and the most bytes it may have."""
+    """A pattern for a whole text after `tidied`, an example for the error message, and a limit in bytes."""
 
     pattern: str
     example: str
@@ -44,7 +44,7 @@ class Plain:
     tidied: Callable[[str], str] = str
 
     def check(self, text: str, what: str) -> str:
-        """The tidied text. Raises ArgumentRefused."""
+        """The tidied text. Raises ArgumentRefused if it does not match."""
         plain = check_text(self.tidied(text), what, limit=self.limit)
         if not re.fullmatch(self.pattern, plain) or "/../" in f"/{plain}/":
             raise ArgumentRefused(f"{what} is not of the expected form.", f"For example {self.example}.")
@@ -55,7 +55,7 @@ PLAIN: Final[Mapping[str, Plain]] = {
     "array-option": Plain(r"[A-Z][A-Z0-9_]{0,31}=[A-Za-z0-9_.-]{1,64}", "SHOW_ALL=YES"),
     "band": Plain(rf"{_BAND}|mask(?::{_BAND})?|none|[a-z_]{{2,32}}", "1, mask:1 or red"),
     "by-band": Plain(rf"(?:{_BAND}=)?{_NUMBER}", "2.5, or 1=2.5 for the first band"),
-    # muparser, or a call of a built-in function such as mul(k=2)
+    # a muparser expression, or a call of a built-in function such as mul(k=2)
     "calc": Plain(_FORMULA, "(A - B) / (A + B), sqrt(A), or A > 3 ? A : 0", limit=4096, tidied=str.strip),
     "color": Plain(_COLOR, "255,255,255 or black"),
     "color-interpretation": Plain(
@@ -95,7 +95,7 @@ PLAIN: Final[Mapping[str, Plain]] = {
     "metadata": Plain(rf"{_METADATA}=[^\0]*", "SOURCE=survey of 2024", limit=4096),
     "metadata-name": Plain(_METADATA, "AREA_OR_POINT"),
     "multidim": Plain(
-        # two dots lead to another group, but for the three that stand for the rest of the dimensions
+        # `..` would lead to another group; `...` for the remaining dimensions is accepted
         r"(?!.*(?://|(?<![\[,.])\.\.|\.\.(?![.,\]])))[A-Za-z0-9_ .,:()\[\]/=+\-\"]{1,512}",
         "/group/array, name=temp,view=[0,...], time(0,10) or lat(2)",
     ),

@@ -1,4 +1,7 @@
-"""Runs the probes in a container of an image, for `gdal-mcp setup` and `doctor`. The server never imports this."""
+"""Runs the probes for known GDAL faults in a container of an image.
+
+Used by `gdal-mcp setup` and `doctor`; the server never imports this module.
+"""
 
 import json
 from contextlib import suppress
@@ -12,7 +15,8 @@ from sandbox.engine import Engine
 def probe(engine: Engine, image: str, digest: str, state_dir: Path) -> Probed:
     """Probes the image and stores the results.
 
-    Where the program does not run, nothing is stored and every fault is unknown; a result that cannot be stored is still returned.
+    If the program does not run, nothing is stored and every fault is unknown. A result that cannot be stored is still
+    returned.
     """
     try:
         printed = json.loads(run_program(engine, image, probe_program(), ""))

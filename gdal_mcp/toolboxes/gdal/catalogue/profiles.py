@@ -1,11 +1,12 @@
-"""Profiles of Cloud Optimized GeoTIFFs: names for sets of creation options, as `PROFILE=web` among those of the format COG. Pure.
+"""Profiles for Cloud Optimized GeoTIFFs: named sets of creation options, such as `PROFILE=web`. Pure.
 
-A profile becomes GDAL's own options before the command is shown to anybody, so plan, approval and receipt have no other
-options than the command. GDAL's COG has no option PROFILE of its own; that of GTiff stays what it is.
+A profile is expanded to GDAL's options before anyone sees the command, so plan, approval and receipt list exactly the
+options of the command. GDAL's COG driver has no option PROFILE; that of GTiff is not affected.
 
 Invariants:
-* a profile makes no value of a pixel that the data does not have: compressions are lossless, and resampling is by nearest neighbour;
-* an option of the caller replaces that of the profile.
+* a profile creates no pixel value that the data does not have: compression is lossless, and resampling is nearest
+  neighbour;
+* an option of the caller overrides that of the profile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +17,20 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 DRIVER: Final = "COG"
 OPTION: Final = "PROFILE"
 _PREDICTING: Final = frozenset({"LZW", "DEFLATE", "ZSTD", "LZMA"})
-# PREDICTOR=YES is 2 for whole numbers and 3 for floating point. Nearest is the one resampling that is right for classes,
-# elevation and measurements alike: every pixel, also of an overview, has a value of the data.
+# PREDICTOR=YES is 2 for integers and 3 for floating point. Only nearest neighbour suits classes, elevation and
+# measurements: every pixel, including those of overviews, has a value from the data.
 _BOTH: Final = {"PREDICTOR": "YES", "BLOCKSIZE": "512", "BIGTIFF": "IF_SAFER", "RESAMPLING": "NEAREST"}
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
-    # Tiles of Web Mercator, and a compression that every reader has. JPEG and WEBP are for the caller to choose: they are
-    # lossy, and need three or four bands of 8 bits.
+    # Web Mercator tiles, with a compression that every reader supports. JPEG and WEBP are left to the caller: they are
+    # lossy, and need three or four 8-bit bands.
     "web": {"TILING_SCHEME": "GoogleMapsCompatible", "COMPRESS": "DEFLATE", **_BOTH},
-    # the CRS and grid of the input
+    # keeps the CRS and grid of the input
     "analysis": {"COMPRESS": "ZSTD", **_BOTH, "STATISTICS": "YES"},
 }
 
 
 def expand_profile(drivers: Sequence[str], options: Sequence[str]) -> Sequence[str]:
-    """The options with those of the profile that they name in place of its name.
+    """The options, with PROFILE replaced by the options of that profile.
 
     Raises ArgumentRefused for an unknown profile, and for a profile of another format.
     """

@@ -1,4 +1,4 @@
-"""What `gdal-mcp catalogue refresh` prints: what another GDAL has that is new, gone or changed, and what a person decides. Pure."""
+"""The report of `gdal-mcp catalogue refresh`: what differs in another GDAL, and what needs a decision. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _TITLES: Final = {"algorithms": "algorithms", "steps": "pipeline steps", "driver
 
 
 def report(changes: CatalogueChanges) -> list[str]:
-    """Lines to read; one line where nothing changed."""
+    """The lines of the report; a single line if nothing changed."""
     sections = [
         *(section for part in _TITLES for section in _names(changes, part)),
         ("Algorithms that seem to have another name", [f"{a} -> {b}" for a, b in changes.renamed.items()]),
@@ -89,7 +89,7 @@ def _proposed(path: str, argument: Entry) -> str:
 
 
 def _undecided(changes: CatalogueChanges) -> list[str]:
-    """Options of type `string`, which pass only where options.toml says so."""
+    """New options of type `string`, which are refused unless options.toml permits them."""
     new = {*changes.new("drivers")}
     found = [
         (driver["name"], option)

@@ -1,7 +1,8 @@
 """JSON Schema (2020-12) of an algorithm's arguments, for tools and for gdal_describe. Pure.
 
-What a schema accepts by type, count, choice and range, `binding.bind` accepts too; which texts are safe, and which
-arguments exclude each other where the schema does not say it, is for the binding alone. Names are GDAL's, with _ for -.
+`binding.bind` accepts every type, count, choice and range that a schema accepts. Only the binding decides which texts
+are safe, and which arguments exclude each other beyond the rules in the schema. Names are GDAL's, with underscores
+instead of hyphens.
 """
 
 import re
@@ -12,14 +13,15 @@ from typing import Any, Final
 from gdal_mcp.toolboxes.gdal.catalogue.arguments import KEYED, MAX_VALUES, NUMERIC, is_packed
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 
-_LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
-_SHORT: Final = 48  # letters of a description in a list of a hundred tools
+# removed from GDAL's descriptions, because a value that begins with @ is refused
+_LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")
+_SHORT: Final = 48  # characters of a description in tools/list, which has a hundred tools
 _SHOWN: Final[Mapping[str, str]] = {
-    "output-crs": "dst_crs",  # GDAL knows both
+    "output-crs": "dst_crs",  # GDAL accepts both names
     "input-crs": "src_crs",
-    "pipeline": "steps",  # as of the tool `pipeline`
+    "pipeline": "steps",  # as in the tool `pipeline`
 }
-# what algorithms, hand-made tools and classic programs call the same thing; each takes all of these names for its own
+# names of the same argument in algorithms, hand-written tools and classic utilities; each accepts all of them
 SAME_NAMES: Final = (
     ("input", "path", "filename", "dataset", "source", "src_dataset"),
     ("output", "destination", "dst_dataset"),
@@ -28,12 +30,12 @@ SAME_NAMES: Final = (
     ("src_crs", "input_crs", "s_srs"),
     *((name, f"{name}s") for name in ("creation_option", "warp_option", "transform_option")),
 )
-_UNOFFERED: Final = frozenset(("quiet",))  # taken for the sake of habits, and of no effect
+_UNOFFERED: Final = frozenset(("quiet",))  # accepted because users are used to it, without effect
 _FILLERS: Final = frozenset(
     "name the of a dataset datasets raster vector s input output layer option options format".split()
 )
 _UNBOUNDED: Final = 2147483647
-_MOST_PAIRS: Final = 6  # of one group; more are left to the binding
+_MOST_PAIRS: Final = 6  # pairs of one exclusion group; larger groups are left to the binding
 _NOTES: Final[Mapping[str, str]] = {
     "replace": "Replace an existing output; default false",
     "sql": "one SELECT of layers of the input",
@@ -46,11 +48,15 @@ _NOTES: Final[Mapping[str, str]] = {
     "gcp": "pixel,line,easting,northing[,elevation]",
     "pipeline": "list of steps, or GDAL's notation",
 }
-_INSTEAD: Final = frozenset(("replace", "mapping", "gcp"))  # GDAL's help speaks of what is not passed on
+# the note replaces GDAL's description, which mentions values that are refused
+_INSTEAD: Final = frozenset(("replace", "mapping", "gcp"))
 
 
 def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, Any]:
-    """The schema of a call. Compact is for tools/list: short descriptions, and no rules on what goes together."""
+    """The JSON Schema of a call.
+
+    `compact` is for tools/list: short descriptions, and no rules about combinations of arguments.
+    """
     shown = sorted(offered(algorithm), key=lambda one: (not one.rule.primary, not one.required))
     schema: dict[str, Any] = {
         "type": "object",
@@ -66,12 +72,12 @@ def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, An
 
 
 def json_name(name: str) -> str:
-    """How clients see an argument's name, the same in all tools; GDAL's own spelling is taken as well."""
+    """The name of an argument for clients, the same in all tools; GDAL's own spelling is accepted too."""
     return _SHOWN.get(name, name.replace("-", "_"))
 
 
 def offered(algorithm: Algorithm) -> Iterator[Argument]:
-    """The arguments that a client can set. Of a pipeline command that is the pipeline; its steps have the rest."""
+    """The arguments that a client can set. A pipeline command has only the pipeline; its steps have the rest."""
     steps = next((one for one in algorithm.arguments if one.rule.check == "pipeline"), None)
     if steps is not None:
         yield steps
@@ -97,9 +103,12 @@ def property_schema(argument: Argument, *, compact: bool) -> dict[str, Any]:
 
 
 def _list(argument: Argument) -> dict[str, Any]:
-    """A list; the bare value is a list of one, and a text may hold several where GDAL packs them."""
+    """The schema of a list argument.
+
+    A single value is accepted as a list of one. Text may have several values if GDAL packs them.
+    """
     items = _scalar(argument)
-    if argument.rule.form == "named":  # {"A": "a.tif"} as well
+    if argument.rule.form == "named":  # accepts an object such as {"A": "a.tif"} too
         return {
             "type": ["object", "array", "string"],
             "additionalProperties": {"type": "string"},
@@ -156,7 +165,7 @@ def _description(argument: Argument, *, compact: bool) -> str:
 
 
 def _short(argument: Argument, text: str) -> str:
-    """The beginning of a text, or nothing where it only repeats the argument's name."""
+    """The beginning of a description; empty if it only repeats the argument's name."""
     words = {word.strip("().,'").lower() for word in text.split()}
     own = set(argument.name.split("-"))
     if words <= own | {f"{word}s" for word in own} | _FILLERS:

@@ -1,21 +1,23 @@
-"""The gate for SQL statements and conditions: what they may name and call. Pure.
+"""Checks SQL statements and conditions: what they may name and call. Pure.
 
-The rules come from statements that were run in GDAL 3.13, in the environment of a call. OGRSQL opens the file in
-`FROM 'file'.layer`, the SQLite dialect that in `FROM "file".layer`; a condition (`where`) of a GeoPackage goes to SQLite as it is, with
-subqueries and whatever follows a semicolon or a comment; a text that begins with `@` is a file in all of them. The dialects do not
-agree on where a quoted text ends (a backslash, a doubled double quote) nor on brackets and backticks.
+The rules were derived from statements run with GDAL 3.13 in the environment of a call. OGRSQL opens the file in `FROM
+'file'.layer`, the SQLite dialect the file in `FROM "file".layer`. A condition (`where`) on a GeoPackage goes to
+SQLite unchanged, with subqueries and everything after a semicolon or a comment. In all of them, text that begins with
+`@` is a file. The dialects disagree on where quoted text ends (a backslash, a doubled double quote) and on brackets
+and backticks.
 
-Invariants of what passes:
+Invariants of accepted SQL:
 * it is one SELECT, or one condition without a subquery, and every dialect reads the same tokens in it;
-* no table is a file: where a table is named there is one name without a dot, and no name before a dot, in a FROM or
-  anywhere else, looks like a path, a driver's prefix or a URL;
-* no function opens a file by name, runs another text as SQL or loads code. All other functions may be called.
+* no table is a file: a table is one name without a dot, and no name before a dot, in a FROM clause or elsewhere,
+  looks like a path, a driver's prefix or a URL;
+* no function opens a file by name, runs other text as SQL or loads code. All other functions may be called.
 
-A statement that computes for too long, such as an endless recursive WITH, ends at the limits of the call. SpatiaLite registers
-its functions that import and export files only where SPATIALITE_SECURITY says so, which our environment does not; SQLite's
-`load_extension` is not authorized there; OGR_SQLITE_ALLOW_EXTERNAL_ACCESS=NO stops GDAL's own. They are refused here too, for a clear
-message, and because another image may be built differently. `XB_Create` reads the schema file that its argument names, and quotes its first line in an error;
-`ST_Transform` has PROJ read the grids of a pipeline in its fourth argument.
+The limits of the call end a statement that computes for too long, such as an endless recursive WITH. Some refused
+functions are also blocked in the container: SpatiaLite registers its functions that import and export files only if
+SPATIALITE_SECURITY allows it, which our environment does not; SQLite's `load_extension` is not authorized;
+OGR_SQLITE_ALLOW_EXTERNAL_ACCESS=NO stops GDAL's own functions. They are refused here too, for a clear message, and
+because another image may be built differently. `XB_Create` reads the schema file that its argument names, and quotes
+its first line in an error; `ST_Transform` makes PROJ read the grids of a pipeline in its fourth argument.
 """
 
 import itertools
@@ -45,7 +47,8 @@ _PATH_LIKE: Final = re.compile(r"[/:<>{}]|\.\.|^[~@]")
 _END_OF_TABLES: Final = frozenset(
     "SELECT WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT VALUES".split()
 )
-# Keywords that start another kind of statement, or change one. A field of such a name must be quoted; REPLACE is also a function.
+# Keywords that start or modify another kind of statement. A field with such a name must be quoted; REPLACE is also a
+# function.
 _STATEMENTS: Final = frozenset(
     """
     ALTER ANALYZE ATTACH BEGIN COMMIT CREATE DELETE DETACH DROP EXPLAIN INDEXED INSERT INTO PRAGMA REINDEX RELEASE
@@ -63,10 +66,10 @@ _REACHES_OUT: Final = re.compile(
       | xb_create | xb_schemavalidate | (?:enable)?pause)""",
     re.IGNORECASE | re.VERBOSE,
 )
-# functions of PostGIS that do not exist here: GDAL's error is answered with the functions that do
+# PostGIS functions that GDAL does not have: accepted here, because the answer to GDAL's error names those that it has
 _ABSENT: Final = re.compile(r"st_dump(?:points|rings|segments)?", re.IGNORECASE)
 _TRANSFORMS: Final = re.compile(r"(?:st_)?transform(?:3|xyz?)?", re.IGNORECASE)
-_TRANSFORM_MOST: Final = 3  # arguments: a geometry, the number of a CRS, a box
+_TRANSFORM_MOST: Final = 3  # arguments: a geometry, the code of a CRS, a bounding box
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def check_allowed(allowed: bool, what: str) -> None:  # noqa: FBT001 - it is the
 
 
 def check_statement(text: str, what: str) -> str:
-    """Returns one SELECT on layers of the input, unchanged. Raises ArgumentRefused."""
+    """The statement, which is one SELECT on layers of the input, without a final semicolon. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_STATEMENT)
     if tokens and tokens[-1].text == ";":
         tokens.pop()
@@ -104,7 +107,7 @@ def check_statement(text: str, what: str) -> str:
 
 
 def check_condition(text: str, what: str) -> str:
-    """Returns one condition on the fields of one layer, unchanged. Raises ArgumentRefused."""
+    """The condition, which only uses the fields of one layer. Raises ArgumentRefused."""
     tokens = _tokens(text, what, MAX_CONDITION)
     if not tokens:
         raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
@@ -127,7 +130,7 @@ def check_condition(text: str, what: str) -> str:
 
 
 def check_dialect(text: str, what: str) -> str:
-    """Returns OGRSQL or SQLITE. Raises ArgumentRefused."""
+    """The dialect in upper case: OGRSQL or SQLITE. Raises ArgumentRefused for any other."""
     if text.upper() not in DIALECTS:
         raise ArgumentRefused(f"{what} is not a dialect of GDAL.", "Use OGRSQL or SQLITE, or omit it.")
     return text.upper()
@@ -171,10 +174,13 @@ def _tokens(text: str, what: str, limit: int) -> list[SqlToken]:
 
 
 def _check_tables(tokens: Sequence[SqlToken], what: str) -> None:
-    """Checks the names of tables. Between FROM and the next clause each comma can start another table; brackets have their own state."""
+    """Checks the names of tables. Raises ArgumentRefused.
+
+    Between FROM and the next clause each comma can start another table; each bracket level has its own state.
+    """
     tables = [False]
     before = SqlToken("sign", "")
-    compared = False  # whether the last FROM was part of IS DISTINCT FROM
+    compared = False  # True if the last FROM was part of IS DISTINCT FROM
     for token, following in zip(tokens, [*tokens[1:], before], strict=True):
         first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
         if token.text == "(":

@@ -1,8 +1,9 @@
-"""The captured catalogues of images other than the stand-in of the packaged release: one private file for each image setting.
+"""Stores the captured catalogues of images, in one private file for each image setting.
 
-    catalogue/<SHA-256 of the setting>    a line with the image's digest, then the data as `capture` wrote it
+    catalogue/<SHA-256 of the setting>    a line with the image's digest, then the data in the format of `capture`
 
-Whether it is whole is found when a catalogue is made of it (`load.catalogue_of`), as with the packaged data.
+The stand-in image of the packaged release needs no file. The data is validated when it is loaded
+(`load.catalogue_of`), like the packaged data.
 """
 
 import hashlib
@@ -17,28 +18,28 @@ FOLDER: Final = "catalogue"
 
 
 def select(state_dir: Path, image: str | None) -> str:
-    """The data for a server with this image setting: what was stored for it, else the packaged data.
+    """The catalogue data for an image setting: the stored data, else the packaged data. Raises CatalogueBroken.
 
-    No engine is asked: whether the image is still the same is found when it is used (`Catalogue.incompatible`). Raises CatalogueBroken.
+    The engine is not queried: a changed image is detected when it is used (`Catalogue.incompatible`).
     """
     stored = _read(_place(state_dir, image))
     return packaged_text() if stored is None else stored[1]
 
 
 def holds(state_dir: Path, image: str | None, digest: str) -> bool:
-    """True if data of this very image is stored for this setting. Raises CatalogueBroken."""
+    """True if the data stored for this setting is that of the image with this digest. Raises CatalogueBroken."""
     stored = _read(_place(state_dir, image))
     return stored is not None and stored[0] == digest
 
 
 def image_of(state_dir: Path, image: str | None) -> str:
-    """The digest of the image whose data is stored for this image setting; "" where none is. Raises CatalogueBroken."""
+    """The digest of the image whose data is stored for this setting; "" if there is none. Raises CatalogueBroken."""
     stored = _read(_place(state_dir, image))
     return stored[0] if stored is not None else ""
 
 
 def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:
-    """Stores data for the image of this setting and digest, and returns where. Raises CatalogueBroken."""
+    """Stores the data of the image with this setting and digest, and returns the path. Raises CatalogueBroken."""
     place = _place(state_dir, image)
     try:
         put_private(place, f"{digest}\n{text}".encode())
@@ -50,7 +51,7 @@ def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:
 
 
 def forget(state_dir: Path, image: str | None) -> None:
-    """Removes what was stored for this image setting, so that the packaged data is used again."""
+    """Removes the data stored for this image setting, so that the packaged data is used again."""
     _place(state_dir, image).unlink(missing_ok=True)
 
 
@@ -59,7 +60,7 @@ def _place(state_dir: Path, image: str | None) -> Path:
 
 
 def _read(place: Path) -> tuple[str, str] | None:
-    """Digest and data; None where there is no file."""
+    """The stored digest and data; None if there is no file. Raises CatalogueBroken."""
     try:
         digest, _, text = place.read_text(encoding="utf-8").partition("\n")
     except FileNotFoundError:

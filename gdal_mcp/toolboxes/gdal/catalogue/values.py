@@ -1,8 +1,10 @@
-"""What each kind of value may look like. Pure.
+"""Checks values by their kind. Pure.
 
-Invariants of what passes: valid Unicode without control characters, of bounded length; nothing that ends in `=?` once it stands behind
-its name, which GDAL answers with a list of completions; and no text of a free kind can name a file, as it has no slash or backslash, no
-`..`, and no `@`, `~`, `<` or `{` in front; only tuples may begin with a brace, around whole numbers.
+Invariants of accepted values:
+* they are valid Unicode of bounded length without control characters;
+* a command-line word `--name=value` does not end in `=?`, which asks GDAL for a list of completions;
+* free text cannot name a file: it has no slash, backslash or `..`, and does not begin with `@`, `~`, `<` or `{`. Only
+  tuples may begin with a brace, around whole numbers.
 """
 
 import math
@@ -20,7 +22,7 @@ MAX_SHOWN: Final = 24  # a message with more choices is too long to read
 _REAL: Final = re.compile(r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,4})?")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLEANS: Final = frozenset({"YES", "NO", "TRUE", "FALSE", "ON", "OFF", "1", "0"})
-# what a text must match as a whole, and what to write instead
+# kind -> a pattern for the whole text, and a hint for the error message
 _PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
     "tuples": (
         re.compile(r"(?!.*\.\.)(?=.{1,512}\Z)(?:\([0-9.,eE+\- ]++\)|\{[0-9, ]++\}|[0-9.,eE+\- ]++)+"),
@@ -39,7 +41,10 @@ _PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
 
 
 def check_text(text: str, what: str, max_letters: int | None = None, limit: int = VALUE_BYTES) -> str:
-    """The text itself, if it is valid Unicode without control characters and not too long (bytes). Raises ArgumentRefused."""
+    """The unchanged text. Raises ArgumentRefused for invalid Unicode, control characters or excess length.
+
+    `max_letters` is in characters, `limit` in bytes.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -57,7 +62,7 @@ def check_text(text: str, what: str, max_letters: int | None = None, limit: int 
 
 
 def refuse_path(text: str, what: str) -> str:
-    """The text itself. Raises ArgumentRefused where something could take it for the name of a file or a URL."""
+    """The unchanged text. Raises ArgumentRefused if it could be taken for a file name or a URL."""
     if any(sign in text for sign in ("/", "\\", "..")) or text.startswith(("@", "~", "<", "{")):
         raise ArgumentRefused(
             f"{what} looks like a path, a file reference or a document.",
@@ -67,19 +72,19 @@ def refuse_path(text: str, what: str) -> str:
 
 
 def number_of(text: str) -> float | None:
-    """The finite number that a text says, or None."""
+    """The finite number in a text; None if the text is not one."""
     value = float(text) if _REAL.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
 
 
 def choices_text(choices: tuple[str, ...]) -> str:
-    """The choices for a message, cut after MAX_SHOWN."""
+    """A list of the choices for an error message, cut after MAX_SHOWN."""
     rest = "." if len(choices) <= MAX_SHOWN else ", ..."
     return f"Use one of: {', '.join(choices[:MAX_SHOWN])}{rest}"
 
 
 def check_shape(shape: Shape, text: str, what: str) -> str:
-    """The text as it may be passed on. `what` names the value in messages. Raises ArgumentRefused."""
+    """The value in the form that is passed to GDAL. `what` names it in messages. Raises ArgumentRefused."""
     plain = check_text(text, what, shape.max_letters)
     if shape.kind in _PATTERNS:
         pattern, hint = _PATTERNS[shape.kind]
@@ -142,7 +147,7 @@ def _pattern(shape: Shape, text: str, what: str) -> str:
 
 
 def _each(check: Callable[[Shape, str, str], str]) -> Callable[[Shape, str, str], str]:
-    """Several values with commas between them."""
+    """A check for several values separated by commas."""
     return lambda shape, text, what: ",".join(check(shape, part.strip(), what) for part in text.split(","))
 
 

@@ -1,7 +1,6 @@
-"""Lists a workspace in pages of rows: a dataset with all its files is one row. It opens no files itself.
+"""Lists a workspace in pages. A dataset with all its files is one row. Opens no files itself.
 
-The names are untrusted: in a row they are cleaned for display, and a row whose name cannot be
-written in a call says so.
+File names are untrusted: rows contain cleaned names, and a row is marked if its name cannot be used in a call.
 """
 
 import base64
@@ -24,17 +23,17 @@ from sandbox.browse import EntryKind, Folder, Found, SkipReason
 from sandbox.workspace import WorkspacePath
 
 # enforced by the tool's schema
-MAX_ROWS: Final = 500  # of one page
+MAX_ROWS: Final = 500  # rows of one page
 MAX_PATTERN: Final = 256  # characters
-_MAX_CURSOR: Final = 8192  # characters; a path of 4096 bytes in base64, and more
-_DIGEST: Final = 8  # bytes that tell a cursor of another question
+_MAX_CURSOR: Final = 8192  # characters; more than a path of 4096 bytes in base64
+_DIGEST: Final = 8  # bytes of a hash that detects the cursor of another query
 
 Key = tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question. `pattern` is a glob for names, or for paths from the folder if it has a slash."""
+    """A listing request. `pattern` is a glob for names, or for paths relative to the folder if it contains a slash."""
 
     folder: WorkspacePath
     pattern: str = "*"
@@ -47,12 +46,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ListedDataset:
-    """A dataset, another file, a folder or a link. `bytes` counts the companions too; of a folder it is unknown."""
+    """A dataset, another file, a folder or a link. `bytes` includes the companions; None for a folder."""
 
     found: Found
     companions: tuple[str, ...] = ()
     bytes: int | None = None
-    is_dataset: bool = False  # a folder whose name or contents say that it is one dataset
+    is_dataset: bool = False  # a folder that is one dataset by its name or contents
 
     @property
     def addressable(self) -> bool:
@@ -62,7 +61,7 @@ class ListedDataset:
 
 @dataclass(frozen=True, slots=True)
 class ListingPage:
-    """`cursor` asks for the next page. Not `complete`: the folder holds more than is looked at at once."""
+    """One page of a listing. `cursor` requests the next page; `complete` is False if a folder has too many entries."""
 
     rows: tuple[ListedDataset, ...]
     cursor: str | None
@@ -70,17 +69,17 @@ class ListingPage:
 
     @property
     def to_identify(self) -> tuple[WorkspacePath, ...]:
-        """What to ask GDAL about, see `as_json`; it would take a comma for the end of a name."""
+        """The paths for GDAL to identify, see `as_json`, without those that contain a comma: GDAL would split them."""
         fit = (row for row in self.rows if row.found.kind is EntryKind.FILE or row.is_dataset)
         found = (row.found.located for row in fit if row.addressable)
         return tuple(one for one in found if "," not in str(one))
 
 
 def page(top: Folder, query: Query, cursor: str | None = None) -> ListingPage:
-    """The rows after a cursor, in the order of the names. Raises ToolError for a cursor that is not of this question.
+    """The rows after a cursor, in the order of the names. Raises ToolError for the cursor of another query.
 
-    A page is made of what is there now: what comes and goes between two pages shows or not, and nothing shows twice.
-    Files are looked at for the rows of the page alone, folders up to its last row.
+    A page shows the current state: entries that are added or removed between two pages may or may not appear, and no
+    entry appears twice. Only the files on the page, and the folders up to its last row, are inspected.
     """
     after = _read_cursor(cursor, query) if cursor else ()
     reader = _Reader(query)
@@ -94,7 +93,7 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> ListingPage:
 
 
 def as_json(shown: ListingPage, report: Any = None) -> Mapping[str, Any]:
-    """A page as JSON, with the drivers of GDAL's report on `to_identify`: the driver of each by its name, cleaned."""
+    """The page as JSON. `report` is GDAL's report on `to_identify`: the drivers by cleaned path."""
     drivers = report if isinstance(report, dict) else {}
     entries = [_entry(row, drivers.get(clean_text(str(row.found.located)))) for row in shown.rows]
     more = {"next_cursor": shown.cursor} if shown.cursor else {}
@@ -121,13 +120,13 @@ def _entry(row: ListedDataset, driver: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Rows without what belongs to another row: the inside of a folder that is a dataset, and companions."""
+    """Reads rows. Companions and the contents of a folder that is a dataset belong to another row and are left out."""
 
     query: Query
     complete: bool = True
 
     def rows(self, folder: Folder, above: str, after: Key) -> Generator[ListedDataset]:
-        """The rows of a folder and everything below it, after the relative place `after`."""
+        """The rows of a folder and everything below it, after the relative path `after`."""
         self.complete &= folder.complete
         owners = Names(name for name, kind in folder.names.items() if kind is EntryKind.FILE).owners
         families: dict[str, list[str]] = {}
@@ -149,7 +148,7 @@ class _Reader:
                 yield ListedDataset(found, tuple(one.name for one in beside), size)
 
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[ListedDataset]:
-        """A row for a folder that was not listed yet, and those below it unless it is one dataset."""
+        """A row for the folder unless an earlier page had it, and the rows below it unless the folder is one dataset."""
         found = folder.look(name) if after is None and self.query.matches(above, name) else None
         if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
             yield from [ListedDataset(found, is_dataset=found.kind is EntryKind.FOLDER)] if found else []

@@ -1,11 +1,12 @@
-"""Dataset names: a path, an archive around a path, or a driver's name for a part of a file. Pure.
+"""Dataset names: a path, an archive name such as /vsizip/PATH, or a driver's name for a part of a file. Pure.
 
-What GDAL is given is `before + path + after`. Invariants of what `parse` lets through:
-* there is exactly one path; whoever asks for the name puts the canonical path of a place in a workspace there;
-* `before` and `after` are matched whole by one grammar of `catalogue/data/names.toml` or by an archive's; nothing is
-  passed on that no grammar names;
-* a canonical path with a letter that GDAL could take for the end of the path is refused, so that no name has two readings;
-* what reaches a network, a database or another process is refused with the reason, wherever in the text it stands.
+GDAL receives `before + path + after`. Invariants of names that `parse` accepts:
+* there is exactly one path, which the caller replaces by the canonical path of a file or folder in a workspace;
+* `before` and `after` match one grammar of `catalogue/data/names.toml`, or that of an archive, as a whole; text
+  outside a grammar is never passed on;
+* a canonical path with a character that GDAL could take for the end of the path is refused, so that no name has two
+  readings;
+* text that reaches a network, a database or another process is refused with the reason, wherever it is in the name.
 """
 
 import re
@@ -21,8 +22,9 @@ from sandbox.workspace import has_hidden_chars
 
 Place = Literal["any", "file", "folder"]
 
-MAX_BYTES: Final = 8192  # a path is at most 4096, and the rest of a name at most as much
-MAX_PARTS: Final = 64  # names in a path whose archive has to be looked for; each is looked up from the top
+MAX_BYTES: Final = 8192  # bytes: 4096 for a path, and as many for the rest of a name
+# names in an archive path without braces, where each prefix is looked up to find the archive
+MAX_PARTS: Final = 64
 
 _FILE_SYSTEM: Final = re.compile(r"(/vsi[a-z0-9_]+)(?=[/?]|$)(.*)", re.IGNORECASE | re.DOTALL)
 _PREFIX: Final = re.compile(r"([a-z0-9_]{2,64})\s*:", re.IGNORECASE)
@@ -34,7 +36,8 @@ _CHAINED: Final = re.compile(r"/?vsi[a-z0-9_]+([/?{]|$)", re.IGNORECASE)
 
 _ARCHIVES: Final = frozenset(("/vsizip", "/vsitar", "/vsigzip"))
 _QUOTED_PATH, _BARE_PATH = r'[^"\\]+', r'[^":\\]+'
-# what a canonical path must not hold, by what stands around it: what GDAL looks for to find where the path ends
+# Characters that a canonical path must not contain, by its delimiters: GDAL searches for them to find the end of the
+# path.
 _IN_QUOTES, _BARE, _IN_BRACES = frozenset('"\\'), frozenset('":\\'), frozenset("{}")
 _FIELDS: Final = {
     "number": "[0-9]{1,18}",
@@ -47,14 +50,14 @@ _FIELD: Final = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class DatasetName:
-    """One way to write a dataset. `path` is as the caller wrote it, and means a place in a workspace."""
+    """A parsed dataset name. `path` is as the caller wrote it, and refers to a file or folder in a workspace."""
 
     before: str
     path: str
     after: str
     place: Place = "any"  # the required kind of file at the path
-    forbidden: frozenset[str] = frozenset()  # letters that a path in this form cannot have
-    unsplit: bool = False  # `path` may run on inside an archive; see `splits`
+    forbidden: frozenset[str] = frozenset()  # characters that a path in this form cannot contain
+    unsplit: bool = False  # `path` may continue inside an archive; see `splits`
 
     @property
     def is_plain(self) -> bool:
@@ -65,9 +68,9 @@ class DatasetName:
         return self.before.endswith(("/vsizip/{", "/vsitar/{", "/vsigzip/"))
 
     def splits(self) -> Iterator["DatasetName"]:
-        """Every reading of an unsplit name, the shortest path first; the archive is the first one that is a file.
+        """Every possible split of an unsplit name, shortest archive path first.
 
-        A file has nothing below it, so that there is only one such reading.
+        The archive is the first path that is a file. Nothing can be below a file, so there is only one such split.
         """
         if not self.unsplit:
             yield self
@@ -79,7 +82,7 @@ class DatasetName:
             yield replace(self, path=path, after=after, unsplit=False)
 
     def at(self, canonical: str) -> str:
-        """The name for GDAL, with the absolute path of the place. Raises ToolError if it could be misread."""
+        """The name for GDAL, with the absolute path inserted. Raises ToolError if GDAL could misread it."""
         bad = sorted(self.forbidden & set(canonical))
         if bad or (_CHAINED.match(canonical) and not canonical.startswith("/vsihost/")):
             shown = " ".join(bad) or "/vsi"
@@ -92,7 +95,7 @@ class DatasetName:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a kind of name is never accepted, and what to do instead."""
+    """The reason why a kind of name is never accepted, and what to do instead."""
 
     reason: str
     suggestion: str
@@ -112,10 +115,10 @@ _NETWORK: Final = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    """A name of a form, ready to be matched. `bare` is one whose path is in quotes for GDAL, and was written without them."""
+    """The compiled pattern of a name. `bare` accepts the path without the quotes that GDAL needs."""
 
-    form: Mapping[str, Any]  # its row
-    prefix: str  # with its colon, in GDAL's letters
+    form: Mapping[str, Any]  # the row in names.toml
+    prefix: str  # with the colon, in GDAL's spelling
     pattern: re.Pattern[str]
     quoted: bool
     bare: bool = False
@@ -125,15 +128,15 @@ class _Grammar:
 class Table:
     """The contents of `names.toml`. Keys are in upper case."""
 
-    forms: Sequence[Mapping[str, Any]]  # a driver's names and why they are accepted
+    forms: Sequence[Mapping[str, Any]]  # rows with a driver's names and the reason why they are accepted
     grammars: Mapping[str, tuple[_Grammar, ...]]
     refusals: Mapping[str, Refusal]
 
 
 def parse(text: str, *, addresses: bool = False) -> DatasetName:
-    """The one reading of a text, whose path may be one of `addresses`. Raises ToolError for every other text.
+    """Parses a dataset name. Raises ToolError for every text that is not accepted.
 
-    Asks nothing of the file system.
+    `addresses` permits a remote address as the path in a driver's name. Does not access the file system.
     """
     try:
         size = len(text.encode())
@@ -158,7 +161,7 @@ def parse(text: str, *, addresses: bool = False) -> DatasetName:
 
 
 def _start(text: str) -> str:
-    """What makes a text more than a path: a virtual file system, a driver's prefix, a URL or a document; or nothing."""
+    """The start that makes a text more than a path: /vsi, a driver's prefix, a URL scheme or a document; else empty."""
     if text[:5].lower() == "file:":
         return ""
     for pattern in (_FILE_SYSTEM, _URL, _PREFIX):
@@ -177,7 +180,7 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...], *, addresses: b
             quote = '"' if grammar.bare else ""
             before = grammar.prefix + text[len(grammar.prefix) : begin] + quote + inner.before
             after = inner.after + quote + text[end:]
-            if _NETWORK_INSIDE.search(before + after):  # no part of a file is called that
+            if _NETWORK_INSIDE.search(before + after):  # no part of a file has such a name
                 raise _NETWORK.error(start)
             place: Place = grammar.form["place"] if inner.is_plain else "file"
             forbidden = inner.forbidden | (_IN_QUOTES if grammar.quoted else _BARE)
@@ -189,7 +192,7 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...], *, addresses: b
 
 
 def _inner(text: str, *, addresses: bool) -> DatasetName:
-    """The target of a driver's name: a path, an address, or a path in an archive. Nested names and URIs have no grammar."""
+    """The path in a driver's name: plain, an address or an archive. Raises ToolError for nested names and URIs."""
     if addresses and is_address(text):
         return DatasetName("", text, "")
     start = _start(text)
@@ -201,7 +204,11 @@ def _inner(text: str, *, addresses: bool) -> DatasetName:
 
 
 def _archive(text: str) -> DatasetName:
-    """`/vsizip/PATH`, `/vsizip/PATH/INNER`, `/vsizip/{PATH}/INNER`, the same with /vsitar, and `/vsigzip/PATH`."""
+    """Parses the name of a file in an archive.
+
+    The forms are `/vsizip/PATH`, `/vsizip/PATH/INNER`, `/vsizip/{PATH}/INNER`, the same with /vsitar, and
+    `/vsigzip/PATH`. Raises ToolError.
+    """
     found = _FILE_SYSTEM.fullmatch(text)
     assert found is not None, "only called for an archive"
     system, rest = found[1].lower(), found[2].removeprefix("/")
@@ -228,7 +235,7 @@ def _archive(text: str) -> DatasetName:
 
 
 def _inner_parts(text: str, system: str) -> list[str]:
-    """The names in a path that GDAL takes apart itself: none that goes up, ends the braces or is a second separator."""
+    """The names in an archive path. Raises ToolError for `.`, `..`, braces and backslashes."""
     parts = [part for part in text.split("/") if part]
     if any(part in (".", "..") for part in parts) or set(text) & frozenset("{}\\"):
         raise _misread(system)
@@ -252,7 +259,7 @@ def _misread(system: str) -> ToolError:
 
 
 def _never(text: str, start: str) -> ToolError:
-    """The answer to a name of a kind that is not in the table of forms."""
+    """The error for a name without an accepted form."""
     known = table().refusals.get(start.upper())
     if known is not None:
         return known.error(start)
@@ -279,7 +286,7 @@ def invalid(message: str, suggestion: str) -> ToolError:
 
 @lru_cache(maxsize=1)
 def table() -> Table:
-    """The hand-written table. Raises ValueError if a row is not well-formed; a test loads it."""
+    """The table in names.toml. Raises ValueError if a row is invalid; a test loads the table."""
     read = data_of("gdal_mcp.toolboxes.gdal.catalogue", "names.toml")
     grammars: dict[str, tuple[_Grammar, ...]] = {}
     for form, name in ((row, name) for row in read["form"] for name in row["names"]):
@@ -294,7 +301,7 @@ def table() -> Table:
 
 
 def _grammars(form: Mapping[str, Any], name: str) -> Iterator[_Grammar]:
-    """A name's grammar; for a path in quotes also that of the same name without them, passed on with them."""
+    """The grammars of a name: as written, and for a quoted path also without quotes, which are added for GDAL."""
     head, found, tail = name.partition("{path}")
     if not found or "{path}" in tail:
         raise ValueError(f"{name}: a name has exactly one path")
@@ -312,7 +319,7 @@ def _grammars(form: Mapping[str, Any], name: str) -> Iterator[_Grammar]:
 
 
 def _fields(text: str) -> str:
-    """The pattern of a part of a name: its fields, and what stands for itself."""
+    """The pattern for a part of a name: its fields and its literal text."""
     pieces = _FIELD.split(text)
     pieces[::2] = map(re.escape, pieces[::2])
     pieces[1::2] = [f"(?:{one if '|' in one else _FIELDS[one]})" for one in pieces[1::2]]

@@ -1,12 +1,13 @@
-"""GDAL's algorithms that copy, rename and delete files, as calls in which GDAL moves nothing.
+"""GDAL's algorithms that copy, rename and delete files. The host, not GDAL, renames and deletes.
 
 Invariants:
-* the files of a dataset are recognised by names only (`gdal_mcp.toolboxes.gdal.datasets.sidecars`), never by the list that its driver reports:
-  that of a VRT holds its sources, which are other people's files;
-* a link is never followed to what is renamed or deleted, and neither a workspace nor `.gdal-mcp` ever is one of these;
-* GDAL looks at the files in the container, read-only; the host renames and removes once that succeeded, in one
-  publication, which one undo takes back;
-* all places that change are in one workspace: there is no such promise across two.
+* the files of a dataset are recognised by name only (`gdal_mcp.toolboxes.gdal.datasets.sidecars`), never by the file
+  list of its driver: that of a VRT includes its sources, which are other people's files;
+* links are never followed to a file that is renamed or deleted; a workspace itself and `.gdal-mcp` are never renamed
+  or deleted;
+* GDAL inspects the files in the container, read-only. When that has succeeded, the host renames and removes them in
+  one publication, which one undo reverts;
+* all paths that change are in one workspace, because changes in two workspaces cannot be published at once.
 """
 
 import os
@@ -29,25 +30,26 @@ from sandbox.outputs.store import Transfer
 from sandbox.workspace import WorkspacePath, open_folder
 
 Given = Mapping[str, tuple[str, ...]]
-_NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img holds the names of these
+_NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img contains the names of these files
 
 
 @dataclass(frozen=True, slots=True)
 class FileWork:
     """One file operation: what runs in the container, and what the host does before and after it."""
 
-    argv: tuple[str, ...]  # after `gdal`; it writes at most to the outputs' places in staging
+    argv: tuple[str, ...]  # words after `gdal`; the command writes only to the outputs in staging
     inputs: tuple[WorkspacePath, ...]
     outputs: tuple[Output, ...] = ()
-    copies: tuple[Transfer, ...] = ()  # before: each source to the staged name of its target, an output
-    transfers: tuple[Transfer, ...] = ()  # after: each is renamed
-    removes: tuple[WorkspacePath, ...] = ()  # after: each is taken away, with all that is in it
+    # before the command: each source is copied to the staged name of its target, an output
+    copies: tuple[Transfer, ...] = ()
+    transfers: tuple[Transfer, ...] = ()  # after the command: each is renamed
+    removes: tuple[WorkspacePath, ...] = ()  # after the command: each is deleted, a folder with its contents
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # for `Staging.publish`
-    identified: tuple[WorkspacePath, ...] = ()  # GDAL must know each, see `check_identified`
+    identified: tuple[WorkspacePath, ...] = ()  # GDAL must identify each, see `check_identified`
 
 
 def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
-    """The work of one algorithm of `FILE_OPERATIONS` on arguments that are bound but not resolved. Raises ToolError."""
+    """Plans one algorithm of `FILE_OPERATIONS` from arguments that are bound but not resolved. Raises ToolError."""
     if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
         raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
     try:
@@ -60,7 +62,10 @@ def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
 
 
 def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ...], report: Any) -> None:
-    """Raises ToolError unless GDAL's report (the JSON of `dataset identify`, cleaned) names a driver, or the `named` one, for each file."""
+    """Raises ToolError unless GDAL identified each file, by one of the `named` drivers if there are any.
+
+    `report` is the cleaned JSON of `dataset identify`.
+    """
     rows = report if isinstance(report, list) else []
     known = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
     drivers = {one: known.get(clean_text(str(one))) for one in identified}
@@ -87,7 +92,10 @@ def _delete_datasets(given: Given, paths: Paths) -> FileWork:
 
 
 def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
-    """Under a new name, which keeps its extension; what is there and replaced by nothing of it is removed."""
+    """Copies or renames a dataset to a new name with the same extension.
+
+    Files of an existing dataset at the destination that are not replaced are removed.
+    """
     text = _one(given, "source")
     source = paths.input(text) if copies else _dataset(text, paths)
     if copies:
@@ -111,9 +119,9 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
 def _on_datasets(
     mains: tuple[WorkspacePath, ...], places: tuple[WorkspacePath, ...], **work: Any
 ) -> FileWork:
-    """Work on what GDAL must know, in which `places` change."""
+    """The work on datasets that GDAL must identify first. `places` are the paths that change."""
     _refuse_several(places)
-    if any("," in str(one) for one in mains):  # GDAL would read two names
+    if any("," in str(one) for one in mains):  # GDAL would split the path
         fix = "Use vsi move to give it another name first."
         raise invalid("a path with a comma cannot be looked at.", fix)
     names = (f"--filename={one}" for one in mains)
@@ -131,7 +139,11 @@ def _dataset(text: str, paths: Paths) -> WorkspacePath:
 
 
 def _refuse_plain_folder(located: WorkspacePath) -> None:
-    """GDAL takes any folder with a shapefile in it for a dataset, and we would take all that is in it."""
+    """Raises ToolError for a folder that is not one dataset.
+
+    GDAL identifies every folder with a shapefile as a dataset, and all other files in it would be moved or deleted
+    too.
+    """
     if not located.is_folder or _ending(located) in WHOLE["folders"]:
         return
     with open_folder(located.workspace, located.relative) as folder, os.scandir(folder) as entries:
@@ -154,7 +166,7 @@ def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: b
             "Keep the extension, or convert the dataset.",
         )
     _refuse_nested(source, target)
-    # the files under their new names might not be the dataset any more
+    # under new names, the files might no longer be one dataset
     if not source.is_folder and ending not in REPLACED and ending not in WHOLE["files"]:
         raise invalid(
             f"which files belong to a dataset of the kind of {source.name} is not known.",
@@ -175,7 +187,7 @@ def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: b
 
 
 def _named_alike(source: WorkspacePath, output: Output, paths: Paths) -> tuple[Transfer, ...]:
-    """Each file of a dataset with its new name: what follows the name or the stem of the main file stays."""
+    """The new path of each file of a dataset; the part after the main file's name or stem is unchanged."""
     known = {one.name: one for one in output.replaces}
     old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
     moves = []
@@ -215,14 +227,14 @@ def _copy_file(given: Given, paths: Paths) -> FileWork:
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
     target = _inside(_one(given, "destination"), source, paths)
     output = Output(target, "folder" if source.is_folder else "file")
-    recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
+    recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses the switch for a file
     skipping = ("--skip-errors",) if given.get("skip-errors") == ("true",) else ()
     argv = ("vsi", "copy", *recursive, *skipping)
     return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
 
 
 def _sync(given: Given, paths: Paths) -> FileWork:
-    """As GDAL has it, a source that ends with a slash is its contents; else it gets its own name in the destination."""
+    """Plans `vsi sync`. As in GDAL, a source that ends with a slash means its contents, otherwise the folder itself."""
     text = _one(given, "source")
     source = _tree(text, paths)
     found = _place(_one(given, "destination"), paths)
@@ -252,7 +264,7 @@ _PLANNERS: Final[Mapping[str, Callable[[Given, Paths], FileWork]]] = {
     "vsi sync": _sync,
 }
 FILE_OPERATIONS: Final = frozenset(_PLANNERS)
-# each call needs approval, whatever the policy
+# every call needs approval, regardless of the policy
 ALWAYS_ASKED: Final = FILE_OPERATIONS - {"dataset copy", "vsi copy"}
 
 
@@ -264,7 +276,7 @@ def _place(text: str, paths: Paths) -> WorkspacePath:
     try:
         return paths.workspaces.output(text)
     except PathRefused:
-        parse(text)  # reports a name that is not a path
+        parse(text)  # raises the error for a name that is not a path
         raise
 
 
@@ -285,7 +297,7 @@ def _free(target: WorkspacePath) -> WorkspacePath:
 
 
 def _inside(text: str, source: WorkspacePath, paths: Paths) -> WorkspacePath:
-    """The free place that a text names, or the source's name in it if it is a folder."""
+    """The unused destination; if the text names an existing folder, the source's name in that folder."""
     found = _place(text, paths)
     target = _free(_place(str(found.path / source.name), paths) if found.is_folder else found)
     _refuse_nested(source, target)

@@ -1,7 +1,7 @@
-"""Turns the path texts of a call into `WorkspacePath`s, `Source`s and `Output`s, with answers a caller can act on.
+"""Resolves the path texts of a call to `WorkspacePath`s, `Source`s and `Output`s. Errors say what to do next.
 
-A text is a path first, and is opened under its absolute path, where none of GDAL's special names means anything. Only a
-text that is no file or folder of a workspace is looked at for another way to write a dataset.
+A text is first looked up as a path and opened by its absolute path, for which GDAL's special names have no meaning.
+Only a text that is not a file or folder in a workspace is parsed as another kind of dataset name.
 """
 
 import re
@@ -25,16 +25,17 @@ from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import Entry, walk
 from sandbox.workspace import RESERVED, Identity, WorkspacePath, Workspaces, open_folder
 
-TREE_ENTRIES: Final = 100_000  # what a walk of some seconds meets; a larger tree is indexed folder by folder
-TREE_LINKS: Final = 8  # links to folders behind one another
-# an address and what lies in the archive there; without braces its end is told by the name
+# entries; a walk over them takes some seconds. Larger trees must be indexed folder by folder.
+TREE_ENTRIES: Final = 100_000
+TREE_LINKS: Final = 8  # nested links to folders
+# the address of an archive and the path inside it; without braces, the extension marks the end of the address
 _IN_ARCHIVE: Final = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz))(/.*)?", re.IGNORECASE | re.DOTALL)
-POINTING: Final = frozenset({".vrt", ".gti"})  # hold the names of what they were made of
+POINTING: Final = frozenset({".vrt", ".gti"})  # files that contain the names of their sources
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A dataset to read: the one place in a workspace that it is about, and its name for GDAL."""
+    """A dataset to read: its file or folder in a workspace, and its name for GDAL."""
 
     located: WorkspacePath
     name: str
@@ -47,13 +48,13 @@ class Source:
 
 
 class Reading:
-    """The inputs of a call, to be checked against its outputs.
+    """The inputs of a call, to be compared with its outputs.
 
     Invariants:
-    * a place is an input's when it is that file, stands under a name that goes with it, or is a folder that holds it; what lies
-      beside an archive goes with no file in it;
-    * a name that two datasets could claim counts for each of them: too much is refused rather than too little;
-    * inputs cost one pass, and a question after that nothing that grows with them.
+    * a path belongs to an input if it is the input, has a name that goes with it, or is a folder that contains it;
+      files next to an archive do not belong to a file in it;
+    * a name that two datasets could claim belongs to both: it is better to refuse too much than too little;
+    * construction takes one pass over the inputs; the cost of a query does not grow with their number.
     """
 
     def __init__(self, inputs: "Iterable[WorkspacePath | Source]") -> None:
@@ -73,7 +74,7 @@ class Reading:
         self._sorted = sorted(self._paths)
 
     def takes(self, place: WorkspacePath) -> bool:
-        """True if an output there would replace something that the call reads."""
+        """True if an output at this path would replace a file that the call reads."""
         if str(place) in self._paths:
             return True
         if place.identity is None:  # a missing file cannot belong to an input
@@ -95,19 +96,20 @@ Inputs: TypeAlias = tuple[WorkspacePath | Source, ...] | Reading
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The workspaces as the tools see them while one call is drafted: each folder is listed once.
+    """The workspaces while one call is drafted. Each folder is listed once.
 
-    `call_id` makes the names of outputs that nobody named. `as_new`: as if nothing stood where outputs go, as it was before the
-    recorded call of that id, which is made again and writes nothing.
+    `call_id` is used for the names of outputs that the caller did not name. With `as_new`, existing files at the
+    outputs are ignored: the recorded call with that id is drafted again as it was before it ran, and writes nothing.
     """
 
     workspaces: Workspaces
     outputs_folder: str
     call_id: str
-    threads: int = 1  # the limit of the containers of this server
+    threads: int = 1  # limit of this server's containers
     as_new: bool = False
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
-    remote: AddressTable | None = field(default=None, compare=False, repr=False)  # None: no address is taken
+    # None: addresses are not accepted
+    remote: AddressTable | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for one in self.workspaces.items:
@@ -154,7 +156,7 @@ class Paths:
         return _must_be("folder", self.input(text))
 
     def source(self, text: str) -> Source:
-        """An existing dataset: a plain path, an address, one in an archive, or a part of a file. Raises ToolError."""
+        """An existing dataset: a plain path, an address, a file in an archive, or a part of a file. Raises ToolError."""
         if (remote := self._remote(text)) is not None:
             return Source(remote, str(remote))
         try:
@@ -169,7 +171,7 @@ class Paths:
     def tree(self, text: str) -> WorkspacePath:
         """An existing file, or a folder that GDAL may walk: no link in it leads out or in a circle. Raises ToolError.
 
-        Links that stay in the workspaces are fine. What comes into the folder afterwards is not seen.
+        Links to targets in the workspaces are accepted. Files that are added to the folder later are not checked.
         """
         located = self.input(text)
         if located.is_folder and not isinstance(located, Remote):
@@ -180,7 +182,10 @@ class Paths:
         return located
 
     def _within(self, name: DatasetName) -> Source:
-        """The first reading whose path is a file; for a name without an archive, its only one."""
+        """The source of a parsed name; for an unsplit archive name, the first split whose path is a file.
+
+        Raises ToolError.
+        """
         if self.remote is not None and is_address(name.path):
             whole = _archive_of(name)
             remote = self.remote.place(whole.path)
@@ -208,9 +213,9 @@ class Paths:
         update: bool = False,
         kind: OutputKind = "dataset",
     ) -> Output:
-        """A place to write. `update` keeps an existing dataset and works on a copy of it. Raises ToolError.
+        """A path to write. With `update`, the call works on a copy of an existing dataset. Raises ToolError.
 
-        An existing folder is replaced whole; what was in it is kept for undo.
+        An existing folder is replaced as a whole; its contents are kept for undo.
         """
         try:
             target = self.workspaces.output(text)
@@ -246,9 +251,10 @@ class Paths:
         return Output(target, kind, update and target.identity is not None, replaces, shared)
 
     def _replaced(self, target: WorkspacePath, kind: OutputKind) -> tuple[WorkspacePath, ...]:
-        """The files that an output replaces: those of the old dataset, the main one first.
+        """The files that an output replaces: those of the existing dataset, the main file first.
 
-        Companions without their dataset count too: they would pass for the new one's. A folder has none.
+        Companions without their main file are included, because they would be taken for those of the new dataset. A
+        folder has no companions.
         """
         exists = target.identity is not None
         if kind == "folder":
@@ -272,9 +278,9 @@ class Paths:
 
 
 def family(source: WorkspacePath | Source, listings: Listings | None = None) -> tuple[Path, ...]:
-    """The paths that belong to an input, its own first; of its companions as far as they can be told.
+    """The paths that belong to an input, its own first, then those of its companions.
 
-    An archive is its own family: what lies beside it belongs to no file in it.
+    Companions that cannot be determined are left out. Files next to an archive do not belong to a file in it.
     """
     if isinstance(source, Source):
         return (source.located.path,) if source.in_archive else family(source.located, listings)
@@ -288,13 +294,16 @@ def family(source: WorkspacePath | Source, listings: Listings | None = None) -> 
 
 
 def companions() -> Callable[[WorkspacePath], tuple[Path, ...]]:
-    """Finds the companions of inputs by their names. Each folder is listed once."""
+    """A function that finds the companions of an input by name. It lists each folder once."""
     listings = Listings()
     return lambda located: family(located, listings)[1:]
 
 
 def refuse_other_name(text: str) -> None:
-    """A new file whose name reads like a part of a dataset, or like a database, would hide what it reads like."""
+    """Raises ToolError if the name of a new file looks like a part of a dataset or like a database connection.
+
+    Such a file would hide the dataset or connection of that name.
+    """
     try:
         plain = parse(text).is_plain
     except ToolError as error:
@@ -307,7 +316,7 @@ def refuse_other_name(text: str) -> None:
 
 
 def _shared(target: WorkspacePath, replaces: tuple[WorkspacePath, ...]) -> tuple[WorkspacePath, ...]:
-    """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
+    """Files with endings of the output's format that are not in `replaces`, because another dataset has them too."""
     names = {f"{target.path.stem}{ending}" for ending in shared_endings(target.name)}
     beside = sorted(names - {one.name for one in replaces})
     return tuple(regular_files(target.workspace, target.relative.parent, beside))
@@ -322,7 +331,7 @@ def _must_be(place: str, located: WorkspacePath) -> WorkspacePath:
 
 
 def _archive_of(name: DatasetName) -> DatasetName:
-    """The same with the address of the archive alone as its path. Raises ToolError where that ends cannot be told."""
+    """The name with only the archive's address as its path. Raises ToolError if the end of the address is unclear."""
     if not name.unsplit:
         return name
     if found := _IN_ARCHIVE.fullmatch(name.path):
@@ -333,17 +342,17 @@ def _archive_of(name: DatasetName) -> DatasetName:
 
 @dataclass(slots=True)
 class _Tree:
-    """A walk through a folder as GDAL would make it, which follows every link. Bounded in entries and in links."""
+    """Walks a folder like GDAL, which follows every link. The numbers of entries and of nested links are limited."""
 
     workspaces: Workspaces
-    left: int  # entries that may still come
+    left: int  # remaining number of entries
 
     def check(self, top: WorkspacePath, holders: tuple[Path, ...]) -> None:
-        """Raises PathRefused, naming the entry. `holders` are the folders of the links that led here."""
+        """Raises PathRefused with the name of the entry. `holders` are the folders of the links that led here."""
         with open_folder(top.workspace, top.relative) as folder:
             try:
                 for entry in walk(folder):
-                    # where staging and undo live, which no container sees
+                    # the folder of staging and undo, hidden from containers
                     ours = not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
                     if not ours:
                         self._look(top, entry, holders)
@@ -366,7 +375,7 @@ class _Tree:
         try:
             target = self.workspaces.input(str(link))
         except PathMissing:
-            return  # it leads to nothing that is there
+            return  # a dangling link
         except PathRefused as error:
             raise PathRefused(f"the link {link.name!r} leads out of the workspaces: {error}") from error
         if not target.is_folder:
@@ -380,7 +389,7 @@ class _Tree:
 
 
 def _refusal(error: PathRefused) -> ToolError:
-    """The error for a path outside the workspaces, or with nothing at it."""
+    """The error for a path outside the workspaces, or for a missing file."""
     if isinstance(error, PathMissing):
         fix = "Check the name; relative paths start at the first workspace."
         if "*" in str(error):

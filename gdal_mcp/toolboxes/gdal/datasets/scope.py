@@ -1,10 +1,11 @@
-"""What a call's container sees of the workspaces when only what the call names is mounted.
+"""The files that a container sees if only the files named by the call are mounted.
 
 Invariants:
-* every place was named by the call and looked up like any path, or stands beside such a file under a name that formats give
-  to the parts of a dataset, or is the folder that is the dataset a named file is a part of;
-* no file is opened to find others: what a file says of other files is never followed, as that is the attack;
-* no place lies in another, and there are at most `MAX_PLACES`.
+* every mounted path was named by the call and looked up like any path, or is next to such a file under a name that
+  formats use for the parts of a dataset, or is the folder of the dataset that a named file is part of;
+* no file is opened to find others: references in a file are never followed, because an attacker may have written
+  them;
+* no mounted path is inside another, and there are at most `MAX_PLACES`.
 """
 
 import os
@@ -17,16 +18,16 @@ from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, read_with
 from sandbox.errors import PathRefused
 from sandbox.workspace import Identity, WorkspacePath, open_folder
 
-MAX_PLACES: Final = 256  # so many delay the start of a container by about a second
+MAX_PLACES: Final = 256  # mounts; so many delay the start of a container by about a second
 ADVICE: Final = (
     "This server mounts only what a call names, so a dataset that refers to other files does not find them: name those files "
     "themselves, or ask the person who runs the server for --mount-scope workspaces."
 )
-_COVERAGE: Final = ".adf"  # any file of an Arc/Info coverage or grid names the whole
+_COVERAGE: Final = ".adf"  # any file of an Arc/Info coverage or grid stands for the whole folder
 
 
 def places(draft: Draft) -> tuple[WorkspacePath, ...]:
-    """What to mount for a draft, the named ones first. Raises ToolError."""
+    """The paths to mount for a draft, those named by the call first. Raises ToolError."""
     try:
         named = [_dataset_of(one) for one in local((*draft.inputs, *draft.looked_at))]
         found = {str(one): one for one in (*named, *read_with(named))}
@@ -45,7 +46,7 @@ def places(draft: Draft) -> tuple[WorkspacePath, ...]:
 
 
 def _dataset_of(named: WorkspacePath) -> WorkspacePath:
-    """The folder that a file is a part of, as formats have it that make a dataset a folder; else what was named."""
+    """The folder of a file's dataset, for formats whose datasets are folders; otherwise the named path itself."""
     above = [
         one for one in reversed(named.relative.parents) if one.parts
     ]  # a workspace itself is not a dataset

@@ -1,13 +1,14 @@
-"""Which files belong to the same dataset, by their names alone, and which of them are there.
+"""Finds the files that belong to one dataset, by their names only.
 
-A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the new one wrong
-statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever database stands beside it.
+When a dataset is replaced, its companions are replaced with it: a stale `.aux.xml`, `.ovr` or world file would give
+the new dataset wrong statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into the
+database next to it.
 
-The table of what goes with a dataset is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and
-`x.asc`) belongs to neither: better a stale companion than one taken from its owner.
+The table of companions is short on purpose. A file that could belong to two datasets (`x.prj` to `x.shp` and `x.asc`)
+belongs to neither: a stale companion is better than one taken from its owner.
 
-Invariant: a folder costs one pass over its names, and each question after it no more than what a stem can have by the table, some
-hundred endings in every case of their letters, however many names there are and however alike they look.
+Invariant: indexing a folder takes one pass over its names. After that, the cost of a query is limited by the table,
+about a hundred endings per stem in upper and lower case, and not by the number or similarity of the names.
 """
 
 import os
@@ -24,7 +25,7 @@ from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
 from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
 
-# in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
+# names in all folders that a call lists: about two seconds, and 100 MB while the call is drafted
 MAX_NAMES: Final = 500_000
 
 _DATA = data_of("gdal_mcp.toolboxes.gdal.datasets", "sidecars.toml")
@@ -38,27 +39,27 @@ def _by_main(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
     }
 
 
-APPENDED = frozenset(_DATA["appended"].split())  # after the whole name
-REPLACED = _by_main(_DATA["replaced"])  # after the stem, by the extension of the main file
+APPENDED = frozenset(_DATA["appended"].split())  # endings after the whole name
+REPLACED = _by_main(_DATA["replaced"])  # endings after the stem, by the extension of the main file
 _READ_APPENDED = APPENDED.union(_DATA["read"]["appended"].split())
 _READ_WITH_ANY = frozenset(_DATA["read"]["with_any"].split())
 _READ = _by_main(_DATA["read"]["with"])
-WHOLE: Final[Mapping[str, frozenset[str]]] = {  # folders, and files, that are one dataset
+WHOLE: Final[Mapping[str, frozenset[str]]] = {  # how to recognise folders and files that are one dataset
     name: with_usual(frozenset(endings.split())) for name, endings in _DATA["whole"].items()
 }
-_BARE = frozenset({".ers"})  # the pixels of x.ers are in x
+_BARE = frozenset({".ers"})  # the pixels of x.ers are in the file x
 # every ending that assigns a file to a dataset
 _KNOWN = frozenset(REPLACED).union(*REPLACED.values())
 
 
 class Names:
-    """The names in one folder, by the datasets that they could belong to."""
+    """Index of the names in one folder by the datasets that they could belong to."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.all = dict.fromkeys(names)
         self._sharing: dict[str, list[str]] = {}
         self._appended: dict[str, list[str]] = {}
-        self._groups: dict[str, dict[str, list[str]]] = {}  # of a stem, by ending; made when it is asked for
+        self._groups: dict[str, dict[str, list[str]]] = {}  # stem -> ending -> names; created on demand
         for name in self.all:
             for stem, ending in _splits(name):
                 if ending in _KNOWN:
@@ -67,7 +68,7 @@ class Names:
                     self._appended.setdefault(stem, []).append(name)
 
     def family(self, main: str) -> list[str]:
-        """Those that belong to `main`, which need not be there itself, and to no other dataset, sorted."""
+        """The sorted names that belong to `main` and to no other dataset. `main` itself need not exist."""
         stem, kind = _parted(main)
         group = self._by_ending(stem) if kind in REPLACED else {}
         own = shared_endings(main)
@@ -79,7 +80,7 @@ class Names:
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """Each companion with the main file of its dataset."""
+        """Maps each companion to the main file of its dataset."""
         owners: dict[str, str] = {}
         shared = (ones for ones in self._sharing.values() if len(ones) > 1)
         mains = {name for ones in shared for name in ones if _parted(name)[1] in REPLACED}
@@ -99,12 +100,13 @@ class Names:
 
 
 def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
-    """Of the names in a folder those that the formats of some files in it read with one of them, in the order given."""
+    """The names in a folder that formats read together with one of the main files, in the given order."""
     appended = frozenset(mains)
-    beside: dict[tuple[str, str], set[str]] = {}  # stem and ending -> the files that are read with it
+    # stem and ending -> the main files that such a file is read with
+    beside: dict[tuple[str, str], set[str]] = {}
     for main in mains:
         stem, kind = _parted(main)
-        world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # x.tif has x.tifw or x.tfw
+        world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # world files: x.tifw or x.tfw for x.tif
         bare = {""} if kind in _BARE else set[str]()
         own = REPLACED.get(kind, frozenset()) | _READ.get(kind, frozenset())
         for ending in _READ_WITH_ANY | own | world | bare:
@@ -121,12 +123,12 @@ def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
 
 
 def shared_endings(name: str) -> frozenset[str]:
-    """The endings that the files beside a main file have in the place of its own."""
+    """The endings that companions of a main file have instead of its extension."""
     return REPLACED.get(_parted(name)[1], frozenset())
 
 
 def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
-    """The main files that a name could belong to, regardless of other claims: a name, or a stem with its ending."""
+    """The main files that a name could belong to, ignoring other claims: a name, or a stem with an ending."""
     for stem, ending in _splits(name):
         if ending in APPENDED:
             yield stem, None
@@ -135,7 +137,10 @@ def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:
-    """Every stem with the ending behind it, in lower case, that the tables can know: from one of the last three dots, or a dash or an underscore."""
+    """Every split of a name into stem and lower-case ending that the tables can contain.
+
+    Splits are at the last three dots, the last dash and the last underscore.
+    """
     at = len(name)
     for _ in range(3):
         if (at := name.rfind(".", 0, at)) <= 0:
@@ -147,12 +152,12 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _first(main: str, owners: dict[str, str]) -> str:
-    """The dataset itself, where a companion has companions: `x.tif` for `x.tif.ovr.aux.xml`."""
+    """The main file of the dataset if a companion has companions: `x.tif` for `x.tif.ovr.aux.xml`."""
     return _first(owners[main], owners) if main in owners else main
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """Stem and ending, the latter in lower case; a name that only begins or ends with its dot has no ending."""
+    """Stem and lower-case ending. A name whose last dot is its first or last character has no ending."""
     dot = name.rfind(".")
     return (name[:dot], name[dot:].lower()) if 0 < dot < len(name) - 1 else (name, "")
 
@@ -162,18 +167,18 @@ def _parted(name: str) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Listings:
-    """The folders of one call, each listed once however many files of it are named. Not for several threads.
+    """The folder listings of one call; each folder is listed once. Not thread-safe.
 
-    Raises PathRefused for more than `left` names in all.
+    Methods raise PathRefused for more than `left` names in total.
     """
 
-    left: int = MAX_NAMES  # that may still be listed
+    left: int = MAX_NAMES  # number of names that may still be listed
     _folders: dict[tuple[Path, PurePosixPath], Names] = field(default_factory=dict)
 
     def companions(self, located: WorkspacePath) -> tuple[WorkspacePath, ...]:
-        """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
+        """The sorted existing companions of an existing dataset file; empty for a folder or a new path.
 
-        Raises PathRefused when one of them is a link or a device: it can neither go with the dataset nor stay.
+        Raises PathRefused if one of them is a link or a device, which can neither go with the dataset nor stay.
         """
         if located.identity is None or located.is_folder:
             return ()
@@ -188,17 +193,17 @@ class Listings:
         return tuple(found)
 
     def owner(self, located: WorkspacePath) -> WorkspacePath | None:
-        """The dataset in the same folder that a file belongs to, if it is a file itself."""
+        """The main file of the dataset that a file belongs to, in the same folder; None if there is none."""
         name = None if located.is_folder else self._names(located).owners.get(located.name)
         there = regular_files(located.workspace, located.relative.parent, [name] if name else [])
         return there[0] if there else None
 
     def names(self, space: Workspace, folder: PurePosixPath) -> list[str]:
-        """What is in a folder. Raises PathRefused."""
+        """The names in a folder. Raises PathRefused."""
         found = []
         with open_folder(space, folder) as opened, os.scandir(opened) as entries:
             for entry in entries:
-                if not self.left:  # a second refusal costs nothing
+                if not self.left:  # further calls fail without listing anything
                     raise PathRefused(
                         f"the folders of this call hold more than {MAX_NAMES:,} names. "
                         "Move its files to folders of their own, or name fewer."
@@ -215,7 +220,7 @@ class Listings:
 
 
 def read_with(mains: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
-    """The existing regular files beside dataset files that their formats read with them. A link is none of them."""
+    """The existing regular files that formats read together with the dataset files; links are left out."""
     folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}
     for one in mains:
         if one.identity is not None and not one.is_folder:
@@ -227,7 +232,7 @@ def read_with(mains: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
 
 
 def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[WorkspacePath]:
-    """The names in a folder that are regular files, without links."""
+    """The given names that are regular files in the folder; links are left out."""
     found = _statuses(space, folder, names)
     regular = [(name, status) for name, status in found if stat.S_ISREG(status.st_mode)]
     return [WorkspacePath(space, folder / name, Identity.of(status)) for name, status in regular]
@@ -242,7 +247,11 @@ def _statuses(
 
 
 def belongs(name: str, target: str) -> int:
-    """The output itself, else a companion such as `dem.tif.aux.xml`, else `dem.hdr`; the pixels of `x.ers` are in `x`."""
+    """Rank of a file name for an output; 0 if the file does not belong to it.
+
+    3 is the output itself, 2 a companion such as `dem.tif.aux.xml`, 1 a file such as `dem.hdr` or the stem itself,
+    because the pixels of `x.ers` are in `x`.
+    """
     stem = target.rsplit(".", 1)[0]
     if name == target:
         return 3

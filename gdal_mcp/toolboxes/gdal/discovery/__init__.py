@@ -1,12 +1,16 @@
-"""Finding what to call: search, descriptions with worked examples, formats. Pure but for reading this package's own data.
+"""Helps to find what to call: search, descriptions with worked examples, and formats.
 
-    data/vocabulary.toml  by hand: what people say and GDAL does not
-    data/examples.toml    by hand: worked calls of every algorithm, and what goes with it
-    data/effects.toml     by hand: algorithms that take files away
+Pure, except that it reads this package's own data:
+
+    data/vocabulary.toml  by hand: words that people use and GDAL does not
+    data/examples.toml    by hand: worked calls of every algorithm, and related algorithms
+    data/effects.toml     by hand: algorithms that remove files, or update them
     data/prompts.toml     by hand: the texts of the prompts, and their arguments
-    data/crs.toml         by hand: codes that people type most, for completions
+    data/crs.toml         by hand: the most common CRS codes, for completion
+    data/sql.toml         by hand: rules, functions by purpose and examples for SQL
+    data/functions.toml   every SQL function in GDAL's container
 
-Nothing here decides on a call. What is found is checked, resolved and approved like any other call.
+Nothing here decides about a call. Calls found here are checked, resolved and approved like any other.
 """
 
 from functools import partial

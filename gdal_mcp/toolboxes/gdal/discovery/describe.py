@@ -1,4 +1,4 @@
-"""Everything that a client may want to know of one algorithm before it calls it. Pure."""
+"""Everything that a client needs to know about one algorithm before calling it. Pure."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,7 +12,7 @@ from gdal_mcp.toolboxes.gdal.discovery.sql import sql_of
 
 
 def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
-    """Name, help, input schema, effects, worked examples, the plainest first, and what goes with it."""
+    """Name, help, input schema, effects, worked examples (simplest first), and related algorithms."""
     step = catalogue.steps.get(algorithm.path)
     told = {
         "algorithm": algorithm.path,
@@ -26,11 +26,11 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
             for one in examples()
             if one["algorithm"] == algorithm.path
         ],
-        # what somebody who looks at it may mean, or need next
+        # algorithms that the reader may want instead, or need next
         "related": list(read("examples.toml")["related"].get(algorithm.path, ())),
         "input_schema": input_schema(algorithm),
     }
-    steps: dict[str, list[str]] = {}  # of a pipeline command, by what they do to the data
+    steps: dict[str, list[str]] = {}  # for a pipeline command: kinds of data in and out -> steps
     for path, one in catalogue.steps.items():
         if algorithm.path in one.pipelines:
             steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
@@ -38,7 +38,7 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
 
 
 def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
-    """A step of pipelines by its key, such as `raster read`: what it takes and gives, and the schema of its arguments."""
+    """A pipeline step by its key, such as `raster read`: the kinds of data it takes and gives, and its schema."""
     step = catalogue.steps[path]
     return {
         "step": path,

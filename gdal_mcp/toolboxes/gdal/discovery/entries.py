@@ -1,4 +1,4 @@
-"""What can be found: algorithms and hand-picked tools, with what they do and the words under which they are searched. Pure."""
+"""Search entries: algorithms and hand-picked tools, with their effects and the words that are searched. Pure."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue, Role
 from gdal_mcp.toolboxes.gdal.discovery import read
 
-# How much a word counts by where it stands, by judgement; tests/data/questions.toml holds what they reach.
+# Weight of a word by the field that contains it, chosen by judgement; tests/data/questions.toml has the results.
 FIELDS: Final[Mapping[str, float]] = {
     "name": 4.0,
     "called": 3.0,
@@ -21,13 +21,13 @@ FIELDS: Final[Mapping[str, float]] = {
 }
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
-# name, title and description of a hand-picked tool, and whether it writes
+# a hand-picked tool: name, title, description, and True if it writes
 Picked = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something to call. `path` is the algorithm's for gdal_describe, empty for a tool that is no algorithm of its own."""
+    """A search result. `path` is the algorithm for gdal_describe, or empty for a tool that is not an algorithm."""
 
     path: str
     tool: str
@@ -48,15 +48,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """One thing that can be found. `texts` is what is searched, by the names of FIELDS; an absent one is empty."""
+    """One searchable entry. `texts` has the searched texts by the names in FIELDS; a missing text counts as empty."""
 
     hit: Hit
     texts: Mapping[str, str]
-    factor: float = 1.0  # on its score
+    factor: float = 1.0  # multiplies the score
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its name as plain words; a longer one also without the group."""
+        """The name as plain words; the name of an algorithm with more than two words also without its first word."""
         name = plain_words(self.hit.path or self.hit.tool)
         return (" ".join(name), " ".join(name[1:])) if len(name) > 2 and self.hit.path else (" ".join(name),)
 
@@ -87,18 +87,18 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> SearchEntry:
 
 
 def effects(algorithm: Algorithm) -> dict[str, Any]:
-    """The most that a call can do, as a client sees it: what its roles say, and what only data/effects.toml knows.
+    """The most that a call can do, from the roles of its arguments and data/effects.toml.
 
-    `creates` is "optional" where the result can be returned instead of written; `replaces` may take the place of an existing output,
-    which is kept for undo; `updates` changes a dataset or a folder in place; `sql` has the arguments that hold a statement, which a
-    server with --no-sql refuses. Everything reads.
+    `creates` is "optional" if the result can be returned instead of written; `replaces` is True if the call may
+    replace an existing output, which is kept for undo; `updates` means that it changes a dataset or a folder in
+    place; `sql` has the arguments that take an SQL statement, which a server with --no-sql refuses. Every call reads.
     """
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
     outputs = [one for one in usable if one.role is Role.OUTPUT]
     known = read("effects.toml")
     removes = algorithm.path in known["removes"]
     in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
-    always_asked = removes or algorithm.path == "vsi sync"  # which may replace a whole folder
+    always_asked = removes or algorithm.path == "vsi sync"  # vsi sync may replace a whole folder
     return {
         "reads": True,
         "creates": "always" if any(one.required for one in outputs) else "optional" if outputs else "no",
@@ -110,14 +110,14 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
         else "as the server is set"
         if outputs or in_place
         else "no",
-        # a condition such as `where` is no statement
+        # a condition such as `where` is not a statement
         "sql": [one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"],
     }
 
 
 @lru_cache(maxsize=4)
 def _common(catalogue: Catalogue) -> frozenset[str]:
-    """The arguments that say nothing of their algorithm, because many have them."""
+    """The names of arguments that do not characterize an algorithm, because many algorithms have them."""
     algorithms = catalogue.algorithms.values()
     counts = Counter(argument.name for one in algorithms for argument in one.arguments)
     return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
@@ -128,7 +128,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """The words that are searched, in one spelling and in their order; filling words are left out."""
+    """The searched words of a text, in order, with normalized spelling and without stop words."""
     spelling, stop = read("vocabulary.toml")["spelling"], _stop()
     return [spelling.get(word, word) for word in plain_words(text) if word not in stop]
 

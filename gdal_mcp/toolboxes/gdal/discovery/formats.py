@@ -1,4 +1,4 @@
-"""The formats that can be read and written, and the options of one of them that may be set. Pure."""
+"""Lists the formats that can be read and written, and the options of one format that may be set. Pure."""
 
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ _HELP_LETTERS: Final = 160
 
 
 def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = None) -> dict[str, Any]:
-    """A table of all formats, or of those for one kind of data; with `name` everything about that one.
+    """A table of all formats, or of those for one kind of data; with `name`, the details of that format.
 
-    Raises ArgumentRefused for a name that is no format.
+    Raises ArgumentRefused for an unknown format.
     """
     if name is not None:
         if (lacks := lacking_by_name(catalogue, name)) is None:
@@ -43,7 +43,7 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
 
 
 def one_format(catalogue: Catalogue, driver: Driver) -> dict[str, Any]:
-    """What one format can do, its options that may be set, and those that are refused with the reason."""
+    """The abilities of one format, its permitted options, and its refused options with the reason."""
     allowed: dict[str, list[dict[str, Any]]] = {}
     refused: dict[str, dict[str, str]] = {}
     for scope, specs in driver.options.items():
@@ -69,7 +69,7 @@ def one_format(catalogue: Catalogue, driver: Driver) -> dict[str, Any]:
 
 
 def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
-    """Of reads, writes and updates those that hold for one kind of data."""
+    """The abilities of a driver for one kind of data: any of reads, writes and updates."""
     has = driver.capabilities
     multidim = kind == "multidim" and bool({"multidim", "multidim_raster", "create_multidim"} & has)
     if kind not in has and not multidim and not driver.writes(kind):
@@ -83,7 +83,7 @@ def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
 
 
 def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
-    """The allowed values of an option, without empty parts."""
+    """A permitted option and its values, without empty entries."""
     text = spec.description
     told = {
         "name": spec.name,

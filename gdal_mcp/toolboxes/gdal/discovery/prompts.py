@@ -1,4 +1,4 @@
-"""GDAL's prompts, as `data/prompts.toml` has them, and the values that their arguments take. Pure."""
+"""GDAL's prompts in `data/prompts.toml`, and the values of their arguments. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.gdal.discovery import read
 
 _UTM_ZONES: Final = range(1, 61)
 _WORDS: Final = re.compile(r"[A-Za-z0-9_]{1,40}(\s*,\s*[A-Za-z0-9_]{1,40}){0,31}")
-# how a value is checked and passed on, and which values there are for what is typed so far
+# a function that checks a value and returns it for the prompt, and one that completes the typed text
 _Kind = tuple[Callable[[str], str], Callable[[str], Iterable[str]]]
 
 
@@ -47,7 +47,7 @@ def _value(catalogue: Catalogue, given: Mapping[str, Any]) -> PromptValue:
 def _kind(catalogue: Catalogue, given: Mapping[str, Any]) -> _Kind:
     match given["kind"]:
         case "path":
-            return str, lambda _typed: ()  # checked by the tool that is called with it
+            return str, lambda _typed: ()  # checked by the tool that receives it
         case "crs":
             return check_crs, crs_codes
         case "driver":
@@ -98,7 +98,10 @@ def _last_word(known: tuple[str, ...], typed: str) -> Iterator[str]:
 
 
 def crs_codes(typed: str) -> Iterator[str]:
-    """Codes that begin as typed, with or without the authority; then those whose names hold every typed word."""
+    """CRS codes that begin with the typed text, then those whose names contain every typed word.
+
+    The authority of a code may be omitted.
+    """
     plain = typed.strip().lower()
     table = _crs_table()
     first = [one for one in table if one.lower().startswith(plain) or one.partition(":")[2].startswith(plain)]
@@ -111,7 +114,7 @@ def crs_codes(typed: str) -> Iterator[str]:
 
 @cache
 def _crs_table() -> Mapping[str, str]:
-    """Codes with their names in lower case, the most common first."""
+    """CRS code -> name in lower case, most common first."""
     table = {code: name.lower() for code, name in read("crs.toml")["codes"].items()}
     north = {f"EPSG:{32600 + zone}": f"wgs 84 utm zone {zone}n {zone} north" for zone in _UTM_ZONES}
     south = {f"EPSG:{32700 + zone}": f"wgs 84 utm zone {zone}s {zone} south" for zone in _UTM_ZONES}
@@ -119,6 +122,6 @@ def _crs_table() -> Mapping[str, str]:
 
 
 def choices(catalogue: Catalogue, name: str) -> tuple[str, ...]:
-    """All choices of the arguments of one name, in the order of the first that lists them."""
+    """All choices of the arguments with this name, in order of first appearance."""
     arguments = (one for algorithm in catalogue.algorithms.values() for one in algorithm.arguments)
     return tuple(dict.fromkeys(choice for one in arguments if one.name == name for choice in one.choices))

@@ -1,8 +1,8 @@
-"""Ranked search over algorithms and hand-picked tools, by SQLite's full-text index in memory.
+"""Ranked search over algorithms and hand-picked tools, with an in-memory full-text index of SQLite.
 
 Invariants:
-* the same question gives the same hits in the same order;
-* a question costs at most MAX_WORDS words, however long it is, and nothing of it is kept.
+* the same query returns the same hits in the same order;
+* at most MAX_WORDS words of a query are searched, and no part of the query is stored.
 """
 
 import sqlite3
@@ -29,12 +29,12 @@ MAX_WORDS: Final = 32
 MAX_LETTERS: Final = 500
 MAX_HITS: Final = 50
 
-_RELATED: Final = 0.45  # weight of what a word also means
+_RELATED: Final = 0.45  # weight of a synonym
 _NEAREST: Final = 0.6  # weight of the nearest known word for an unknown one
-_NAMED: Final = 12.0  # for the name itself, filling words and all
+_NAMED: Final = 12.0  # score if the query contains the full name, stop words included
 _NEAR_ENOUGH: Final = 0.78
-_SHORT: Final = 4  # letters; a shorter unknown word is near to too many
-# the words are our own or bound; numbers of rows begin at 1, those of entries at 0
+_SHORT: Final = 4  # characters; a shorter unknown word is similar to too many words
+# The SQL text is ours, and words are bound parameters. rowid starts at 1, entry numbers start at 0.
 _RANKED: Final = f"SELECT rowid - 1, -bm25(entries, {', '.join(map(str, FIELDS.values()))}) FROM entries WHERE entries MATCH ?"  # noqa: S608
 _MEANT: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
 
@@ -42,13 +42,13 @@ _MEANT: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
 def search(
     catalogue: Catalogue, query: str, limit: int = 10, picked: Sequence[Picked] = ()
 ) -> tuple[Hit, ...]:
-    """The best answers first; none if no word is known."""
+    """The hits for a query, best first; empty if no word is known."""
     return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS))
 
 
 @lru_cache(maxsize=4)
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
-    """The index of a catalogue and these tools, made at the first question."""
+    """The index of a catalogue and these tools, created for the first query."""
     entries = [of_algorithm(catalogue, one) for one in catalogue.algorithms.values()]
     for name, title, description, writes in picked:
         hit = Hit("", name, title, "writes" if writes else "reads")
@@ -57,7 +57,7 @@ def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
 
 
 class Index:
-    """The entries by their words. SQLite takes the endings off (porter) and ranks (bm25). Threads may share one."""
+    """Full-text index of the entries. SQLite stems words (porter) and ranks hits (bm25). Thread-safe."""
 
     def __init__(self, entries: Sequence[SearchEntry]) -> None:
         self._entries = entries
@@ -90,14 +90,14 @@ class Index:
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
 
     def _meant(self, typed: Sequence[str]) -> dict[str, tuple[float, str]]:
-        """The words to look for, each with its importance and the word that was typed."""
+        """The words to search for, each with its weight and the typed word."""
         found: dict[str, tuple[float, str]] = {}
         for word in typed:
             related = [other for (others,) in self._rows(_MEANT, word) for other in others.split()]
             meant = [(other, _RELATED) for other in related]
             if self._rows(_RANKED, word):
                 meant.append((word, 1.0))
-            elif not related and len(word) >= _SHORT:  # the first letter is taken to be right
+            elif not related and len(word) >= _SHORT:  # the first letter is assumed to be correct
                 alike = [one for one in self._known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
                 near = get_close_matches(word, alike, n=1, cutoff=_NEAR_ENOUGH)
                 meant += [(one, _NEAREST) for one in near]

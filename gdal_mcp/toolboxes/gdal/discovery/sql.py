@@ -1,4 +1,4 @@
-"""SQL as it is taught: how tables and columns are called, functions by purpose, worked examples, and what to use for a name that is not there. Pure."""
+"""SQL help: table and column names, functions by purpose, examples, and advice about unknown names. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,8 @@ from typing import Any, Final
 from gdal_mcp.toolboxes.gdal.catalogue.sql import may_be_called
 from gdal_mcp.toolboxes.gdal.discovery import read
 
-_TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})  # algorithms, steps and tools
+# algorithms, steps and tools that take SQL
+_TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})
 _NO_FUNCTION: Final = re.compile(r".*?(?:no such function: |Undefined function ')(\w{1,60})", re.DOTALL)
 _NO_NAME: Final = re.compile(
     r".*(?:no such (?:table|column): |SELECT from table .* failed|Unrecognized field name|\".*\" not recognised as an available field)",
@@ -20,7 +21,10 @@ _OGRSQL: Final = re.compile(r".*(?:Undefined function '|SQL Expression Parsing E
 
 
 def sql_of(name: str) -> dict[str, Any]:
-    """What is taught of SQL, for an algorithm, a step or a tool that takes it: rules, functions by purpose, calls of `query`."""
+    """The SQL help for an algorithm, a step or a tool that takes SQL; empty for others.
+
+    It has rules, functions by purpose, and example calls of `query`.
+    """
     if name not in _TAUGHT:
         return {}
     known = read("sql.toml")
@@ -33,7 +37,7 @@ def sql_of(name: str) -> dict[str, Any]:
 
 
 def sql_advice(errors: Iterable[str]) -> str:
-    """What to do about a statement that failed, in our words; "" where it failed at something else."""
+    """Advice about a failed SQL statement, in our own words; "" if the errors have another cause."""
     for text in errors:
         if _OGRSQL.match(text):
             return "OGRSQL has few functions and no such joins: give `dialect` SQLITE, or use `query`."
@@ -48,7 +52,7 @@ def sql_advice(errors: Iterable[str]) -> str:
 
 
 def _instead(name: str) -> str:
-    """Advice for the name of a function that does not exist, in words of our own lists only."""
+    """Advice about the name of an unknown function, with words from our own lists only."""
     instead = read("sql.toml")["instead"]
     if name in instead:
         return f"Use {instead[name]}."
@@ -62,7 +66,7 @@ def _instead(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _functions() -> dict[str, str]:
-    """All functions of SQLite in the container that a statement may call, by their names in lower case, as they are written."""
+    """SQL functions that a statement may call in the container: name in lower case -> usual spelling."""
     return {name: name for name in read("functions.toml")["names"].split() if may_be_called(name)} | _names()
 
 
