@@ -48,11 +48,15 @@ class Stage:
         """Where the console is, without the way in."""
         return self.link().partition("#")[0]
 
-    def pending(self) -> Approval:
-        """The open question, once there is one."""
+    def pending(self, tool: str = "") -> Approval:
+        """The open question, once there is one; of this tool, whatever other tests left open."""
         with approvals(self.place) as store:
-            until(lambda: len(store.pending()) == 1)
-            return store.pending()[0]
+
+            def asked() -> list[Approval]:
+                return [one for one in store.pending() if tool in ("", one.tool)]
+
+            until(lambda: len(asked()) == 1)
+            return asked()[0]
 
     def enter(self) -> "Person":
         """A person who came in by a link."""

@@ -11,6 +11,14 @@ from tests.e2e.console.kit import Stage, Window
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 COLUMNS, ROWS = 24, 16  # of `dem.tif`
+# true once the output has been at one place of the window for twenty frames: the map moves to it for a while
+STILL = """() => {
+    const box = document.querySelector("#map path.box").getBoundingClientRect();
+    const place = [box.x, box.y, box.width, box.height].join();
+    window.framesStill = window.lastPlace === place ? window.framesStill + 1 : 0;
+    window.lastPlace = place;
+    return window.framesStill > 20;
+}"""
 
 
 def publish(stage: Stage, name: str) -> int:
@@ -41,6 +49,7 @@ def test_the_map_has_a_legend_and_tells_the_value_at_a_click(stage: Stage, opene
     assert 0 < low < high <= max(values)
     opened.page.locator("#identify").click()
     for column, row in ((5, 3), (20, 12)):
+        opened.page.wait_for_function(STILL)
         box = opened.page.locator("#map path.box").bounding_box()
         at = (
             box["x"] + box["width"] * (column + 0.5) / COLUMNS,

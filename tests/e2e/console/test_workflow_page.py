@@ -28,7 +28,7 @@ WORKFLOW = {
 
 
 def approve(shown: Window, stage: Stage) -> None:
-    row = stage.pending()
+    row = stage.pending("workflow_run")
     shown.go(f"#approval={row.id}")
     card = shown.page.locator(f'article.question[data-id="{row.id}"]')
     expect(card.locator(".question-steps li")).to_have_count(len(STEPS))
