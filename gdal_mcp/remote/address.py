@@ -72,8 +72,9 @@ class Address:
 
     @property
     def folder(self) -> str:
-        """The scheme, host and folder, in the form of grants. STAC items keep their own scheme, because their assets
-        may be on other hosts.
+        """The scheme, host and folder, in the form of grants.
+
+        STAC items keep their own scheme, because their assets may be on other hosts.
         """
         return f"{'stac+' if self.item_asset else ''}{self.origin}{self.path.rpartition('/')[0]}/"
 

@@ -157,8 +157,9 @@ class DailyQuota:
         return CallBudget(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
-        """Adds to a principal's usage. Raises ReadFailed over a limit. Negative values, which return a reservation,
-        never fail.
+        """Adds to a principal's usage.
+
+        Raises ReadFailed over a limit. Negative values, which return a reservation, never fail.
         """
         with self._lock:
             kept_bytes, kept_requests = self._kept[principal]

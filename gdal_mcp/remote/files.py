@@ -53,8 +53,9 @@ class RemoteFile:
         return self._opened().version
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
-        """The bytes of the ranges (offset, length), in their order. Raises ReadFailed, and CancelledError if the call
-        ended.
+        """The bytes of the ranges (offset, length), in their order.
+
+        Raises ReadFailed, and CancelledError if the call ended.
         """
         copy = self._opened()
         if any(offset + length > copy.version.length for offset, length in ranges):

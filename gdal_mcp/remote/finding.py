@@ -1,8 +1,7 @@
-"""Finds remote data: the items of a STAC API, and the keys below a folder of a bucket. All results are untrusted
-text.
+"""Finds remote data: the items of a STAC API, and the keys below a folder of a bucket.
 
-pystac-client builds the requests of a search and parses the pages. Each request goes through the checks like any
-read; the library's own network code is never used.
+All results are untrusted text. pystac-client builds the requests of a search and parses the pages. Each request goes
+through the checks like any read; the library's own network code is never used.
 """
 
 import json

@@ -83,8 +83,9 @@ class RemoteGateway:
     def asking(
         self, principal: str, deadline: float, ended: threading.Event | None = None
     ) -> Iterator[Meter]:
-        """A meter for requests of a tool itself, such as lists, until `ended` is set. Failures in the block become
-        ToolErrors.
+        """A meter for requests of a tool itself, such as lists, until `ended` is set.
+
+        Failures in the block become ToolErrors.
         """
         call = self._daily.begin(principal, deadline)
         call.ended = ended or call.ended

@@ -36,8 +36,9 @@ class Listed:
 
 
 def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: int) -> Iterator[Listed]:
-    """The keys below a folder of a bucket: all of them, or one level. Raises ReadFailed, also for more than `most`
-    keys.
+    """The keys below a folder of a bucket: all of them, or one level.
+
+    Raises ReadFailed, also for more than `most` keys.
     """
     if address.scheme in PORTS:
         raise ReadFailed(f"{address.host} is a host; only buckets can be listed")

@@ -65,8 +65,9 @@ def local(places: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
 
 
 def by_host(places: Iterable[WorkspacePath], size_of: Callable[[WorkspacePath], int]) -> list[dict[str, Any]]:
-    """Remote data by host, in the form shown for approval. `bytes` is the total size of the files; unknown sizes
-    count as 0.
+    """Remote data by host, in the form shown for approval.
+
+    `bytes` is the total size of the files; unknown sizes count as 0.
     """
     rows: dict[str, dict[str, Any]] = {}
     for one in dict.fromkeys(places):

@@ -67,9 +67,7 @@ class KeyIndex:
         return "maybe" if key in self.maybe or (not _CLIMBS.search(key) and any(inside)) else "none"
 
     def first(self) -> list[str]:
-        """The files that every Zarr reader reads first: the group's metadata, and coordinates, which have one chunk
-        each.
-        """
+        """The files that Zarr readers read first: the group's metadata, and coordinates, which have one chunk each."""
         single = [folder for folder, grid in self.grids.items() if grid.counts == (1,)]
         names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
         return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]

@@ -107,10 +107,9 @@ class DockerImages(Images):
 
     @contextlib.contextmanager
     def loaded(self, archive: bytes, image: str) -> Iterator[None]:
-        """Loads an image with content id `image` from an archive in the format of `docker save`, and removes it on
-        exit.
+        """Loads an image from an archive in the format of `docker save`, and removes it on exit.
 
-        Raises ImageMissing if the engine did not load it, and any error of the SDK.
+        `image` is its content id. Raises ImageMissing if the engine did not load it, and any error of the SDK.
         """
         for _ in self._api.load_image(archive):  # type: ignore[no-untyped-call] # what it says is a stream, and loading ends with it
             pass
@@ -154,8 +153,9 @@ class DockerImages(Images):
             ) from error
 
     def _reach(self, reference: str) -> None:
-        """Checks through the engine, which may have its own proxy, that the registry has the image. Raises
-        PullFailed.
+        """Checks through the engine, which may have its own proxy, that the registry has the image.
+
+        Raises PullFailed.
         """
         usual, self._api.timeout = self._api.timeout, REACH_SECONDS
         try:
@@ -175,8 +175,9 @@ def follow(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports the progress of a pull every few seconds. Raises PullFailed with the engine's error, or after two
-    hours.
+    """Reports the progress of a pull every few seconds.
+
+    Raises PullFailed with the engine's error, or after two hours.
     """
     layers: dict[str, tuple[int, int]] = {}  # bytes downloaded, and total bytes as far as known
     reported, problem, end = -REPORT_SECONDS, "", clock() + PULL_SECONDS

@@ -1,5 +1,4 @@
-"""Builds a create request for Podman's own API and compares the resulting runtime configuration with it. Pure: no
-I/O.
+"""Builds create requests for Podman's own API, and compares the runtime configuration with them. Pure.
 
 Through its Docker-compatible API, Podman (tested with 4.3) drops masked paths and `IpcMode: none`, adds writable
 mounts, and interprets a seccomp profile as a file name. Its own API supports all of these. The configuration that it
@@ -115,9 +114,7 @@ def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
 def differences(
     template: SandboxTemplate, profile: str, runtime: Mapping[str, Any], inspected: Mapping[str, Any]
 ) -> tuple[Row, ...]:
-    """The differences between the request and `runtime`, the configuration of the low-level runtime, and in the
-    image.
-    """
+    """The differences between the request and the low-level runtime's configuration `runtime`, and in the image."""
     try:
         return tuple(
             differs(name, asked, got)

@@ -226,8 +226,9 @@ def _advice(forbidden: bool) -> str:  # noqa: FBT001 - the question itself
 
 
 def _daemon(place: Endpoint) -> Engine:
-    """Opens a daemon. Raises FileNotFoundError if nothing listens, and OSError or EngineUnavailable if it does not
-    answer.
+    """Opens a daemon.
+
+    Raises FileNotFoundError if nothing listens, and OSError or EngineUnavailable if it does not answer.
     """
     try:
         return engine_of(open_endpoint(place, TIMEOUT))
@@ -312,8 +313,9 @@ def _install(program: str, packages: tuple[str, ...], report: Callable[[str], No
 
 
 def engine_of(client: docker.DockerClient) -> DockerEngine:
-    """The engine object for a client, by the name that the engine reports. Raises EngineUnavailable if it does not
-    answer.
+    """The engine object for a client, by the name that the engine reports.
+
+    Raises EngineUnavailable if it does not answer.
     """
     engine = DockerEngine(client)
     if engine.info().name == "Podman":

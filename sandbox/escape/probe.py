@@ -194,8 +194,9 @@ def mount_of(descriptor):
 
 
 def calls(numbers):
-    """The result of each system call with zeros as arguments. For a call that ends the process, how the process
-    ended.
+    """The result of each system call with zeros as arguments.
+
+    If a call ends the process, its result is the way in which the process ended.
     """
     found, left = {}, list(numbers.items())
 
@@ -359,9 +360,7 @@ def set_limit(which, pair):
 
 def crashes(_folders):
     def dump():
-        """Succeeds if the kernel writes a core dump, or passes it to a program on the host according to its
-        core_pattern.
-        """
+        """Succeeds if the kernel writes a core dump, or passes it to a program on the host (core_pattern)."""
         os.chdir("/tmp")
         child = os.fork()
         if child == 0:

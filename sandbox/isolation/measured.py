@@ -229,8 +229,9 @@ def _network(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _fence(evidence: Evidence) -> Judgement:
-    """Judges if a job can write to named pipes. A read-only mount does not prevent that; Landlock does if the kernel
-    has it.
+    """Judges if a job can write to named pipes.
+
+    A read-only mount does not prevent that; Landlock does if the kernel has it.
     """
     inside = [one.target for one in evidence.template.mounts if one.target.is_relative_to(SCRATCH_TARGET)]
     if not evidence.facts.get("fence"):

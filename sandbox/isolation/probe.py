@@ -33,8 +33,9 @@ def prepare():
 
 
 def run(job, _report):
-    """Runs the requested sections in a fixed order: observations first, because a successful attempt could change
-    them.
+    """Runs the requested sections in a fixed order.
+
+    Observations come first, because a successful attempt could change them.
     """
     found = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
     return {"code": 0, "look": found}

@@ -67,8 +67,9 @@ class Evidence:
 
 
 class Judgement(NamedTuple):
-    """The result of one rule. Rules that produce several rows give each its own name, and its own numbers if they
-    differ.
+    """The result of one rule.
+
+    Rules that produce several rows give each its own name, and its own numbers if they differ.
     """
 
     asked: str

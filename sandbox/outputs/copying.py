@@ -127,8 +127,7 @@ def is_nearly_full(disk: os.statvfs_result) -> bool:
 
 
 def copy(source: int, target: int, check_cancelled: Callable[[], object]) -> None:
-    """Fills an empty file with the contents of another: shares its blocks if the file system supports it, else
-    copies.
+    """Fills an empty file with the contents of another, by sharing its blocks if the file system supports it.
 
     `check_cancelled` is called before each part. Holes are preserved. The contents are not synced, because
     publication does that.

@@ -39,8 +39,9 @@ _VANISHED = (FileNotFoundError, NotADirectoryError)  # raised if another process
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name found on a walk. `blocked` is True for a folder that was not entered because it is too deep or not
-    readable.
+    """One name found on a walk.
+
+    `blocked` is True for a folder that was not entered because it is too deep or not readable.
     """
 
     folder: int  # descriptor of the parent folder, open while the walk is at this entry
@@ -142,7 +143,8 @@ def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[En
 def measure(top: int, limits: Limits) -> StagingUsage:
     """Measures an open folder in which a job may be writing. Stops counting once a limit is exceeded.
 
-    A folder that the job made too deep or unreadable counts as too many files. Unlinked open files are not seen.
+    A folder that the job made too deep or unreadable counts as too many files. Files that were unlinked while open
+    are not counted.
     """
     usage = StagingUsage()
     hidden = StagingUsage(files=limits.staging_files + 1)
@@ -248,8 +250,9 @@ def _each(folder: int, end: float) -> Iterator[str]:
 
 
 def _renamed(before: list[str], names: list[str]) -> bool:
-    """True if only removed files that are still open can remain. A job may use such names, too, so each is tried
-    first.
+    """True if only removed files that are still open can remain.
+
+    A job may use such names, too, so each is tried first.
     """
     return len(before) <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names)
 

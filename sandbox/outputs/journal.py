@@ -65,8 +65,9 @@ class Mark(NamedTuple):
         return cls(found.inode, found.size, found.mtime_ns, is_folder)
 
     def fits(self, status: os.stat_result | None) -> bool:
-        """True if this is the marked file or folder. A folder is compared by inode only, because size and time change
-        with use.
+        """True if this is the marked file or folder.
+
+        A folder is compared by inode only, because size and time change with use.
         """
         if status is None:
             return False

@@ -59,8 +59,9 @@ class StagingArea:
     source: SourceOf = host_source
 
     def prepare(self) -> None:
-        """Creates the store's folder in the workspace, so that it can be masked. Raises StagingFailed if it is
-        unsafe.
+        """Creates the store's folder in the workspace, so that it can be masked.
+
+        Raises StagingFailed if it is unsafe.
         """
         with self.layout():
             pass
@@ -122,8 +123,9 @@ class StagingArea:
             return undo(layout, call_id)
 
     def prune(self) -> tuple[str, ...]:
-        """Removes the oldest undo entries beyond the retention, and returns their ids. Called after every
-        publication.
+        """Removes the oldest undo entries beyond the retention, and returns their ids.
+
+        Called after every publication.
         """
         with staging_errors("pruning undo"), self.layout() as layout:
             return prune(layout, self.keep)
@@ -150,8 +152,9 @@ class Staging(AbstractContextManager["Staging"]):
 
     @property
     def path(self) -> Path:
-        """The path of the container's output folder on the host. It contains only what the container or `copy_in`
-        wrote.
+        """The path of the container's output folder on the host.
+
+        It contains only what the container or `copy_in` wrote.
         """
         return self.area.workspace.root / RESERVED / "staging" / self.staging_id / _OUT
 
@@ -200,8 +203,9 @@ class Staging(AbstractContextManager["Staging"]):
         limits: Limits = _DEFAULT_LIMITS,
         check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
-        """Copies a file from another staging folder to the same name. Raises StagingFailed, and the errors of
-        `copy_in`.
+        """Copies a file from another staging folder to the same name.
+
+        Raises StagingFailed, and the errors of `copy_in`.
         """
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
             copier = Copier(name, limits, self._other_user, trusted=True, check_cancelled=check_cancelled)

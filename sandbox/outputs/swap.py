@@ -40,8 +40,7 @@ class Conflict(Exception):
 def transact(
     what: str, entry: LockedFolder, during: Record, after: State, taken_back: Callable[[], None]
 ) -> None:
-    """Writes the record `during`, performs its steps, and writes `after`. If anything fails, reverts and raises the
-    error.
+    """Writes the record `during`, performs its steps, and writes `after`. On failure, reverts and raises the error.
 
     `taken_back` is called once all steps are reverted. If reverting meets a conflict, the journal records it and
     every file is kept. If reverting fails, the journal stays open for `recover`, and StagingFailed says that `what`

@@ -129,9 +129,7 @@ def examine_apart(settings: Settings) -> dict[str, Any]:
 
 @contextmanager
 def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[DoctorRow, ...]]]:
-    """The settings. If they have no workspace, a temporary empty one is added, so that the host can still be
-    examined.
-    """
+    """The settings, with a temporary empty workspace if they have none, so that the host can still be examined."""
     if settings.workspaces or settings.workspaces_ro:
         yield settings, ()
         return
@@ -218,8 +216,9 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
 
 
 def _passed_over(hosting: Hosting) -> Iterator[DoctorRow]:
-    """The engines that were tried before the one in use; those that are not installed share a row. They are not
-    faults.
+    """The engines that were tried before the one in use; those that are not installed share a row.
+
+    They are not faults.
     """
     absent: dict[str, list[str]] = {}
     for one in hosting.passed_over:

@@ -29,8 +29,9 @@ class Forecasts:
     folder: Path
 
     def put(self, call: Invocation, checked: Checked) -> None:
-        """Stores the forecast of a call, replacing an earlier one. If the disk is full, it is lost and the call
-        continues.
+        """Stores the forecast of a call, replacing an earlier one.
+
+        If the disk is full, it is lost and the call continues.
         """
         document = checked.workflow.document
         forecast = {

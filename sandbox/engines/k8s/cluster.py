@@ -107,8 +107,9 @@ def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]
 
 
 def _read_material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
-    """A certificate or key of a kubeconfig entry: embedded as base64, or in a file that the entry names; empty if
-    neither.
+    """A certificate or key of a kubeconfig entry; empty if the entry has none.
+
+    The entry contains it as base64 or names a file.
     """
     if text := entry.get(f"{name}-data"):
         return base64.b64decode(text)

@@ -235,8 +235,9 @@ def differences(asked: Any, made: Any, name: str = "spec") -> Iterator[Row]:
 
 
 def _same(asked: Any, made: Any) -> bool:
-    """True if the values are equal. False, empty and absent values count as equal, and so do quantities such as 1 and
-    1000m.
+    """True if the values are equal.
+
+    False, empty and absent values count as equal, and so do quantities such as 1 and 1000m.
     """
     if not asked and not made:
         return True

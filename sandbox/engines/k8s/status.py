@@ -99,9 +99,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def last_modified(pod: Object) -> float:
-    """The last change of the Pod's entry, in seconds since the epoch by the API's clock; infinity if it is not
-    recorded.
-    """
+    """The last change of the Pod's entry, in seconds since the epoch by the API's clock; infinity if unknown."""
     times = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
     return max((datetime.fromisoformat(one).timestamp() for one in times), default=math.inf)
 

@@ -24,7 +24,7 @@ class PodWatch:
     """The Pods that match a selector, as the API last reported them.
 
     Its thread starts with the first wait, and ends when it is no longer needed. Its information may be late, so the
-    API itself is asked how a container ended. Only the last state of a removed entry is known nowhere else.
+    API itself is queried for the way a container ended. Only the last state of a removed Pod is known nowhere else.
     """
 
     def __init__(
@@ -44,8 +44,9 @@ class PodWatch:
         self._stop = Cancellation()
 
     def wait_for(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
-        """Waits until `holds` is True for a Pod, or until `seconds` have passed. `holds` gets None for an unknown
-        Pod.
+        """Waits until `holds` is True for a Pod, or until `seconds` have passed.
+
+        `holds` gets None for an unknown Pod.
         """
         with self._changed:
             self._asked = True
@@ -87,8 +88,9 @@ class PodWatch:
                 readable([self._stop], _PAUSE)
 
     def _follow(self) -> None:
-        """Reads a new list, then follows changes until the watch ends, after some minutes or with an error such as
-        410.
+        """Reads a new list, then follows changes until the watch ends.
+
+        A watch ends after some minutes, or with an error such as 410.
         """
         found, _ = self._api.pods(self._selector)
         with self._changed:

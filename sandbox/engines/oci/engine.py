@@ -143,7 +143,7 @@ class OciEngine:
 
 
 def _mount_points(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
-    """The mount points, each with whether it is a file."""
+    """The mount points of a template, each with True if it is a file."""
     binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
     folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
     return [*binds, *((one, False) for one in folders)]
