@@ -29,24 +29,25 @@ from sandbox.portable import call
 _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
 _LABELS, _GROUP, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "group", "pid", "log", "points", "config.json"
-# arguments: the log, the layers and the path of the root, then a command, whose stderr is the container's
+# arguments: the log, the overlay's layers, the path of the root, then a command, whose stderr is the container's
 _AS_USER: Final = """exec 3>&2 2>>"$1"
 exec unshare --map-root-user --mount --propagation private sh -c '
 mount -n -t overlay -o "ro,nosuid,nodev,$2" overlay "$3" && shift 3 && exec "$@" 2>&3 3>&-' sh "$@"
 """
 _TMP_PREFIX: Final = "new-"
-_TMP_SECONDS: Final = 3600.0  # far longer than writing three files takes
+_TMP_SECONDS: Final = 3600.0  # far longer than writing a bundle takes
 
 
 class Bundle:
-    """A bundle. It exists, with its labels, as long as any part of the container exists."""
+    """The folder of a container on disk. It exists, with its labels, as long as any part of the container exists."""
 
     def __init__(self, containers: Path, container: str) -> None:
         self.folder = containers / container
         self.log = self.folder / _LOG
 
     def write(self, labels: Mapping[str, str], config: Mapping[str, Any]) -> None:
-        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)  # an incomplete one is never visible
+        # written under a temporary name, so that an incomplete bundle is never visible
+        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)
         fresh.mkdir(mode=0o700)
         (fresh / _LABELS).write_text(json.dumps(dict(labels)), encoding="utf-8")
         (fresh / _GROUP).write_text(config["linux"]["cgroupsPath"], encoding="utf-8")
@@ -70,15 +71,15 @@ class Bundle:
         try:
             found = json.loads((self.folder / _LABELS).read_bytes())
             return {name: str(value) for name, value in found.items()}
-        except (OSError, ValueError, AttributeError):  # just removed, or damaged
+        except (OSError, ValueError, AttributeError):  # removed meanwhile, or damaged
             return {}
 
     @property
     def group(self) -> ControlGroup:
-        """The control group of its processes, within the one delegated to the server that created it."""
+        """The container's control group, below the one that was delegated to the server that created it."""
         try:
             return ControlGroup((self.folder / _GROUP).read_text(encoding="utf-8"))
-        except OSError:  # just removed
+        except OSError:  # the bundle was removed meanwhile
             return ControlGroup(f"/{PARENT}/{self.folder.name}")
 
     def with_root(
@@ -110,20 +111,20 @@ class Bundle:
         (self.folder / _CONFIG).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Removes it atomically, so that it keeps its labels until then. Raises OSError."""
+        """Removes the bundle. Renames it first, so that it keeps its labels until it disappears. Raises OSError."""
         gone = self.folder.with_name(_TMP_PREFIX + self.folder.name)
         with contextlib.suppress(FileNotFoundError):
             # rmdir never deletes contents, and nothing is mounted on it in this namespace
             (self.folder / ROOTFS).rmdir()
-        with contextlib.suppress(FileNotFoundError):  # another server was quicker
+        with contextlib.suppress(FileNotFoundError):  # another server removed it first
             self.folder.rename(gone)
             shutil.rmtree(gone)
 
 
 def sweep(containers: Path) -> None:
-    """Removes incomplete bundles: their server was killed while it wrote or removed them."""
+    """Removes incomplete bundles, whose server was killed while it wrote or removed them."""
     for one in containers.glob(f"{_TMP_PREFIX}*"):
-        with contextlib.suppress(OSError):  # just renamed
+        with contextlib.suppress(OSError):  # renamed meanwhile
             if time.time() - one.stat().st_mtime > _TMP_SECONDS:
                 shutil.rmtree(one)
 
