@@ -130,7 +130,7 @@ def _item(
 
 
 def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:
-    """The address in a text, if this principal may read it and it holds no secret."""
+    """The address in a text; None if this principal may not read it or it contains secrets."""
     with suppress(ToolError):
         address = gateway.address(text, principal)
         return None if address.secret else address

@@ -88,7 +88,7 @@ class _Page:
         """
         if max(data.count(b"<"), data.count(b"=")) > _MAX_MARKS:
             raise ReadFailed("the list of keys has too many elements")
-        data.decode()  # only UTF-8: in another encoding, the check of the counts above could be evaded
+        data.decode()  # only UTF-8, because another encoding could hide declarations
         parser = ParserCreate("utf-8")
         parser.StartDoctypeDeclHandler = _refuse
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end

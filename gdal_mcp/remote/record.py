@@ -18,7 +18,7 @@ class Version:
     modified: str = ""  # Last-Modified, as the server sent it
 
     def same(self, other: "Version") -> bool:
-        """True if both can be the same version: by ETag if there is one, else by time."""
+        """True if both can be the same version, judged by the ETag if there is one, otherwise by the time."""
         mine, theirs = (self.etag, other.etag) if self.etag or other.etag else (self.modified, other.modified)
         return (self.length, mine) == (other.length, theirs)
 

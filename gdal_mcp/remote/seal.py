@@ -1,4 +1,4 @@
-"""A keyed hash of the secret parts of addresses, so that an approval covers parts that are not shown or recorded.
+"""A keyed hash of the secret parts of addresses, so that an approval covers parts that are never shown.
 
 The key is random, one for each state folder, and never leaves it. A reader of a record therefore cannot test guesses.
 """

@@ -1,4 +1,7 @@
-"""Docker and engines with a compatible API. Never calls exec, archive or commit; creating a container never pulls."""
+"""Docker and engines with a compatible API.
+
+Never calls exec, archive or commit; creating a container never pulls an image.
+"""
 
 import contextlib
 import math

@@ -56,8 +56,7 @@ OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 TIMEOUT: Final = 60.0  # seconds, for each request to a daemon
 
-# what set-up installs as root on Debian and Ubuntu, in this order: the program that shows that a rung is installed, and
-# its packages
+# packages that set-up installs as root on Debian and Ubuntu, in this order, by the program that they provide
 RUNGS: Final = {"crun": ("crun",), "runc": ("runc",), "dockerd": ("docker.io", "ca-certificates")}
 
 

@@ -102,7 +102,10 @@ def root_archive(architecture: str) -> bytes:
 
 
 def image_archive(root: bytes, architecture: str, tag: str) -> tuple[bytes, str]:
-    """An image of that root file system in the format of `docker save`, and its content id, which is unique to `tag`."""
+    """An image of that root file system in the format of `docker save`, and its content id.
+
+    The content id is unique to `tag`.
+    """
     config = json.dumps(
         {
             "architecture": _IMAGE_NAMES.get(architecture, architecture),
@@ -129,7 +132,10 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 @contextlib.contextmanager
 def _image(engine: Engine) -> Iterator[str]:
-    """The content id of the trial image. A daemon's image is removed on exit; without a daemon, it stays (200 bytes)."""
+    """Provides the trial image, and yields its content id.
+
+    A daemon's image is removed on exit; without a daemon, the image stays (200 bytes).
+    """
     architecture = engine.info().architecture
     archive = root_archive(architecture)
     if isinstance(engine, OciEngine):

@@ -1,4 +1,4 @@
-"""Numbers of the system calls that no job may make, from the kernel's `unistd.h`. The numbers never change. Pure."""
+"""Numbers of the system calls that no job may make, from the kernel's `unistd.h`. They never change. Pure."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

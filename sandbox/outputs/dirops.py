@@ -140,7 +140,7 @@ class DirOps:
 
 
 def _link(source: DirEntry, target: DirEntry) -> bool:
-    """Creates a hard link to a file. False for a folder, or if the file system or the file's owner does not allow it."""
+    """Creates a hard link. False for a folder, or if the file system or the file's owner does not allow it."""
     status = source.status()
     if status is None or stat.S_ISDIR(status.st_mode):
         return False

@@ -259,7 +259,10 @@ def _renamed(before: list[str], names: list[str]) -> bool:
 
 @contextmanager
 def _taken(folder: int, name: str) -> Iterator[int]:
-    """Opens an inner folder to empty it. Root becomes its owner, so that a process that has it open cannot add files."""
+    """Opens an inner folder to empty it.
+
+    Root becomes its owner, so that a process that has it open cannot add files.
+    """
     with opened_folder(folder, name, repair=True) as opened:
         if os.geteuid() == 0:
             with suppress(OSError):  # some network file systems have no root user

@@ -80,7 +80,7 @@ class StagingLayout:
         return made
 
     def claim(self, parent: int, name: str) -> "LockedFolder | None":
-        """Takes a folder's lock. None if another process holds it, or if the folder is missing or not a folder."""
+        """Locks and opens a folder. None if another process holds the lock, or if it is missing or not a folder."""
         with ExitStack() as undo:
             try:
                 with opened_folder(parent, name) as opened:
@@ -129,7 +129,7 @@ class LockedFolder:
         save(record, self.folder, self.layout.ops)
 
     def drop(self) -> None:
-        """Removes an undo entry: its journal first, so that after a crash the rest is recognised as garbage."""
+        """Removes an undo entry. Its journal goes first, so that after a crash the rest is recognized as garbage."""
         with self.layout.ops.step("drop.record"):
             with suppress(FileNotFoundError):
                 os.rename(MANIFEST, DROPPED, src_dir_fd=self.folder, dst_dir_fd=self.folder)

@@ -1,4 +1,7 @@
-"""The rows of `doctor` for a cluster: rights, quota, admission, node, network and image, each from an API query or a trial."""
+"""The rows of `doctor` for a cluster: rights, quota, admission, node, network and image.
+
+Each comes from an API query or a trial.
+"""
 
 import copy
 import re

@@ -114,7 +114,7 @@ class PodContainer:
             self._await_change(known, pause, cancel)
 
     def _await_change(self, known: Object | None, seconds: float, cancel: Cancellation | None) -> None:
-        """Waits until the watch reports something new about the Pod, or until `seconds` have passed. Raises LaunchCancelled."""
+        """Waits until the watch reports a change of the Pod, or until `seconds` have passed. Raises LaunchCancelled."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self._pods.watch.known(self.id) is known:
             refuse_cancelled(cancel)

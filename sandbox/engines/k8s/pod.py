@@ -34,7 +34,7 @@ START_SECONDS: Final = 90  # how long the gate waits for the start, which comes 
 # the CPU limit divided by this is requested: a Pod waits most of its life, and calls share processors as with other
 # engines
 _CPU_REQUEST: Final = 8
-# times the limit on output: the node logs the output with some extra bytes for each piece
+# factor for the log's size: the node logs all output, with some extra bytes for each piece
 _LOG_SHARE: Final = 1.25
 _LOG_SLACK: Final = 64 << 20
 _COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the container, covered with nothing

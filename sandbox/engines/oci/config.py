@@ -1,7 +1,8 @@
 """Translates the policy to the OCI runtime specification: the `config.json` of a container. Pure.
 
-Stricter than Docker where that costs nothing: no shared memory, no terminals, no message queues, no writable /dev,
-a separate control group namespace with both versions of control groups, and binds whose options also apply to everything below.
+It is stricter than for Docker where that costs nothing: no shared memory, no terminals, no message queues, no
+writable /dev, a separate control group namespace with both versions of control groups, and bind mounts whose options
+also apply to all submounts.
 """
 
 import json
@@ -37,7 +38,7 @@ _CONTROL_GROUPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The container's labels for the host's security modules; empty if a module is off."""
+    """The container's labels for the host's security modules; empty for a module that is not active."""
 
     apparmor: str = ""  # name of a loaded profile
     selinux: str = ""  # label of the process

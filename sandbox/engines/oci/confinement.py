@@ -1,4 +1,4 @@
-"""Confines containers with the host's security module: our own AppArmor profile, or SELinux's type for containers."""
+"""Confines containers with the host's security module: our AppArmor profile, or SELinux's container type."""
 
 import os
 import secrets
@@ -20,14 +20,14 @@ _SECONDS: Final = 60.0
 
 @cache
 def security_options() -> tuple[str, ...]:
-    """The security options of this host, in the spelling of engines."""
+    """The security options of this host, in the notation of engines, such as name=apparmor."""
     apparmor = _APPARMOR.exists() and _APPARMOR.read_text(encoding="ascii").startswith("Y")
     modules = (("apparmor", apparmor), ("selinux", _SELINUX.exists()))
     return tuple(f"name={name}" for name, on in modules if on)
 
 
 def confinement() -> Labels:
-    """The labels for one container. Raises IsolationRefused if a module is on and no label can be set."""
+    """The labels for one container. Raises IsolationRefused if a module is active and no label can be set."""
     options = security_options()
     if "name=apparmor" in options:
         # without root, an administrator must have loaded it; otherwise no container can be created

@@ -46,7 +46,7 @@ class OciEngine:
         self._containers, self._states = root / "containers", root / "runtime"
 
     def prepared(self) -> "OciEngine":
-        """Creates the folders and returns itself. Raises EngineUnavailable if it cannot be used."""
+        """Creates the folders and returns this engine. Raises EngineUnavailable if it cannot be used."""
         # the path cannot contain the separators of overlay options
         if set(":,\\") & set(str(self.root)) or not self.root.is_absolute():
             raise EngineUnavailable(

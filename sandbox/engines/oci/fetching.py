@@ -1,4 +1,4 @@
-"""Fetches an image into the store by digest: from a Docker that has it, or from its registry with skopeo and umoci."""
+"""Fetches an image into the store: from a Docker that has it, or by digest from its registry (skopeo, umoci)."""
 
 import contextlib
 import hashlib

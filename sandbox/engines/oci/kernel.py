@@ -127,7 +127,7 @@ class ControlGroup:
         return [one for one in folders if one.is_dir()]
 
     def limits(self) -> dict[str, str | None]:
-        """The limits in force, by the names of the worker's facts."""
+        """The limits in force, by the names of the worker's measurements."""
         folders = self._folders()
         found = {name: _first(folders, *files) for name, files in _LIMITS.items()}
         return {name: text.strip() if text is not None else None for name, text in found.items()}
@@ -202,7 +202,7 @@ def obstacle() -> str:
 
 
 def parent_group() -> str:
-    """The parent of the containers' control groups. Raises EngineUnavailable if nothing would limit them."""
+    """The parent of the containers' control groups. Raises EngineUnavailable if limits could not be enforced."""
     return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
 
 

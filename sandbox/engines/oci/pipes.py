@@ -14,7 +14,7 @@ _CHUNK: Final = 1 << 18
 
 
 class PipeStreams:
-    """Our ends of a container's stdin, stdout and stderr. It is readable if stdout or stderr is."""
+    """Our ends of a container's stdin, stdout and stderr. `fileno` is readable if stdout or stderr is."""
 
     def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
         for one in (stdin, stdout, stderr):
