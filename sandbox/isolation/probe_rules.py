@@ -98,7 +98,7 @@ def confines(label: str) -> bool:
 
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
 CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
-# gVisor and Kata have another kernel than the host's
+# gVisor and Kata have their own kernel, different from the host's
 KERNEL: Final = Rule(
     "container",
     "kernel",

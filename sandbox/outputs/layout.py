@@ -1,11 +1,11 @@
-"""The store's folder in a workspace (`RESERVED`): where staging and undo are, and the locks that show whether their server runs.
+"""The store's folder in a workspace (`RESERVED`): staging, undo, and the locks that show if an owner is alive.
 
     .gdal-mcp/            0755, ours
       .gitignore          *
-      lock                held for a moment, while a folder below is made or claimed
+      lock                held briefly, while a folder below is created or claimed
       staging/            0700
         <id>/             0700
-          lock            held for as long as the staging is in use
+          lock            held as long as the staging is in use
           out/            the container's /staging
       undo/               0700
         <call>/           0700
@@ -13,7 +13,7 @@
           manifest.json   the journal
           <n>             slots
 
-A lock that can be taken means that its owner is dead: the kernel drops it with the last descriptor.
+A lock that can be taken means that its owner is dead: the kernel releases it with the last descriptor.
 """
 
 import errno
@@ -129,7 +129,7 @@ class LockedFolder:
         save(record, self.folder, self.layout.ops)
 
     def drop(self) -> None:
-        """Removes an undo entry. Its journal goes first, so that after a crash the rest is recognized as garbage."""
+        """Removes an undo entry. Its journal goes first, so that after a crash the rest is recognised as garbage."""
         with self.layout.ops.step("drop.record"):
             with suppress(FileNotFoundError):
                 os.rename(MANIFEST, DROPPED, src_dir_fd=self.folder, dst_dir_fd=self.folder)

@@ -197,5 +197,5 @@ def _record(request: PublicationRequest, sealed: list[PublishedFile]) -> Record:
 
 
 def _mark(found: WorkspacePath) -> Mark | None:
-    """The mark by which a file or folder is recognized later; None if it did not exist."""
+    """The mark by which a file or folder is recognised later; None if it did not exist."""
     return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)
