@@ -1,6 +1,6 @@
-"""Addresses of remote data, as a caller writes them, read strictly. Pure: nothing here uses the network.
+"""Parses the addresses of remote data that callers write, strictly. Pure: does not use the network.
 
-https://host/x.tif            a file; `#with=ovr,tfw` names files beside it that belong to it
+https://host/x.tif            a file; `#with=ovr,tfw` names its sidecar files
 https://host/x.zarr           a tree of files
 s3://bucket/key, gs://bucket/key, az://account/container/key
 stac+https://host/item#asset  an asset of a STAC item
@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote, urlsplit
 from gdal_mcp.settings.remote import PORTS, Scheme, canonical_host
 
 SCHEMES: Final = ("https", "http", "s3", "gs", "az", "stac+https", "stac+http")
-_LONGEST: Final = 4000  # characters; what a presigned address of a cloud needs
-# signatures, and what goes with them: never shown, never recorded
+_LONGEST: Final = 4000  # characters; enough for a presigned URL of a cloud provider
+# query parameters of signatures and tokens: never shown and never recorded
 _SIGNING: Final = re.compile(
     r"x-(amz|goog)-[a-z-]+|awsaccesskeyid|googleaccessid|signature|expires|policy|key-pair-id|token|access_token"
     r"|s(v|s|rt|p|e|t|pr|r|ig|dd|ip|koid|ktid|kt|ke|ks|kv|aoid|uoid|cid|es)|api_?key|key"
@@ -30,7 +30,7 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class NotAnAddress(ValueError):
-    """The text is not a valid address; the message says why and never repeats the text."""
+    """The text is not a valid address. The message gives the reason and never repeats the text."""
 
 
 def is_address(text: str) -> bool:
@@ -39,7 +39,7 @@ def is_address(text: str) -> bool:
 
 
 def plain_name(text: str) -> str:
-    """A file's name as the container sees it: letters, digits, points, hyphens, and `_` for all else."""
+    """A file's name as the container sees it: letters, digits, dots, hyphens, and `_` for any other character."""
     return _PLAIN.sub("_", text)[-120:].lstrip(".-") or "data"
 
 
@@ -51,17 +51,17 @@ class Address:
     """
 
     scheme: Scheme
-    host: str  # in punycode; of a bucket its name, of Azure the account's
-    port: int  # 0 of buckets
+    host: str  # in punycode; for a bucket its name, for Azure the account's name
+    port: int  # 0 for buckets
     path: str
-    query: tuple[tuple[str, str], ...] = ()  # shown
+    query: tuple[tuple[str, str], ...] = ()  # the part that is not secret
     secret: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    item_asset: str = ""  # of a STAC item, which the path names
-    sidecars: tuple[str, ...] = ()  # names of files beside it
+    item_asset: str = ""  # name of the asset, if the path is that of a STAC item
+    sidecars: tuple[str, ...] = ()  # names of files in the same folder
 
     @property
     def name(self) -> str:
-        """What the container sees as the name of the file or folder."""
+        """The name of the file or folder in the container."""
         last = unquote(self.path.rstrip("/").rpartition("/")[2])
         return plain_name(f"{last}.{self.item_asset}" if self.item_asset else last)
 
@@ -72,12 +72,15 @@ class Address:
 
     @property
     def folder(self) -> str:
-        """Scheme, host and folder, as grants name them. Items have a scheme of their own, since their assets may be on other hosts."""
+        """The scheme, host and folder, in the form of grants.
+
+        STAC items keep their own scheme, because their assets may be on other hosts.
+        """
         return f"{'stac+' if self.item_asset else ''}{self.origin}{self.path.rpartition('/')[0]}/"
 
     @property
     def origin(self) -> str:
-        """Scheme and host, with the port where it is not the usual one."""
+        """The scheme and host, with the port if it is not the default."""
         port = f":{self.port}" if self.port not in (0, PORTS.get(self.scheme)) else ""
         return f"{self.scheme}://{self.host}{port}"
 
@@ -88,18 +91,18 @@ class Address:
 
     @property
     def bucket(self) -> "Address":
-        """The bucket itself, or the container of an account."""
+        """The bucket itself, or the container of an Azure account."""
         top = f"/{self.path.split('/')[1]}" if self.scheme == "az" else "/"
         return Address(self.scheme, self.host, self.port, top)
 
     def beside(self, name: str) -> "Address":
-        """The address of a file in the same folder, or below a tree; `name` is plain."""
+        """The address of a file in the same folder, or below a tree. `name` is not encoded."""
         top = self.path.rstrip("/") if self.is_tree else self.path.rpartition("/")[0]
         below = name if self.port == 0 else quote(name)
         return Address(self.scheme, self.host, self.port, f"{top}/{below}", self.query, self.secret)
 
     def __str__(self) -> str:
-        # the parameters of a redirect or an asset may be secret by their names alone
+        # names of parameters in a redirect or an asset may be secret, too, so only well-known names are shown
         hidden = (f"{key}=..." if _SIGNING.fullmatch(key.lower()) else "..." for key, _ in self.secret)
         query = "&".join((*(f"{key}={value}" for key, value in self.query), *hidden))
         text = f"{self.origin}{self.path}{'?' if query else ''}{query}"
@@ -144,7 +147,7 @@ def parse(text: str) -> Address:
 
 
 def folder_of(text: str) -> str:
-    """A host or bucket, or a folder of one, as `Address.folder` has it. Raises NotAnAddress."""
+    """A host, a bucket or a folder, in the form of `Address.folder`. Raises NotAnAddress."""
     whole = text if "://" in text else f"https://{text}"
     if "?" in text or "#" in text:
         raise NotAnAddress("a folder has no query and no fragment")
@@ -155,7 +158,7 @@ def folder_of(text: str) -> str:
 def _path(path: str, *, bucket: bool) -> str:
     """The path as requested. Parent references and encoded slashes are refused, so that a prefix match is reliable."""
     plain = path if bucket else unquote(path)
-    # some servers do not count what follows a semicolon as part of the name
+    # some servers ignore everything after a semicolon in a name
     climbs = any(segment.partition(";")[0] in (".", "..") for segment in plain.split("/"))
     if climbs or "//" in plain or not plain.isprintable():
         raise NotAnAddress("its path contains `.`, `..`, an empty folder or control characters")
@@ -167,7 +170,7 @@ def _path(path: str, *, bucket: bool) -> str:
 
 
 def _query(query: str, *, bucket: bool) -> tuple[tuple[str, str], ...]:
-    """The query as pairs, not decoded: a signature covers the exact text."""
+    """The query as pairs that are not decoded, because a signature covers the exact text."""
     if not query:
         return ()
     if bucket:
@@ -179,13 +182,13 @@ def _query(query: str, *, bucket: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _sidecars(path: str, named: str) -> tuple[str, ...]:
-    """The names of the files that belong to a file: those of its format, and those that the address names."""
+    """The names of a file's sidecar files: those of its format, and those that the address names."""
     last = unquote(path.rpartition("/")[2])
     stem, dot, extension = last.rpartition(".")
     usual = [f"{stem}.{one}" for one in _SIDECARS.get(f"{dot}{extension}".lower(), ())]
     for one in filter(None, named.split(",")):
         if not _EXTENSION.fullmatch(one):
             raise NotAnAddress("`#with=` names endings such as ovr, aux.xml or tfw")
-        # x.tif.ovr and x.tif.aux.xml, but x.tfw
+        # appended as in x.tif.ovr and x.tif.aux.xml, or replaced as in x.tfw
         usual.append(f"{last}.{one}" if one in ("ovr", "aux.xml", "msk") else f"{stem}.{one}")
     return tuple(dict.fromkeys(usual))

@@ -1,6 +1,6 @@
-"""Limits of what calls read, counted before each request: per call, per source, and per principal and day (UTC).
+"""Limits on what calls read, counted before each request: per call, per source, and per principal and day (UTC).
 
-Use is written to disk when a call ends; until then this server counts it in memory.
+Usage is written to disk when a call ends; until then, this server counts it in memory.
 """
 
 import threading
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from gdal_mcp.settings.remote import RemoteSettings
 
-_LOOK_SECONDS: Final = 0.25  # after which a waiting request checks whether its call has ended
+_LOOK_SECONDS: Final = 0.25  # seconds after which a waiting request checks if its call has ended
 
 
 class ReadFailed(Exception):
@@ -25,7 +25,7 @@ class Missing(ReadFailed):
 
 
 class Quota(Protocol):
-    """What a principal has read today, in bytes and requests."""
+    """Storage for the bytes and requests that a principal has used today."""
 
     def remote_used(self, principal: str) -> tuple[int, int]: ...
 
@@ -57,7 +57,10 @@ class CallBudget:
 
     @contextmanager
     def request(self, size: int, meter: "Meter", host: str) -> Iterator[list[int]]:
-        """One request of a source for up to `size` bytes; the caller puts the received bytes into the list. Raises ReadFailed over a limit."""
+        """Reserves one request of a source for up to `size` bytes. Raises ReadFailed over a limit.
+
+        The caller stores the number of received bytes in the list.
+        """
         with self._lock:
             if self.requests_left < 1:
                 raise ReadFailed("this call has reached its limit of requests (`requests_a_call`)")
@@ -76,7 +79,7 @@ class CallBudget:
                 self.daily.spend(self.principal, came[0] - size, 0)
 
     def by_host(self) -> list[dict[str, Any]]:
-        """Bytes and requests by host for the receipt, redirecting hosts included."""
+        """Bytes and requests by host for the receipt, including hosts that only redirected."""
         return [
             {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
             for host, one in self.hosts.copy().items()
@@ -92,9 +95,10 @@ class CallBudget:
 
 @dataclass(slots=True, eq=False)
 class Shares:
-    """Limits concurrent requests of the server, shared by principals. Thread-safe.
+    """Limits the concurrent requests of the server, and shares them between principals. Thread-safe.
 
-    One principal has at most half of what the others leave, so that several slow ones leave room for the next.
+    A principal can use at most half of the requests that the others leave free, so that several slow ones leave some
+    for the next.
     """
 
     most: int
@@ -103,7 +107,7 @@ class Shares:
 
     @contextmanager
     def one(self, call: CallBudget) -> Iterator[None]:
-        """One request of the call's principal, once there is room. Raises ReadFailed if the call ends first."""
+        """Waits until the call's principal may send one more request. Raises ReadFailed if the call ends first."""
         principal = call.principal
         with self._changed:
             while not self._has_room(principal):
@@ -113,7 +117,7 @@ class Shares:
             yield
         finally:
             with self._changed:
-                self._held -= Counter([principal])  # which drops what is zero
+                self._held -= Counter([principal])  # this subtraction also removes counts of zero
                 self._changed.notify_all()
 
     def _has_room(self, principal: str) -> bool:
@@ -124,10 +128,10 @@ class Shares:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """What one source uses of the budget of its call, and where its redirects may lead."""
+    """What one source has used of its call's budget, and where its redirects may lead."""
 
     call: CallBudget
-    # hosts and folders, as the beginnings of addresses, that the approver of the call saw; None: wherever it may read
+    # hosts and folders in the approval, as prefixes of addresses; None: any address that the call may read
     within: tuple[str, ...] | None = None
     read: int = 0
     requests: int = 0
@@ -135,25 +139,28 @@ class Meter:
 
 @dataclass(slots=True, eq=False)
 class DailyQuota:
-    """What principals read today, running calls included. Thread-safe."""
+    """What principals have read today, including running calls. Thread-safe."""
 
     settings: RemoteSettings
     quota: Quota
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    # on disk, when the last call began or ended
+    # the usage on disk, read when the last call began or ended
     _kept: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _read: Counter[str] = field(default_factory=Counter)  # by calls that run
+    _read: Counter[str] = field(default_factory=Counter)  # by running calls
     _requests: Counter[str] = field(default_factory=Counter)
 
     def begin(self, principal: str, deadline: float) -> CallBudget:
-        """The budget of a new call; pass it to `end`."""
+        """Creates the budget of a new call. Pass it to `end`."""
         settings = self.settings
-        with self._lock:  # around the reading too, so that no older figure takes the place of a newer one
+        with self._lock:  # also held while reading, so that an older value never replaces a newer one
             self._kept[principal] = self.quota.remote_used(principal)
         return CallBudget(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
-        """Raises ReadFailed over a limit; giving back never fails."""
+        """Adds to a principal's usage.
+
+        Raises ReadFailed over a limit. Negative values, which return a reservation, never fail.
+        """
         with self._lock:
             kept_bytes, kept_requests = self._kept[principal]
             bytes_today = kept_bytes + self._read[principal] + read
@@ -167,7 +174,7 @@ class DailyQuota:
             self._requests[principal] += requests
 
     def end(self, call: CallBudget) -> None:
-        """Once no request of the call is under way."""
+        """Records the usage of a call. Call it once all requests of the call have ended."""
         principal = call.principal
         with self._lock:
             self.quota.remote_spent(principal, call.read, call.requests)

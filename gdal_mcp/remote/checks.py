@@ -1,17 +1,20 @@
-"""Every check between an address and its bytes, in order.
+"""All checks between an address and its bytes, in order.
 
-1. The address lies in what the settings list, and in what the policy leaves to the principal: `listed`.
-2. Its host is looked up once. Each address found is public or in a network that is listed for it, and the connection goes to
-   one of them: there is no second look-up whose answer could differ. TLS still proves the host's name.
-3. The request is ours from its first byte: GET, Range, If-Match or If-None-Match, identity, and the credentials of the setting
-   that allowed the address. Nothing of the environment is in it: no proxy, no .netrc, no cookie.
-4. A redirect is followed by hand, three times at most; where it leads is checked as in 1 and 2, lies in a folder that the
-   approver of the call saw, and another host gets no credentials.
-5. The answer is 206 with the very range, of the same length and version as before, and not one byte more or less.
-6. Bytes and requests are counted for the call and for its principal's day before they are asked for; repeated ones count.
-   Connecting, silence and the whole answer have their longest times, and none lasts longer than its call.
+1. The address is in the settings, and the policy allows it for the principal: `listed`.
+2. Its host is looked up once. Every resolved IP address must be public or in a network that the settings allow for
+the host. The connection goes to one of these addresses, so there is no second lookup with another result. TLS still
+proves the host's name.
+3. We build the complete request: GET, Range, If-Match or If-None-Match, identity encoding, and the credentials of the
+setting that allows the address. The environment adds nothing: no proxy, no .netrc, no cookies.
+4. At most three redirects are followed, by our own code. The target passes checks 1 and 2 and must be in a folder
+that the approver saw. Another host gets no credentials.
+5. The response must be 206 with exactly the requested range, with the same file length and version as before, and
+with exactly the stated number of bytes.
+6. Bytes and requests are counted for the call and for its principal's day before a request is sent. Retries count,
+too.
 
-Messages name the host and what was wrong. No text of an answer, no address and no credential is in them.
+Connecting, silence and the whole response have time limits, and no request lasts longer than its call. Messages name
+the host and the problem. They never contain text of a response, an address or a credential.
 """
 
 import ipaddress
@@ -38,11 +41,11 @@ from gdal_mcp.settings.remote import PORTS, RemoteSettings, RemoteSource, source
 _MAX_REDIRECTS: Final = 3
 _RETRIES: Final = 2
 _BUSY: Final = (429, 502, 503, 504)
-_PATIENCE: Final = 5.0  # seconds that a server may ask us to wait before a request is repeated
-_AT_ONCE: Final = 64  # requests of the whole server; one principal alone has half of them
+_PATIENCE: Final = 5.0  # seconds; the longest Retry-After of a server that we wait for
+_AT_ONCE: Final = 64  # concurrent requests of the whole server; one principal can use at most half
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
-# not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
-# or lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
+# networks that `is_global` does not refuse in every supported Python: reserved for protocols and documentation (RFC
+# 6890, 9637), or leading to internal addresses (NAT64, 6to4 with its relays, Teredo, site-local)
 _NOT_OUTSIDE: Final = tuple(
     ipaddress.ip_network(one)
     for one in "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split()
@@ -52,7 +55,7 @@ _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """A checked answer. `version` and `data` are those of the file; an unchanged one comes without data."""
+    """A response that passed all checks. `version` is the file's; `data` is empty if the file is `unchanged`."""
 
     data: bytes
     version: Version
@@ -67,11 +70,11 @@ class Checks:
         """`hosts_of` restricts the settings for a principal; None leaves them unchanged. Raises SettingsError."""
         self.settings = settings
         self._hosts_of = hosts_of
-        context = ssl.create_default_context() if settings.sources else None  # which takes a while
+        context = ssl.create_default_context() if settings.sources else None  # slow, so only if it is needed
         try:
             if settings.ca is not None and context is not None:
                 context.load_verify_locations(settings.ca)
-        except OSError as error:  # ssl's own errors among them
+        except OSError as error:  # includes the errors of ssl
             raise SettingsError(f"remote.ca: {settings.ca} cannot be read as certificates in PEM.") from error
         self._shares = Shares(_AT_ONCE)
         self._pool = httpcore2.ConnectionPool(
@@ -84,10 +87,10 @@ class Checks:
     def close(self) -> None:
         self._pool.close()
 
-    # 1. what is listed
+    # 1. allowed addresses
 
     def listed(self, address: Address, principal: str, *, followed: bool = False) -> RemoteSource:
-        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) that names the setting to add.
+        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED), which names the setting to add.
 
         The query of a redirect was chosen by the other server, so sending it reveals nothing new.
         """
@@ -116,7 +119,7 @@ class Checks:
     # 3. to 6. one request
 
     def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> CheckedAnswer:
-        """`size` bytes of a file, fewer only at its end. Raises ReadFailed."""
+        """Reads `size` bytes of a file, or fewer at its end. Raises ReadFailed."""
         headers = {"Range": f"bytes={start}-{start + size - 1}"}
         if known.validator == "etag":
             headers["If-Match"] = known.etag
@@ -127,7 +130,7 @@ class Checks:
         return checked
 
     def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> CheckedAnswer:
-        """The beginning of a file, or that the cached version is current. Raises ReadFailed."""
+        """Reads the beginning of a file, or confirms that the cached version is current. Raises ReadFailed."""
         headers = {"Range": f"bytes=0-{size - 1}"}
         if held is not None:
             headers["If-None-Match"] = held.etag
@@ -136,16 +139,16 @@ class Checks:
         )
 
     def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:
-        """A document of at most `most` bytes; with a JSON body, the answer to a POST of it. Raises ReadFailed."""
+        """Reads a document of at most `most` bytes. With a JSON body, sends it as a POST. Raises ReadFailed."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         return self._send(address, meter, _Request(_whole, most, headers, body)).data
 
     def listing(self, address: Address, meter: Meter, most: int, query: str) -> bytes:
-        """A page of the keys below a folder of a bucket, as XML of at most `most` bytes. Raises ReadFailed."""
+        """Reads a page of the keys below a folder of a bucket, as XML of at most `most` bytes. Raises ReadFailed."""
         return self._send(address, meter, _Request(_whole, most, listing=query)).data
 
     def _send(self, address: Address, meter: Meter, request: "_Request") -> CheckedAnswer:
-        """One checked answer, after redirects and retries. Raises ReadFailed, also for a ToolError of a check."""
+        """Sends a request with redirects and retries. Raises ReadFailed, also if a check raises ToolError."""
         try:
             source = self.listed(address, meter.call.principal)
             now = address.bucket if request.listing else address
@@ -161,7 +164,7 @@ class Checks:
                 found = self.listed(now, meter.call.principal, followed=True)
                 _require_approved(now, at, meter)
                 at = place(found, now)
-                # another host gets no credentials, and none are used again once another host has redirected the request
+                # another host gets no credentials, and after a redirect by another host none are sent at all
                 signs = signs and found is source and at.origin == home
                 if request.body is not None:
                     raise ReadFailed(f"{address.host} redirects a request for a list, which is not followed")
@@ -172,7 +175,7 @@ class Checks:
     def _with_retries(
         self, target: Target, meter: Meter, request: "_Request", now: Address
     ) -> "CheckedAnswer | str":
-        """The answer, or the redirect target; retried if the server was busy or the connection was lost."""
+        """The response or the redirect target. Retries if the server was busy or the connection was lost."""
         for attempt in range(_RETRIES + 1):
             try:
                 return self._once(target, meter, request, now)
@@ -228,11 +231,11 @@ class Checks:
             DEADLINE.reset(kept)
 
 
-# 2. where a connection goes
+# 2. allowed connections
 
 
 def resolved(host: str, port: int, sources: Iterable[RemoteSource]) -> list[str]:
-    """The addresses of a host, looked up once; all of them may be connected to. Raises ReadFailed."""
+    """The IP addresses of a host, looked up once. Raises ReadFailed unless connections to all of them are allowed."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -247,7 +250,7 @@ def resolved(host: str, port: int, sources: Iterable[RemoteSource]) -> list[str]
 
 
 def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
-    """True if a connection may go to an address: a public one, or one in the networks."""
+    """True if an IP address is public or in one of the networks."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address
@@ -266,11 +269,11 @@ def _stands_for(source: RemoteSource, host: str, port: int) -> bool:
     return own_port == port and (host == own.strip("[]") or (own.startswith("*.") and host.endswith(own[1:])))
 
 
-# 4. where a redirect leads
+# 4. allowed redirects
 
 
 def _redirect_target(location: str, at: Target) -> Address:
-    """Raises ReadFailed for a location that is not a valid address."""
+    """The address that a redirect leads to. Raises ReadFailed if it is not valid."""
     try:
         found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
     except ValueError as error:
@@ -279,7 +282,7 @@ def _redirect_target(location: str, at: Target) -> Address:
 
 
 def _require_approved(address: Address, at: Target, meter: Meter) -> None:
-    """Raises ReadFailed if a person approved the call without this location."""
+    """Raises ReadFailed if the call was approved by a person and this address was not part of the approval."""
     within = meter.within
     if within is not None and not f"{address.origin}{address.path}".startswith(within):
         raise ReadFailed(
@@ -288,11 +291,11 @@ def _require_approved(address: Address, at: Target, meter: Meter) -> None:
         )
 
 
-# 5. what an answer must be
+# 5. valid responses
 
 
 class _Retry(Exception):
-    """The request may succeed if it is repeated. `after` is the delay that the server asked for, in seconds."""
+    """The request may succeed if it is repeated. `after` is the delay in seconds that the server asked for."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -301,13 +304,17 @@ class _Retry(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request to an address, and how its answer is checked: the number of bytes, their version, and whether the body is empty."""
+    """A request to an address.
+
+    `judge` checks the response and returns the number of bytes, the file's version, and True if the body is empty
+    because the known version is current.
+    """
 
     judge: "Callable[[_Answer], tuple[int | None, Version, bool]]"
     most: int  # bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    listing: str = ""  # the query of a list of keys
+    listing: str = ""  # query string of a request for a list of keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,14 +324,14 @@ class _Answer:
     headers: Sequence[tuple[bytes, bytes]]
 
     def one(self, name: str) -> str:
-        """A header; empty if it is missing. Raises ReadFailed if it is repeated, too long or not ASCII."""
+        """The value of a header; "" if it is missing. Raises ReadFailed if it is repeated, too long or not ASCII."""
         found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
         if len(found) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in found):
             raise ReadFailed(f"{self.host} sends an invalid header")
         return found[0].strip() if found else ""
 
     def require_no_failure(self) -> None:
-        """Raises Missing, _Retry, ReadFailed."""
+        """Checks the status and the encoding. Raises Missing, _Retry, ReadFailed."""
         if self.status in (404, 410):
             raise Missing(f"{self.host}: there is no such file")
         if self.status == 412:
@@ -344,7 +351,11 @@ class _Answer:
 
 
 def _check_range(answer: _Answer, start: int, size: int, known: Version | None) -> tuple[int, Version, bool]:
-    """The number of bytes, their version, and whether the body is empty because the known version is current. Raises ReadFailed."""
+    """Checks the response to a range request. Raises ReadFailed.
+
+    Returns the number of bytes, the file's version, and True if the body is empty because the known version is
+    current.
+    """
     if answer.status == 304 and known is not None:
         return 0, known, True
     is_empty = answer.status == 416 and answer.one("content-range") == "bytes */0"
@@ -368,7 +379,7 @@ def _whole(answer: _Answer) -> tuple[None, Version, bool]:
 
 
 def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, came: list[int]) -> bytes:
-    """Exactly that many bytes or, if the length is unknown, up to `most`. Raises ReadFailed, _Retry."""
+    """Reads exactly `size` bytes or, if `size` is None, up to `most`. Raises ReadFailed, _Retry."""
     data = bytearray()
     most = most if size is None else size
     for part in parts:

@@ -1,11 +1,11 @@
 """A disk cache of remote files: blocks of file versions, each for one principal.
 
 Invariants:
-* a principal gets nothing that another principal's calls read: its name is part of the key;
-* a block is returned only for the file version that it was read from;
-* all copies together stay within the bound and use one descriptor; a block that does not fit is not cached;
-* a block that differs from what was written to disk is never returned;
-* the file has no name, so it does not outlive its server.
+* A principal never gets data that another principal's calls read: the principal is part of the key.
+* A block is returned only for the file version that it was read from.
+* The whole cache stays within its size limit and uses one descriptor. A block that does not fit is not cached.
+* A block that differs from what was written to disk is never returned.
+* The cache file has no name, so it does not outlive its server.
 """
 
 import os
@@ -22,10 +22,12 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.budgets import ReadFailed
 from gdal_mcp.remote.record import Version
 
-MAX_COPIES: Final = 20_000  # each takes more than a kilobyte of memory, also one of an empty file
-_MAX_VALIDATORS: Final = 300  # characters of ETag and Last-Modified of a cached file; its server chooses them
-BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range reveals little to its server
-# the principal, and the address with what is secret in it: that may choose what is read
+MAX_COPIES: Final = 20_000  # entries; each takes more than a kilobyte of memory, even for an empty file
+# characters; limit on ETag and Last-Modified of a cached file, which its server chooses
+_MAX_VALIDATORS: Final = 300
+# bytes; reads are rounded up to whole blocks, so that a range reveals little to its server
+BLOCK: Final = 64 << 10
+# the principal, and the address including its secrets, which may decide what is read
 Key = tuple[str, Address]
 
 
@@ -37,38 +39,40 @@ class Copy:
     version: Version
     users: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)  # SHA-256 of each block that was read
-    held: dict[int, int] = field(default_factory=dict)  # of those on disk, the place of each
+    held: dict[int, int] = field(default_factory=dict)  # slot of each block that is on disk
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def size_of(self, block: int) -> int:
-        """Bytes: the last block is shorter."""
+        """The size of a block in bytes; the last one is shorter."""
         return min(BLOCK, self.version.length - block * BLOCK)
 
 
 @dataclass(slots=True, eq=False)
 class BlockCache:
-    """The copies of one server, in one file of slots of BLOCK bytes. Thread-safe.
+    """The cached copies of one server, in one file of slots of BLOCK bytes. Thread-safe.
 
-    A tree has thousands of files; with a file on disk for each, the server would have no descriptors left for its calls.
+    A tree has thousands of files. With one file on disk for each, the server would have no descriptors left for its
+    calls.
     """
 
     folder: Path
-    bound: int  # bytes on disk, of all copies: a block takes a whole place, as what was there before may have been longer
-    _file: BinaryIO | None = None  # made when it is first needed
-    _places: int = 0  # slots that were ever used
+    # bytes on disk of all copies; a block occupies a whole slot, because the previous block in it may have been longer
+    bound: int
+    _file: BinaryIO | None = None  # created on first use
+    _places: int = 0  # number of slots that were ever used
     _free: list[int] = field(default_factory=list)
     _closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _copies: OrderedDict[Key, Copy] = field(default_factory=OrderedDict)  # the least recently used first
+    _copies: OrderedDict[Key, Copy] = field(default_factory=OrderedDict)  # least recently used first
 
     @property
     def stored(self) -> int:
-        """Bytes on disk that are in use, at most."""
+        """An upper bound of the bytes on disk in use."""
         with self._lock:
             return (self._places - len(self._free)) * BLOCK
 
     def known(self, key: Key) -> Copy | None:
-        """The cached copy of a file, which still has to be revalidated. Call `release` when done."""
+        """The cached copy of a file, which must still be revalidated. Call `release` when done."""
         with self._lock:
             copy = self._copies.get(key)
             if copy is not None:
@@ -77,7 +81,7 @@ class BlockCache:
             return copy
 
     def begin(self, key: Key, version: Version) -> Copy:
-        """An empty copy of a version. It is found again only if its ETag is strong. Call `release` when done."""
+        """Creates an empty copy of a version. `known` finds it only if its ETag is strong. Call `release` when done."""
         copy = Copy(key, version, users=1)
         with self._lock:
             old = self._copies.pop(key, None)
@@ -104,7 +108,7 @@ class BlockCache:
             with self._lock:
                 file = self._opened()
             data = os.pread(file.fileno(), size, place * BLOCK)
-        except (OSError, ValueError) as error:  # ValueError: closed since
+        except (OSError, ValueError) as error:  # ValueError: the file was closed meanwhile
             raise ReadFailed("the cache cannot be read from the server's disk") from error
         if sha256(data).digest() != copy.digests[block]:
             raise ReadFailed("the cache has changed on the server's disk")
@@ -132,7 +136,7 @@ class BlockCache:
 
     def _written(self, place: int, data: memoryview) -> bool:
         """False if the disk is full or failed; the block is then not cached."""
-        with suppress(OSError, ValueError):  # ValueError: closed since
+        with suppress(OSError, ValueError):  # ValueError: the file was closed meanwhile
             with self._lock:
                 file = self._opened()
             if os.pwrite(file.fileno(), data, place * BLOCK) == len(data):
@@ -142,7 +146,7 @@ class BlockCache:
         return False
 
     def _opened(self) -> BinaryIO:
-        """The one file. Raises OSError, ValueError."""
+        """The open cache file. Raises OSError, ValueError."""
         if self._closed:
             raise ValueError("closed")
         if self._file is None:
@@ -151,7 +155,7 @@ class BlockCache:
         return self._file
 
     def _place(self) -> int | None:
-        """A free slot, if need be of the least recently used copy; None if there is none."""
+        """A free slot, if necessary from the least recently used copy; None if there is none."""
         with self._lock:
             if not self._free and (self._places + 1) * BLOCK <= self.bound:
                 self._places += 1

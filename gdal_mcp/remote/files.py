@@ -1,4 +1,7 @@
-"""One remote file as one call reads it: in blocks, each once, near ones in one request. The container asks for read-ahead."""
+"""Reads one remote file for one call: in blocks, each once, with adjacent blocks in one request.
+
+The container is responsible for read-ahead.
+"""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -13,13 +16,14 @@ from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import BLOCK, BlockCache, Copy
 from gdal_mcp.remote.record import SourceRead, Version
 
-_PART: Final = (4 << 20) // BLOCK  # blocks of one request: at 30 ms and 1 Gbit/s, more make it no faster
-_GAP: Final = 1  # blocks between two that are read rather than asked around
+# blocks in one request; with 30 ms latency and 1 Gbit/s, more would not be faster
+_PART: Final = (4 << 20) // BLOCK
+_GAP: Final = 1  # a gap of up to this many blocks is read, too, instead of starting another request
 
 
 @dataclass(frozen=True, slots=True)
 class FetchDeps:
-    """What reading the files of one call needs."""
+    """The services that the files of one call use."""
 
     checks: Checks
     cache: BlockCache
@@ -27,10 +31,10 @@ class FetchDeps:
 
 
 class RemoteFile:
-    """Thread-safe. Every method looks at the file first."""
+    """One remote file. Every method first requests the file's version if it is not known. Thread-safe."""
 
     def __init__(self, address: Address, meter: Meter, deps: FetchDeps, first: int) -> None:
-        """`first` is what is read of it to begin with, in bytes: whole blocks."""
+        """`first` is the size of the first read in bytes, a multiple of the block size."""
         self.address = address
         self._first = first
         self._meter = meter
@@ -49,7 +53,10 @@ class RemoteFile:
         return self._opened().version
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
-        """The bytes of the ranges (offset, length), in their order. Raises ReadFailed, CancelledError of a call that ended."""
+        """The bytes of the ranges (offset, length), in their order.
+
+        Raises ReadFailed, and CancelledError if the call ended.
+        """
         copy = self._opened()
         if any(offset + length > copy.version.length for offset, length in ranges):
             raise ReadFailed(f"{self.address.host}: a read beyond the end of the file")
@@ -117,7 +124,7 @@ class RemoteFile:
         except ReadFailed as error:
             if held is not None:
                 cache.release(held)
-            if isinstance(error, Missing):  # which stays so for this call; other failures may pass
+            if isinstance(error, Missing):  # remembered for this call; other failures may be temporary
                 self._missing = str(error)
             raise
         self._final = got.final
@@ -134,7 +141,7 @@ class RemoteFile:
     def _start_fetching(
         self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview]
     ) -> dict[int, "Future[tuple[int, bytes]]"]:
-        """The blocks that are being fetched, new ones included. Cached blocks are put into `found`."""
+        """The blocks that are being fetched, including new ones. Cached blocks are put into `found`."""
         missing = []
         waiting: dict[int, Future[tuple[int, bytes]]] = {}
         with self._lock:
@@ -173,7 +180,7 @@ def _blocks(offset: int, length: int) -> range:
 
 
 def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
-    """Spans of blocks, first and last, one for each request."""
+    """Spans of blocks (first, last), one for each request."""
     spans: list[tuple[int, int]] = []
     for block in blocks:
         if spans and block - spans[-1][1] <= 1 + _GAP and block - spans[-1][0] < _PART:
@@ -184,7 +191,7 @@ def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _ranges(blocks: Sequence[int], copy: Copy) -> tuple[tuple[int, int], ...]:
-    """The blocks as merged ranges in bytes."""
+    """The blocks as merged byte ranges."""
     merged: list[tuple[int, int]] = []
     for block in blocks:
         start, size = block * BLOCK, copy.size_of(block)

@@ -1,7 +1,7 @@
-"""Finding remote data: the items of a STAC API, and the keys below a folder of a bucket. All of it is untrusted text.
+"""Finds remote data: the items of a STAC API, and the keys below a folder of a bucket.
 
-pystac-client makes the requests of a search and reads its pages; each goes through the checks like any read. Its own
-network code is never used.
+All results are untrusted text. pystac-client builds the requests of a search and parses the pages. Each request goes
+through the checks like any read; the library's own network code is never used.
 """
 
 import json
@@ -21,21 +21,21 @@ from gdal_mcp.remote.listing import Listed, listed
 from sandbox.parsing import require_simple
 
 _PAGE: Final = 8 << 20  # bytes: a page of items with all their properties
-_MAX_VALUES: Final = 400_000  # members and elements of a page: a hundred items with many assets have 100,000
-_MAX_PAGES: Final = 20  # of one search
+_MAX_VALUES: Final = 400_000  # members and elements of a page; a hundred items with many assets have 100,000
+_MAX_PAGES: Final = 20  # pages of one search
 _MAX_KEYS: Final = 1_000_000
-_KEPT: Final = 30  # assets of an item
-_LOOKED: Final = 500  # assets of an item that are looked at
-_DATA: Final = ("tiff", "zarr", "parquet", "geojson", "geopackage")  # in the type of a dataset
+_KEPT: Final = 30  # assets reported for an item
+_LOOKED: Final = 500  # assets examined for an item
+_DATA: Final = ("tiff", "zarr", "parquet", "geojson", "geopackage")  # parts of the media types of datasets
 _TEXT: Final = 500  # characters of one text
 
 
 def search(
     gateway: RemoteGateway, meter: Meter, api: Address, asked: Mapping[str, Any], most: int
 ) -> list[tuple[dict[str, Any], list[Address]]]:
-    """Up to `limit` items that an API finds, each with the addresses of the assets that look like datasets.
+    """Up to `most` items that a STAC API finds, each with the addresses of the assets that look like datasets.
 
-    Addresses that the principal may not read, or that hold secrets, are left out. Raises ToolError, ReadFailed.
+    Leaves out addresses that the principal may not read or that contain secrets. Raises ToolError, ReadFailed.
     """
     try:
         reader: Any = import_module("pystac_client.stac_api_io").StacApiIO
@@ -59,11 +59,11 @@ def search(
 
 @dataclass(slots=True)
 class _Pages:
-    """Makes the requests of pystac-client. Its own headers, and those that a page asks for, are dropped."""
+    """Sends the requests of pystac-client. Drops its headers and those that a page asks for."""
 
     gateway: RemoteGateway
     meter: Meter
-    origin: str  # of the API: no page sends a request, and credentials, to another origin
+    origin: str  # of the API; a page can cause no request, and no credentials, to be sent to another origin
     count: int = 0
 
     def request(
@@ -77,7 +77,7 @@ class _Pages:
         self.count += 1
         if self.count > _MAX_PAGES:
             raise ReadFailed(f"the search has more than {_MAX_PAGES} pages")
-        address = parse(href).hidden  # chosen by its server, and sent back without being shown
+        address = parse(href).hidden  # chosen by the API's server; it is sent back to it and never shown
         if address.origin != self.origin:
             raise ReadFailed(f"a page of {self.origin} leads to {address.origin}")
         body = None
@@ -130,7 +130,7 @@ def _item(
 
 
 def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:
-    """The address in a text, if this principal may read it and it holds no secret."""
+    """The address in a text; None if this principal may not read it or it contains secrets."""
     with suppress(ToolError):
         address = gateway.address(text, principal)
         return None if address.secret else address

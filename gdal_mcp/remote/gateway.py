@@ -1,4 +1,4 @@
-"""Remote data of calls: addresses are parsed and checked before any request, then opened for one call."""
+"""Remote data of calls: addresses are parsed and checked before any request, and then opened for one call."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +22,11 @@ from sandbox.parsing import parse_json
 
 _MAX_ADDRESSES: Final = 200  # of one call
 _MAX_ITEM: Final = 4 << 20  # bytes of a STAC item
-_MAX_ITEM_VALUES: Final = 200_000  # members and elements of one; most have a thousand
+_MAX_ITEM_VALUES: Final = 200_000  # members and elements of a STAC item; most have a thousand
 
 
 class RemoteGateway:
-    """What one server may read over the network. Thread-safe."""
+    """Access of one server to remote data. Thread-safe."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class RemoteGateway:
         deadline: float,
         within: tuple[str, ...] | None = None,
     ) -> RemoteReading:
-        """Starts looking up the addresses, for one call until `deadline` (time.monotonic()). Returns at once.
+        """Starts looking up the addresses for one call, until `deadline` (time.monotonic()). Returns at once.
 
-        `within` are the hosts and folders in the approval: redirects may not leave them. It is None if nobody was asked. The asset
-        of a STAC item may be wherever the settings allow. Raises ToolError for too many addresses; `Reading.require_found` reports
-        those that are not found.
+        `within` are the hosts and folders in the approval, which redirects may not leave; None if the call needed no
+        approval. The asset of a STAC item may be anywhere that the settings allow. Raises ToolError for too many
+        addresses; `RemoteReading.require_found` reports those that are not found.
         """
         with explained():
             if len(addresses) > _MAX_ADDRESSES:
@@ -83,7 +83,10 @@ class RemoteGateway:
     def asking(
         self, principal: str, deadline: float, ended: threading.Event | None = None
     ) -> Iterator[Meter]:
-        """For requests of a tool itself, such as lists, until `ended` is set. Failures in the block become ToolErrors."""
+        """A meter for requests of a tool itself, such as lists, until `ended` is set.
+
+        Failures in the block become ToolErrors.
+        """
         call = self._daily.begin(principal, deadline)
         call.ended = ended or call.ended
         try:
@@ -93,14 +96,14 @@ class RemoteGateway:
             self._daily.end(call)
 
     def close(self) -> None:
-        """Once no reading is open."""
+        """Closes connections and the cache. Call it once no reading is open."""
         self.checks.close()
         self._cache.close()
 
     def _source(
         self, asked: Address, call: CallBudget, deps: FetchDeps, within: tuple[str, ...] | None
     ) -> Source:
-        """The source of an address; for a STAC item, that of its asset. Raises ToolError, ReadFailed."""
+        """Opens the source of an address; for a STAC item, that of its asset. Raises ToolError, ReadFailed."""
         if not asked.item_asset:
             return Source(asked, asked, deps, Meter(call, within))
         item = replace(asked, item_asset="")
@@ -111,6 +114,6 @@ class RemoteGateway:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"{asked.host}: the item does not have that asset, or the asset has no address"
             raise ReadFailed(what) from error
-        # its query was chosen by the item, not by the caller
+        # the item, not the caller, chose the query
         self.checks.listed(found.hidden, call.principal)
         return Source(found.hidden, asked, deps, Meter(call))

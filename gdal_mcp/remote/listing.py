@@ -11,9 +11,10 @@ from gdal_mcp.remote.budgets import Meter, ReadFailed
 from gdal_mcp.remote.checks import Checks
 from gdal_mcp.settings.remote import PORTS
 
-_PAGE: Final = 4 << 20  # bytes of XML: a thousand keys of the longest names take half of that
-_MAX_ROWS: Final = 10_000  # of one page: buckets give a thousand, Azure five thousand
-_MAX_MARKS: Final = 400_000  # `<` and `=` of one page: a key of Azure has 30 elements; bounds what one element's attributes take
+_PAGE: Final = 4 << 20  # bytes of XML; a thousand keys with the longest names take half of this
+_MAX_ROWS: Final = 10_000  # keys of one page; buckets return a thousand, Azure five thousand
+# `<` and `=` characters of one page; a key of Azure has 30 elements; also limits the attributes of an element
+_MAX_MARKS: Final = 400_000
 _MAX_LEVELS: Final = 10
 _MAX_SIZE_DIGITS: Final = 19
 _FILES: Final = ("Contents", "Blob")
@@ -26,16 +27,19 @@ _FIELDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One key below a folder; its name is what follows the folder's. Untrusted."""
+    """One key below a folder. `name` is relative to the folder. Untrusted."""
 
     name: str
-    size: int  # bytes; 0 of a folder
+    size: int  # bytes; 0 for a folder
     is_folder: bool = False
     modified: str = ""
 
 
 def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: int) -> Iterator[Listed]:
-    """The keys below a folder of a bucket: all of them, or one level. Raises ReadFailed, also for more than `most` keys."""
+    """The keys below a folder of a bucket: all of them, or one level.
+
+    Raises ReadFailed, also for more than `most` keys.
+    """
     if address.scheme in PORTS:
         raise ReadFailed(f"{address.host} is a host; only buckets can be listed")
     path = address.path.lstrip("/")
@@ -56,7 +60,7 @@ def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: 
 
 
 def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
-    """Sorted by name, as signatures require."""
+    """The query of a list request, sorted by name, as signatures require."""
     azure = address.scheme == "az"
     rows = {"comp": "list", "restype": "container"} if azure else {"list-type": "2"}
     rows |= {"prefix": folder} if folder else {}
@@ -66,22 +70,25 @@ def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
 
 
 class _Page:
-    """One page of a list, parsed as a stream, without a tree of elements."""
+    """One page of a list, parsed as a stream without building an element tree."""
 
     def __init__(self, folder: str) -> None:
         self.rows: list[Listed] = []
         self.following = ""
         self._folder = folder
-        self._path: list[str] = []  # the elements that are open, without prefixes
-        self._text: list[str] = []  # of the innermost one
-        self._fields: dict[str, str] = {}  # of the row that is open, by the path below it
-        self._row = 0  # its depth, 0 where none is open
+        self._path: list[str] = []  # names of the open elements, without namespace prefixes
+        self._text: list[str] = []  # of the innermost open element
+        self._fields: dict[str, str] = {}  # of the current row, by the path below its element
+        self._row = 0  # depth of the current row's element; 0 outside rows
 
     def read(self, data: bytes) -> None:
-        """Raises ReadFailed for declarations, too many elements, levels or keys; ExpatError, UnicodeDecodeError for what is not XML."""
+        """Parses a page. Raises ReadFailed for a DOCTYPE, or for too many elements, levels or keys.
+
+        Raises ExpatError or UnicodeDecodeError if the data is not XML in UTF-8.
+        """
         if max(data.count(b"<"), data.count(b"=")) > _MAX_MARKS:
             raise ReadFailed("the list of keys has too many elements")
-        data.decode()  # no other coding, in which declarations could hide
+        data.decode()  # only UTF-8, because another encoding could hide declarations
         parser = ParserCreate("utf-8")
         parser.StartDoctypeDeclHandler = _refuse
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
@@ -108,7 +115,7 @@ class _Page:
             field = "/".join(self._path[self._row :])
             if field in _FIELDS:
                 self._fields.setdefault(field, text)
-        elif len(self._path) == 2 and self._path[-1] in _FOLLOWING:  # below the root
+        elif len(self._path) == 2 and self._path[-1] in _FOLLOWING:  # directly below the root element
             self.following = self.following or text
         self._path.pop()
 

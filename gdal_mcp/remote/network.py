@@ -1,4 +1,4 @@
-"""Connections to checked addresses alone, which end with their request's deadline and with their call."""
+"""Connections that only go to checked addresses, and end with their request's deadline or their call."""
 
 import ssl
 import time
@@ -11,12 +11,12 @@ import httpcore2
 
 from gdal_mcp.remote.budgets import CallBudget
 
-_SLICE: Final = 0.25  # seconds after which a silent read checks whether its call has ended
+_SLICE: Final = 0.25  # seconds after which a silent read checks if its call has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When the request of this thread ends, by time.monotonic()."""
+    """The end of the current thread's request, by time.monotonic()."""
 
     call: CallBudget
     until: float
@@ -26,7 +26,7 @@ DEADLINE: ContextVar[Deadline] = ContextVar("deadline")
 
 
 class CheckedNetwork(httpcore2.NetworkBackend):
-    """Connects only to the addresses that `checked` returns for a host and port."""
+    """A network backend that connects only to the addresses that `checked` returns for a host and port."""
 
     def __init__(self, checked: Callable[[str, int], Sequence[str]]) -> None:
         self._checked = checked
@@ -41,7 +41,7 @@ class CheckedNetwork(httpcore2.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
         *others, last = self._checked(host, port)
-        DEADLINE.get().call.left()  # a name server takes its time, and the call may be over
+        DEADLINE.get().call.left()  # the lookup may be slow, so the call may have ended meanwhile
         for address in others:
             try:
                 return DeadlineStream(
@@ -53,7 +53,7 @@ class CheckedNetwork(httpcore2.NetworkBackend):
 
 
 class DeadlineStream(httpcore2.NetworkStream):
-    """A connection whose reads end at the deadline, even if bytes keep arriving, and with their call."""
+    """A connection whose reads end at the deadline, even if bytes keep arriving, and when their call ends."""
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner

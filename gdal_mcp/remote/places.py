@@ -1,6 +1,7 @@
-"""The paths of remote data in a call: what its container sees instead of addresses.
+"""The paths of remote data in a call, which its container sees instead of addresses.
 
-Invariant: the container gets no address, host or credential, only `/vsihost/NUMBER/NAME`, which only the host can resolve, for one call.
+Invariant: the container gets no address, host or credential, only `/vsihost/NUMBER/NAME`, which only the host can
+resolve, for one call.
 """
 
 import time
@@ -14,22 +15,25 @@ from sandbox.workspace import Workspace, WorkspacePath
 
 READ_BY: Final = "the server, not the container"
 _HOST: Final = Workspace(Path("/vsihost"), writable=False)
-_FRESH: Final = 600  # seconds for which a description of remote data is used: servers announce no changes
+# seconds that a description of remote data is valid, because servers do not announce changes
+_FRESH: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Remote(WorkspacePath):
-    """Remote data that the host reads for the container. Its text is the path in the container; `label` is for people."""
+    """Remote data that the host reads for the container. `str` is the path in the container; use `label` for people."""
 
     address: Address = field(kw_only=True)
-    period: int = field(default=0, kw_only=True, compare=False)  # in which it was named
+    # number of the period of `_FRESH` seconds in which the address was parsed
+    period: int = field(default=0, kw_only=True, compare=False)
 
 
 @dataclass(slots=True, eq=False)
 class AddressTable:
-    """The addresses of one draft, each with its number from 1 on, in the order in which they are named."""
+    """The addresses of one draft, numbered from 1 in the order of their first use."""
 
-    parse: Callable[[str], Address]  # raises ToolError for what is no address, or none that may be read
+    # raises ToolError if the text is not an address, or the principal may not read it
+    parse: Callable[[str], Address]
     _places: dict[str, Remote] = field(default_factory=dict)
 
     @property
@@ -37,7 +41,7 @@ class AddressTable:
         return tuple(one.address for one in self._places.values())
 
     def place(self, text: str) -> Remote:
-        """Raises ToolError."""
+        """The remote data at an address. Raises ToolError."""
         if text not in self._places:
             address = self.parse(text)
             self._places[text] = Remote(
@@ -51,17 +55,20 @@ class AddressTable:
 
 
 def label(located: WorkspacePath) -> str:
-    """What people are shown: the path, or the address without its secrets."""
+    """The text to show to people: the path, or the address without its secrets."""
     return str(located.address) if isinstance(located, Remote) else str(located)
 
 
 def local(places: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
-    """The paths in a workspace."""
+    """The paths in workspaces, without remote data."""
     return tuple(one for one in places if not isinstance(one, Remote))
 
 
 def by_host(places: Iterable[WorkspacePath], size_of: Callable[[WorkspacePath], int]) -> list[dict[str, Any]]:
-    """Remote data by host, as shown for approval. Bytes are those of the files, 0 if unknown."""
+    """Remote data by host, in the form shown for approval.
+
+    `bytes` is the total size of the files; unknown sizes count as 0.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for one in dict.fromkeys(places):
         if isinstance(one, Remote):
@@ -85,13 +92,14 @@ def restore_addresses(text: str, addresses: Iterable[Address]) -> str:
 
 
 def without_secrets(value: Any, addresses: Sequence[Address]) -> Any:
-    """Arguments as JSON, without what is secret in their addresses, wherever in a text these stand."""
+    """JSON arguments without the secrets of their addresses, wherever these occur in a text."""
     if isinstance(value, Mapping):
         return {key: without_secrets(inner, addresses) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [without_secrets(inner, addresses) for inner in value]
     if isinstance(value, str):
         pairs = {pair for one in addresses for pair in one.secret}
-        for key, secret in sorted(pairs, key=lambda pair: -len(pair[1])):  # one may begin like another
+        # longest first, because one secret may begin with another
+        for key, secret in sorted(pairs, key=lambda pair: -len(pair[1])):
             value = value.replace(f"{key}={secret}", f"{key}=...")
     return value

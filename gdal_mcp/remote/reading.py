@@ -1,4 +1,4 @@
-"""The remote data of one call: answers to its container, the first failure, and the record of what was read."""
+"""The remote data of one call: answers for its container, the first failure, and the record of what was read."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,36 +22,41 @@ from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status
 
 _log = structlog.get_logger()
 
-AT_ONCE: Final = 8  # requests of one call
-_MOMENT: Final = 0.5  # seconds: longer than a silent read takes to notice that its call has ended
-_MAX_KEYS: Final = 200_000  # of a tree that its bucket lists
-_PARSING: Final = threading.Lock()  # of the whole server: the peak of one parse is then the peak of all
-_MAX_METADATA: Final = 16 << 20  # bytes: of a thousand arrays it has a few
-_WHOLE_CHUNK: Final = 16 * BLOCK  # what is read of a file of a tree to begin with: most chunks are smaller
-_LONG_HEAD: Final = 4 * BLOCK  # of a FlatGeobuf: the upper levels of its index, which a search begins with
+AT_ONCE: Final = 8  # concurrent requests of one call
+_MOMENT: Final = 0.5  # seconds; longer than a silent read needs to notice that its call has ended
+_MAX_KEYS: Final = 200_000  # keys of a tree, if its bucket lists them
+_PARSING: Final = threading.Lock()  # one parse at a time on the whole server, which limits the peak of memory
+_MAX_METADATA: Final = 16 << 20  # bytes; the metadata of a thousand arrays take a few megabytes
+_WHOLE_CHUNK: Final = 16 * BLOCK  # bytes; the first read of a file in a tree, because most chunks are smaller
+# bytes; the first read of a FlatGeobuf, for the upper levels of its index, where every search begins
+_LONG_HEAD: Final = 4 * BLOCK
 _METADATA: Final = (".zmetadata", "zarr.json")
 
 
 class Source:
-    """The files of one address: a file with its sidecars, or a tree. Made once they are known to exist."""
+    """The files of one address: a file with its sidecar files, or a tree. Creating it checks that they exist."""
 
     def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
-        """`asked` is as the caller wrote it. Raises ReadFailed."""
+        """`asked` is the address as the caller wrote it. Raises ReadFailed."""
         self._address, self._named, self._deps, self._meter = address, asked, deps, meter
         self._beside = {} if address.is_tree else {plain_name(one): one for one in address.sidecars}
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
         try:
             self._keys = self._found()
-            for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
+            # failures are ignored here, because needed files are requested again
+            for name in self._keys.first()[:AT_ONCE]:
                 deps.work.submit(self._file(name).look)
-        # for example of a call that has ended: nothing else closes a partly made source
+        # for example if the call has ended; nothing else closes a partly created source
         except BaseException:
             self.close()
             raise
 
     def look(self, name: str) -> bytes | None:
-        """As `sandbox.questions.looked`; None for what is not there. Raises ReadFailed for what has to be, and cannot be read."""
+        """The answer of `sandbox.questions.looked` for a name; None if it does not exist.
+
+        Raises ReadFailed if the file must exist and cannot be read.
+        """
         key = self._key(name)
         held = self._keys.held(key)
         if held == "folder":
@@ -75,7 +80,7 @@ class Source:
         return self._file(key).read(ranges)
 
     def list_dir(self, name: str) -> Sequence[str] | None:
-        """The names in a folder, without chunks; None where there is none."""
+        """The names in a folder, without chunks; None if the folder does not exist."""
         if name:
             key = self._key(name)
             return self._keys.list_dir(key) if self._keys.held(key) == "folder" else None
@@ -106,11 +111,11 @@ class Source:
                 one.close()
 
     def _key(self, name: str) -> str:
-        """The key below a tree, whose own name is the first part of each; the name of a file as it is."""
+        """The key for a name. In a tree, the name's first part is the tree's own name and is removed."""
         if not self._address.is_tree or not name:
             return name
         top, _, key = name.partition("/")
-        return key if top == self._named.name else "\0"  # which no tree has
+        return key if top == self._named.name else "\0"  # a key that no tree contains
 
     def _found(self) -> KeyIndex:
         if not self._address.is_tree:
@@ -154,15 +159,19 @@ class Source:
 class RemoteReading:
     """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
-    sources: Mapping[str, "Future[Source]"]  # by the number in their names, as in /vsihost/1/x.tif
+    # by the number in the container's paths, such as 1 in /vsihost/1/x.tif
+    sources: Mapping[str, "Future[Source]"]
     call: CallBudget
     work: tuple[ThreadPoolExecutor, ...]
-    closing: Callable[[], None]  # called once none of its threads runs
-    failure: ToolError | None = None  # of the first read that failed; the call has failed with it
+    closing: Callable[[], None]  # called once none of its threads is running
+    failure: ToolError | None = None  # the first failed read, which makes the call fail
     _closed: bool = False
 
     def answer(self, question: Question) -> Answer:
-        """From any thread, several at once; never raises. A name that is not of this call is answered without a request."""
+        """Answers one request. Can be called from several threads at once, and never raises.
+
+        A name that does not belong to this call is answered without a network request.
+        """
         try:
             if self.failure is None:
                 with explained():
@@ -176,14 +185,17 @@ class RemoteReading:
         return Answer(Status.EIO)
 
     def require_read(self, outcome: Outcome) -> None:
-        """Raises ToolError where a read failed, however the job took it; of one that was done, also for what it never asked for."""
+        """Raises ToolError if a read failed, even if the job continued without it.
+
+        After a successful job, this includes sources that the job never read.
+        """
         if self.failure is not None and isinstance(outcome, Exited | HostReadFailed):
             raise self.failure
         if outcome == Exited(0):
             self.require_found()
 
     def require_found(self) -> None:
-        """Waits until every address was found, or is known not to be there. Raises ToolError: NOT_FOUND, NETWORK_BLOCKED, REMOTE_ERROR."""
+        """Waits until every address was looked up. Raises ToolError: NOT_FOUND, NETWORK_BLOCKED, REMOTE_ERROR."""
         for one in self.sources.values():
             with explained():
                 one.result()
@@ -193,7 +205,7 @@ class RemoteReading:
         return tuple(one.record() for one in self._found())
 
     def close(self) -> None:
-        """Waits a moment for what is under way; a name server or a connection may take longer to give up."""
+        """Ends all requests and waits half a second for them. A name server or a connection may take longer to end."""
         if not self._closed:
             self._closed = True
             self.call.ended.set()
@@ -237,7 +249,7 @@ class RemoteReading:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """A failed read as the error of its call."""
+    """Raises a failed read as the ToolError of its call."""
     try:
         yield
     except Missing as error:

@@ -18,7 +18,7 @@ class Version:
     modified: str = ""  # Last-Modified, as the server sent it
 
     def same(self, other: "Version") -> bool:
-        """True if both can be the same version: by ETag if there is one, else by time."""
+        """True if both can be the same version, judged by the ETag if there is one, otherwise by the time."""
         mine, theirs = (self.etag, other.etag) if self.etag or other.etag else (self.modified, other.modified)
         return (self.length, mine) == (other.length, theirs)
 
@@ -39,33 +39,33 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRead:
-    """One file or tree that a call read over the network. No secret is in it.
+    """One file or tree that a call read over the network, without secrets.
 
-    `ranges` are merged, in blocks of 64 KiB, as (offset, length) in bytes. `sha256` is over each range's offset and length as
-    decimal text and the SHA-256 of each of its blocks, in order: a digest of what was read, not of the file. That of a tree
-    is over the names, ETags and digests of its files.
+    `ranges` are merged, in blocks of 64 KiB, as (offset, length) in bytes. `sha256` covers, for each range in order,
+    its offset and length as decimal text and the SHA-256 of each of its blocks: a digest of what was read, not of the
+    file. For a tree, it covers the names, ETags and digests of its files.
     """
 
-    address: str  # as the caller gave it
-    final: str  # after redirects, and of a STAC item that of its asset
-    length: int  # bytes of the file; of a tree those of its files that were looked at
-    files: int = 1  # of a tree: those of which something was read
+    address: str  # as the caller wrote it
+    final: str  # after redirects; for a STAC item, the address of its asset
+    length: int  # bytes of the file; for a tree, the total of the files that were looked up
+    files: int = 1  # for a tree, the number of files that were read
     etag: str = ""
     last_modified: str = ""
-    # how a change of the file would have been noticed; a weak one shows only changes that its server considers relevant
+    # how a change of the file would be detected; a weak ETag only shows changes that its server considers relevant
     validator: Validator = "none"
     ranges: tuple[tuple[int, int], ...] = ()
     sha256: str = ""
-    requests: int = 0  # repeated ones and redirects included
-    bytes: int = 0  # over the network
-    cached_bytes: int = 0  # of the ranges, that an earlier call of the same principal had read
+    requests: int = 0  # including retries and redirects
+    bytes: int = 0  # bytes over the network
+    cached_bytes: int = 0  # bytes of the ranges that an earlier call of the same principal had read
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ranges": [list(one) for one in self.ranges]}
 
 
 def joined(address: str, rows: Mapping[str, SourceRead], requests: int, read: int) -> SourceRead:
-    """One row for several files, by their names."""
+    """Combines several files, by name, into one record."""
     total = sha256()
     mine = {name: row for name, row in rows.items() if row.ranges}
     for name, row in sorted(mine.items()):

@@ -1,6 +1,6 @@
-"""A keyed hash of the parts of addresses that are never shown or recorded, so that an approval covers them.
+"""A keyed hash of the secret parts of addresses, so that an approval covers parts that are never shown.
 
-The key is random, one for each state folder, and never leaves it, so that nobody who reads a record can try values.
+The key is random, one for each state folder, and never leaves it. A reader of a record therefore cannot test guesses.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ _KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    path: Path  # of the key, made when it is first needed
+    path: Path  # the key, created on first use
 
     def __call__(self, addresses: Sequence[Address]) -> str:
-        """HMAC-SHA256, in hex, of what the texts of the addresses leave out; "" where that is nothing. Raises ToolError."""
+        """HMAC-SHA256, in hex, of the secret parts of the addresses; "" if there are none. Raises ToolError."""
         if not any(one.secret for one in addresses):
             return ""
         parts = [[str(one), one.secret] for one in addresses]
@@ -44,7 +44,7 @@ class Seal:
         return key
 
     def _make(self) -> None:
-        """If two servers start together, one of them makes the key."""
+        """Creates the key. If two servers start together, one of them creates it and both use it."""
         new = self.path.with_name(f".{secrets.token_hex(8)}")
         put_private(new, secrets.token_bytes(_KEY_BYTES))
         try:

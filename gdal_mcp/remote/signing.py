@@ -1,6 +1,7 @@
-"""The URL and the credentials of requests for an address: the only module that reads credentials.
+"""The URL and the credentials of a request for an address. This is the only module that reads credentials.
 
-Libraries sign; none of them uses the network. They belong to the extra `remote` and are loaded on demand.
+Libraries compute the signatures; none of them uses the network. They belong to the extra `remote` and are loaded on
+demand.
 """
 
 import json
@@ -20,13 +21,13 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.settings.remote import PORTS, RemoteSource, read_secret
 
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_only"
-_AZURE_VERSION: Final = "2021-12-02"  # of its interface
-_TOKEN_SECONDS: Final = 900  # seconds for which a token that we sign is valid
+_AZURE_VERSION: Final = "2021-12-02"  # version of the interface of Azure
+_TOKEN_SECONDS: Final = 900  # seconds that a token that we sign is valid
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A request's place and its headers. Its `repr` is without what may be secret."""
+    """The URL and headers of a request. `repr` leaves out parts that may be secret."""
 
     scheme: str
     host: str
@@ -50,7 +51,7 @@ def place(source: RemoteSource, address: Address) -> Target:
         rows = (*address.query, *address.secret)
         query = quote("&".join(f"{key}={value}" if value else key for key, value in rows), safe=punctuation)
         return Target(address.scheme, address.host.strip("[]"), address.port, address.path, query)
-    # a wildcard certificate does not hold for a bucket with a dot in its name
+    # a wildcard certificate does not cover a bucket name with a dot
     in_path = bool(source.endpoint) or address.scheme == "gs" or "." in address.host
     usual = {
         "gs": "https://storage.googleapis.com",
@@ -64,7 +65,7 @@ def place(source: RemoteSource, address: Address) -> Target:
 
 
 def signed(source: RemoteSource, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
-    """The target with the source's credentials, added to `headers`. Raises ToolError."""
+    """The target with the source's credentials, which are added to `headers`. Raises ToolError."""
     own = dict(headers)
     query = [target.query]
     try:
@@ -94,7 +95,7 @@ def signed(source: RemoteSource, address: Address, target: Target, headers: Mapp
 
 
 def _sigv4(source: RemoteSource, address: Address, target: Target) -> Target:
-    """The AWS Signature Version 4, for S3 and GCS."""
+    """An AWS Signature Version 4, for S3 and GCS."""
     from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - an extra
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
     from botocore.credentials import Credentials  # noqa: PLC0415
@@ -112,7 +113,7 @@ def _sigv4(source: RemoteSource, address: Address, target: Target) -> Target:
 
 
 def _google_token(path: Path) -> str:
-    """A token that the service account signs itself, so no token server is asked."""
+    """A token that the service account signs itself, so that no token server is needed."""
     signer, email = _google_signer(path, path.stat().st_mtime_ns)
     jwt: Any = import_module("google.auth.jwt")
     now = int(time.time())
@@ -128,7 +129,7 @@ def _google_signer(path: Path, _changed: int) -> tuple[Any, str]:
 
 
 def _azure_signature(address: Address, key: str) -> str:
-    """A signature for reading this one blob, or for listing a container, for a quarter of an hour."""
+    """A shared access signature for reading this blob, or for listing a container, for 15 minutes."""
     from azure.storage import blob  # noqa: PLC0415 - an extra
 
     container, _, name = address.path.lstrip("/").partition("/")

@@ -1,6 +1,6 @@
 """The files of a tree, from consolidated Zarr metadata or the list of its bucket. Pure.
 
-A container may only ask for these: free names below a folder would let it send data to the server.
+A container may only request these files: with arbitrary names, it could send data to the server.
 """
 
 import math
@@ -15,14 +15,14 @@ from gdal_mcp.remote.budgets import ReadFailed
 from sandbox.parsing import TooComplex, parse_json
 
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
-# what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
+# what a server could interpret as a path out of the tree's folder; addresses of callers may not contain it either
 _CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(;|/|$)|[\\%\0-\x1f]")
-# members and elements of consolidated metadata: an array with its attributes has about 40
+# members and elements of consolidated metadata; an array with its attributes has about 40
 _MAX_VALUES: Final = 1_000_000
 _MAX_NAMES: Final = 64 << 20  # bytes of memory for the names of one tree
-_AFTER_SLASH: Final = chr(ord("/") + 1)  # sorts behind all names in a folder
+_AFTER_SLASH: Final = chr(ord("/") + 1)  # sorts after all names in a folder
 
-# `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
+# `listed` exists; `maybe` is a sidecar file or a chunk that may not exist, and then counts as empty
 Held = Literal["listed", "maybe", "folder", "none"]
 
 
@@ -31,7 +31,7 @@ class Grid:
     """The chunks of one array: their number along each dimension, and the form of their keys."""
 
     counts: tuple[int, ...]
-    start: str  # such as `c/`
+    start: str  # prefix of the keys, such as `c/`
     separator: str
 
     def has(self, key: str) -> bool:
@@ -47,13 +47,13 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """The keys of one source. A look-up takes about the same time however many there are.
+    """The keys of one source. The time of a lookup hardly depends on their number.
 
-    `files` is sorted and without duplicates. Folders are found in it by bisection, so that no more memory is taken than names take.
+    `files` is sorted and has no duplicates. Folders are found by bisection, so that only the names need memory.
     """
 
     files: Sequence[str]
-    grids: Mapping[str, Grid] = field(default_factory=dict)  # by the folder of the array, "" for the top
+    grids: Mapping[str, Grid] = field(default_factory=dict)  # by the array's folder; "" is the top
     maybe: frozenset[str] = frozenset()
 
     def held(self, key: str) -> Held:
@@ -67,17 +67,17 @@ class KeyIndex:
         return "maybe" if key in self.maybe or (not _CLIMBS.search(key) and any(inside)) else "none"
 
     def first(self) -> list[str]:
-        """What every reader of a Zarr begins with, one after another: its group, and coordinates, which are one chunk each."""
+        """The files that Zarr readers read first: the group's metadata, and coordinates, which have one chunk each."""
         single = [folder for folder, grid in self.grids.items() if grid.counts == (1,)]
         names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
         return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]
 
     def list_dir(self, folder: str) -> tuple[str, ...]:
-        """The names in a folder, without chunks that may not be there."""
+        """The names in a folder, without chunks that may not exist."""
         return tuple(sorted(set(self._children(f"{folder}/" if folder else ""))))
 
     def _children(self, prefix: str) -> Iterator[str]:
-        """Jumps from one name in the folder to the next, over all that is below it."""
+        """The names in a folder, found by jumping from each one past everything below it."""
         at = bisect_left(self.files, prefix)
         while at < len(self.files) and self.files[at].startswith(prefix):
             name, slash, _ = self.files[at][len(prefix) :].partition("/")
@@ -87,7 +87,7 @@ class KeyIndex:
 
 
 def _at(names: Sequence[str], key: str) -> str:
-    """The first name that is not before the key; "" behind the last one."""
+    """The first name that does not sort before the key; "" if there is none."""
     at = bisect_left(names, key)
     return names[at] if at < len(names) else ""
 
@@ -105,7 +105,10 @@ def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> K
 
 
 def of_zarr(name: str, text: bytes) -> KeyIndex | None:
-    """An index of the keys in consolidated metadata, by the name of its file; None if it has none. Raises ReadFailed."""
+    """An index of the keys in consolidated metadata; None if the file contains none. Raises ReadFailed.
+
+    `name` is the file's name, which decides the Zarr version.
+    """
     try:
         found = parse_json(text, _MAX_VALUES)
         if name == ".zmetadata":
@@ -136,7 +139,7 @@ def _version3(row: Mapping[str, Any]) -> Grid:
 
 
 def _grid(row: Mapping[str, Any], chunks: Iterable[int], start: str, separator: str) -> Grid:
-    """Raises ValueError for a separator that the format does not know."""
+    """The chunks of an array. Raises ValueError if the format does not define the separator."""
     if separator not in (".", "/"):
         raise ValueError(separator)
     counts = tuple(math.ceil(whole / part) for whole, part in zip(row["shape"], chunks, strict=True))

@@ -1,1 +1,1 @@
-"""One module per container engine; siblings, never parent and child."""
+"""Container engines, one module or subpackage for each; `opening.py` chooses one."""

@@ -1,9 +1,9 @@
-"""Finds the container engine of this host, from the environment, Docker's configuration and known sockets.
+"""Finds the container engine of this host from the environment, Docker's configuration and known sockets.
 
 Invariants:
-* an engine that a person named (an address, DOCKER_HOST, a docker context) is used or is an error; no other
-  one takes its place in silence;
-* nothing is started, installed or changed.
+* An engine that the user named (an address, DOCKER_HOST, a docker context) is used, or the call fails. No other
+  engine silently takes its place.
+* Nothing is started, installed or changed.
 """
 
 import json
@@ -23,7 +23,8 @@ from sandbox.errors import EngineUnavailable
 
 DOCKER_SOCKET = "/var/run/docker.sock"
 PODMAN_SOCKET = "/run/podman/podman.sock"
-PROBE_SECONDS = 10.0  # a running engine answers in milliseconds, one that systemd starts on demand in seconds
+# a running engine answers in milliseconds; one that systemd starts on demand takes seconds
+PROBE_SECONDS = 10.0
 _UNIX = "unix://"
 
 NO_PERMISSION = (
@@ -46,12 +47,12 @@ _REMOTE = "An engine of another machine cannot see this host's workspaces. Use a
 
 
 class EngineRefused(EngineUnavailable):
-    """An engine was named and does not answer, or one is there and this user may not use it."""
+    """The named engine does not answer, or the user has no permission to use an engine that is present."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where an engine may listen. `named` when a person chose it, rather than it being a place to look."""
+    """An address where an engine may listen. `named` is True if the user chose it, False for a well-known location."""
 
     address: str  # unix:///path or tcp://host:port
     origin: str
@@ -59,7 +60,7 @@ class Endpoint:
 
     @property
     def socket(self) -> Path | None:
-        """The socket's path on this host, None for an engine reached over a network."""
+        """The path of the Unix socket on this host; None for an engine reached over a network."""
         # unix://run/x.sock is an old spelling of unix:///run/x.sock
         if not self.address.startswith(_UNIX):
             return None
@@ -70,17 +71,17 @@ class Endpoint:
 
 
 def connect(address: str | None = None, timeout: float = 60, kind: str = "") -> docker.DockerClient:
-    """The client that `discover` finds."""
+    """A client of the engine that `discover` finds."""
     return discover(address, timeout, kind)[1]
 
 
 def discover(
     address: str | None = None, timeout: float = 60, kind: str = ""
 ) -> tuple[Endpoint, docker.DockerClient]:
-    """Where the engine in use listens, and a client of it; `timeout` in seconds for each of its calls.
+    """The endpoint of the engine in use, and a client for it. `timeout` is in seconds and applies to each request.
 
-    `kind` (docker, podman) narrows where to look. Raises EngineUnavailable, listing what was tried, when none answers;
-    EngineRefused when one was named or is there but cannot be used.
+    `kind` (docker, podman) limits the search. Raises EngineUnavailable with the list of tried endpoints if no engine
+    answers, and EngineRefused if an engine was named or exists but cannot be used.
     """
     absent, lines, forbidden = [], [], False
     places = endpoints(address, os.environ, kind)
@@ -103,9 +104,9 @@ def discover(
 
 
 def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "") -> tuple[Endpoint, ...]:
-    """The places to try, in order; a single one when a person named it. Docker's configuration names no Podman.
+    """The endpoints to try, in order; a single one if the user named it. Docker's settings are ignored for Podman.
 
-    Raises EngineRefused when what names the engine cannot be read.
+    Raises EngineRefused if the configuration that names the engine cannot be read.
     """
     home = Path(environment.get("HOME") or "/")
     if address:
@@ -114,7 +115,7 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
     if kind == "podman":
         return tuple(one for one in sockets if "Podman" in one.origin)
     if host := environment.get("DOCKER_HOST"):
-        # as the docker command reads them: set and not empty means yes
+        # same rule as the docker command: any non-empty value means yes
         certified = environment.get("DOCKER_TLS_VERIFY") or environment.get("DOCKER_CERT_PATH")
         if certified and not host.startswith(_UNIX):
             raise EngineRefused(f"DOCKER_HOST is reached with certificates. {_REMOTE}")
@@ -133,7 +134,7 @@ def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple
     yield f"{home}/.docker/run/docker.sock", "Docker Desktop"
     yield f"{home}/.docker/desktop/docker.sock", "Docker Desktop"
     yield f"{home}/.colima/default/docker.sock", "Colima"
-    yield f"{home}/.config/colima/default/docker.sock", "Colima"  # of a home without ~/.colima
+    yield f"{home}/.config/colima/default/docker.sock", "Colima"  # used if ~/.colima does not exist
     yield f"{home}/.lima/docker/sock/docker.sock", "Lima"
     yield f"{home}/.orbstack/run/docker.sock", "OrbStack"
     yield f"{home}/.rd/docker.sock", "Rancher Desktop"
@@ -154,9 +155,10 @@ def _current_context(folder: Path) -> str | None:
 
 
 def _context_endpoint(folder: Path, name: str) -> Endpoint:
-    """The engine of a docker context.
+    """The endpoint of a docker context.
 
-    Read here and not by `docker.context.ContextAPI`, which takes a file that it cannot read for the default context.
+    The context is read here because `docker.context.ContextAPI` falls back to the default context if it cannot read
+    the file.
     """
     place = get_context_id(name)
     try:
@@ -182,20 +184,21 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def open_endpoint(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
-    """A client whose engine has just answered. Raises OSError with the reason when it does not."""
+    """A client whose engine has just answered. Raises OSError with the reason if it does not answer."""
     if endpoint.address.lower().startswith(("ssh://", "https://")):
         raise OSError(_REMOTE)
     if endpoint.socket is not None:
-        # for the kernel's own reason, which the SDK would bury in the text of another error
+        # connect directly first, to get the kernel's own error; the SDK would hide it inside another error
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
             knocking.settimeout(PROBE_SECONDS)
             knocking.connect(str(endpoint.socket))
     probing = max(1, round(min(timeout, PROBE_SECONDS)))
-    try:  # asks the engine for its version
+    try:  # the constructor asks the engine for its version
         client = docker.DockerClient(base_url=endpoint.address, timeout=probing)
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise OSError(f"does not answer as an engine: {error}") from error
     client.api.timeout = max(1, round(timeout))
-    # requests would look for a proxy in the whole environment at every request, a fifth of what that costs
+    # without this, requests searches the environment for a proxy at every request, which takes a fifth of the request's
+    # time
     client.api.trust_env = endpoint.socket is None
     return client

@@ -1,4 +1,7 @@
-"""Docker, and what speaks its API. Never calls exec, archive or commit; an image is never pulled here."""
+"""Docker and engines with a compatible API.
+
+Never calls exec, archive or commit; creating a container never pulls an image.
+"""
 
 import contextlib
 import math
@@ -32,7 +35,8 @@ from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
-# which limits this engine can enforce, in its own answer; one that does not say is judged by what it makes
+# fields of the engine's /info that report which limits it can enforce; a missing field counts as enforced, because the
+# created container is compared with the request
 _LIMIT_FIELDS: Final = {"memory": "MemoryLimit", "cpu": "CpuCfsQuota", "pids": "PidsLimit"}
 
 
@@ -43,7 +47,7 @@ HOW_TO_DELEGATE: Final = (
 
 
 def refuse_unlimited(info: EngineInfo) -> None:
-    """Raises IsolationRefused for an engine that cannot enforce every limit, before it leaves one out without saying so."""
+    """Raises IsolationRefused for an engine that cannot enforce every limit and would silently leave some out."""
     if not info.limits_missing:
         return
     what = f"{info.name} cannot limit {', '.join(info.limits_missing)} here, so nothing was run."
@@ -61,7 +65,7 @@ def refuse_unlimited(info: EngineInfo) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DockerContainer:
-    """One container of a Docker-compatible engine, which keeps all that is known of it."""
+    """One container of a Docker-compatible engine. All its state is kept by the engine."""
 
     _api: docker.APIClient
     id: str
@@ -80,7 +84,7 @@ class DockerContainer:
         return wire
 
     def inspect(self) -> Mapping[str, Any] | None:
-        """What the engine says of it; None when it does not exist."""
+        """The engine's description of the container; None if the container does not exist."""
         with translate_errors("asked about a container"), contextlib.suppress(docker.errors.NotFound):
             found: dict[str, Any] = self._api.inspect_container(self.id)
             return found
@@ -94,22 +98,22 @@ class DockerContainer:
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
 
     def process(self) -> int | None:
-        # one that is prepared and not started has a process already, which is not yet its program
+        # a container that is initialized but not started already has a process, which is not yet its program
         state = (self.inspect() or {}).get("State", {})
         return int(state.get("Pid") or 0) or None if state.get("Running") else None
 
     def wait(self, seconds: float) -> ContainerState | None:
         with contextlib.suppress(requests.exceptions.RequestException, docker.errors.APIError):
             self._api.wait(self.id, timeout=math.ceil(seconds))
-        return self.state()  # asked again: a wait also ends when the engine restarts
+        return self.state()  # the state is read again, because a wait also ends when the engine restarts
 
     def remove(self) -> None:
         end, pause = time.monotonic() + self.removal_seconds, _REMOVAL_PAUSE
-        while True:  # until the engine does not know it any more
+        while True:  # until the engine no longer has the container
             try:
                 with translate_errors("asked to remove a container"):
                     self._api.remove_container(self.id, force=True, v=True)
-            except EngineUnavailable as error:  # also 409: a removal is already under way
+            except EngineUnavailable as error:  # includes status 409: a removal is already in progress
                 if isinstance(error.__cause__, docker.errors.NotFound):
                     return
                 if time.monotonic() > end:
@@ -121,14 +125,15 @@ class DockerContainer:
 
 
 class DockerEngine:
-    """One Docker-compatible engine on this host, through the official SDK."""
+    """A Docker-compatible engine on this host, used through the official SDK."""
 
-    removal_seconds = 20.0  # of patience with a removal that fails
+    removal_seconds = 20.0  # how long a failing removal is tried again
 
     def __init__(self, client: docker.DockerClient) -> None:
         self._api = client.api
         self.images = DockerImages(self._api)
-        # the SDK asks for a container's streams without a time limit: a silent engine would hold the call for ever
+        # the SDK attaches to a container's streams without a timeout, so an engine that does not answer would block the
+        # call forever
         self._api.request = partial(self._api.request, timeout=self._api.timeout)  # type: ignore[method-assign]
 
     def close(self) -> None:
@@ -145,7 +150,7 @@ class DockerEngine:
         components = version.get("Components") or ()
         podman = any("podman" in str(part.get("Name", "")).lower() for part in components)
         major, minor = str(self._api.api_version).split(".")
-        # a machine of its own, as Docker Desktop's, has a kernel of its own
+        # an engine in a virtual machine, such as Docker Desktop, has a different kernel
         same_kernel = info.get("KernelVersion") == os.uname().release
         return EngineInfo(
             name="Podman" if podman else "Docker",

@@ -1,7 +1,7 @@
-"""The policy in the words of Docker's API: a create body, and the comparison with what the engine made of it. Pure.
+"""Translates the policy to Docker's API: a create body, and a comparison with the created container. Pure.
 
-Every field that is asked for is read back, by the rule for its name or else by being the same. Fields that ask for nothing
-are in the body for that reason.
+Every field of the create body is compared with the created container, by the rule for its name or else by equality.
+Empty fields are in the body so that they are compared, too.
 """
 
 import json
@@ -17,10 +17,10 @@ from sandbox.isolation.rows import Row, differs
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
-_OLDEST_API: Final = (1, 41)  # Docker 20.10: the first with private cgroup namespaces
-READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25: read-only also for what is mounted below
-_ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # what Docker adds when nobody sets it
-# what an engine or an image could set unasked
+_OLDEST_API: Final = (1, 41)  # Docker 20.10, the first version with private cgroup namespaces
+READ_ONLY_RECURSIVE: Final = (1, 44)  # Docker 25, the first version that can make submounts read-only, too
+_ENGINE_ENVIRONMENT: Final = ("PATH", "HOSTNAME")  # variables that Docker sets by default
+# fields that an engine or an image could set although we did not ask for them
 _NO_LIST: Final = (
     *("CapAdd", "GroupAdd", "Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom"),
     *("DnsSearch", "DnsOptions", "ExtraHosts", "Links"),
@@ -36,11 +36,11 @@ def create_body(
     labels: Mapping[str, str],
     image_environment: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The Docker API create body of a container for this template.
+    """The body of a Docker API create request for this template.
 
-    `image_environment` is the image's own `Env`; none of it reaches the container. Only HOME is added unasked
-    (by the low-level runtime, when the template does not set it). Raises IsolationRefused for an engine that
-    cannot do what is asked.
+    `image_environment` is the image's own `Env`; none of it reaches the container. Only HOME is added (by the
+    low-level runtime, if the template does not set it). Raises IsolationRefused if the engine cannot provide the
+    isolation.
     """
     if info.api_version < _OLDEST_API:
         spoken = ".".join(map(str, info.api_version))
@@ -53,15 +53,15 @@ def create_body(
         )
     uid, gid = user_inside(template.user, info)
     ours = template.environment
-    # a bare name removes what the image or the engine would set
+    # a name without a value removes a variable that the image or the engine would set
     foreign = {entry.partition("=")[0] for entry in image_environment} | set(_ENGINE_ENVIRONMENT)
     return {
         "Image": template.image,
-        "User": f"{uid}:{gid}",  # with the group, because otherwise those of the image's /etc/group are added
-        "Entrypoint": [template.command[0]],  # not empty, so that no engine falls back on the image's
+        "User": f"{uid}:{gid}",  # without a group, the user's groups in the image's /etc/group would be added
+        "Entrypoint": [template.command[0]],  # not empty, otherwise an engine uses the image's entrypoint
         "Cmd": list(template.command[1:]),
         "Env": [*(f"{name}={value}" for name, value in ours.items()), *sorted(foreign - set(ours))],
-        # libraries look for support files in it, and some programs write there
+        # libraries look for support files in the working directory, and some programs write there
         "WorkingDir": str(SCRATCH_TARGET),
         "Healthcheck": {"Test": ["NONE"]},
         "Volumes": {},
@@ -70,7 +70,8 @@ def create_body(
         "Labels": dict(labels),
         "Tty": False,
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin"), True),
-        "StdinOnce": True,  # stdin ends with the client that attached, and the worker with its stdin
+        # stdin closes when the attached client disconnects, and the worker ends when its stdin closes
+        "StdinOnce": True,
         "NetworkDisabled": True,
         "StopSignal": "SIGKILL",
         "HostConfig": _host_config(template, info),
@@ -78,10 +79,11 @@ def create_body(
 
 
 def user_inside(user: tuple[int, int], info: EngineInfo) -> tuple[int, int]:
-    """The ids in a container of a user of the host.
+    """The uid and gid inside a container that correspond to a user of the host.
 
-    All containers of a rootless Docker share its user namespace, in which the user who runs it is root, without any power
-    over the host; every other id in it belongs to nobody who may open that user's files. The ids are measured from inside.
+    All containers of a rootless Docker share its user namespace. In it, the user who runs Docker is root, without
+    privileges on the host. No other id in the namespace can open that user's files. The ids are also measured inside
+    the container.
     """
     return (0, 0) if _is_root_inside(info) else user
 
@@ -91,7 +93,10 @@ def _is_root_inside(info: EngineInfo) -> bool:
 
 
 def _of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a job that is root in its container could read or write by that alone: to be covered, and to be read-only."""
+    """Extra masked and extra read-only paths for a job that is root in its container.
+
+    Such a job could otherwise read or write them because it is root.
+    """
     home = PurePosixPath("/root")
     covered = () if any(mount.target.is_relative_to(home) for mount in template.mounts) else (str(home),)
     return covered, ("/dev",)
@@ -107,10 +112,11 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
         **dict.fromkeys(_NO_SWITCH, False),
         **({"CgroupnsMode": "private"} if info.cgroup_version == "2" else {}),
         "CapDrop": ["ALL"],
-        # without no-new-privileges the runtime would set the user after loading the filter, which refuses it
+        # without no-new-privileges, the runtime would set the user after it has loaded the filter, and the filter does
+        # not allow that
         "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(info.architecture)}"],
         "NetworkMode": "none",
-        "Dns": ["127.0.0.1"],  # otherwise resolv.conf shows the host's servers
+        "Dns": ["127.0.0.1"],  # otherwise resolv.conf shows the host's name servers
         "IpcMode": "none",
         "ReadonlyRootfs": True,
         "Mounts": [_bind(mount, info) for mount in template.mounts],
@@ -120,10 +126,10 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
         "Runtime": template.runtime,
         "LogConfig": {"Type": "none", "Config": {}},
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
-        "AutoRemove": False,  # the exit code and the out-of-memory flag are read before removal
-        "Init": False,  # the job is process 1: its end is the container's end
+        "AutoRemove": False,  # the exit code and the out-of-memory flag must be read before removal
+        "Init": False,  # the job is process 1, so the container ends when the job ends
         "Memory": limits.memory_bytes,
-        "MemorySwap": limits.memory_bytes,  # memory and swap together, so no swap
+        "MemorySwap": limits.memory_bytes,  # limit of memory and swap together, so swap is not used
         "OomScoreAdj": 0,
         "NanoCpus": round(limits.cpus * 1_000_000_000),
         "PidsLimit": limits.pids,
@@ -132,7 +138,7 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
 
 
 def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
-    """A bind that fails on a missing source. What is mounted below it is read-only too, or not there."""
+    """A bind mount that fails if the source is missing. Submounts are read-only, too, or are excluded."""
     recursive = mount.read_only and info.api_version >= READ_ONLY_RECURSIVE
     below = {"ReadOnlyForceRecursive": True} if recursive else {"NonRecursive": True}
     return {
@@ -144,15 +150,16 @@ def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
     }
 
 
-# --- what came back ---
+# --- comparison with the created container ---
 
 
 def differences(
     asked: Mapping[str, Any], inspected: Mapping[str, Any], *, limits_swap: bool = True
 ) -> tuple[Row, ...]:
-    """Every field in which an inspected container is not what the create body asked; empty when it all is.
+    """The fields in which an inspected container differs from the create body; empty if there are none.
 
-    An engine that cannot limit swap (`limits_swap`) records -1 for it. What is then in force is measured from inside.
+    An engine that cannot limit swap (`limits_swap` is False) reports -1 for it. The limit in force is measured inside
+    the container.
     """
     found: list[Row] = []
     config = {name: value for name, value in asked.items() if name != "HostConfig"}
@@ -162,7 +169,7 @@ def differences(
             try:
                 holds = _RULES.get(name, _same)(value, got.get(name))
             except (AttributeError, TypeError, ValueError):
-                holds = False  # an answer of another shape is not what was asked
+                holds = False  # a value of an unexpected type counts as a difference
             unlimited = name == "MemorySwap" and not limits_swap and got.get(name) == _NO_LIMIT
             if not (holds or unlimited):
                 found.append(differs(f"{section}.{name}", value, got.get(name)))
@@ -170,13 +177,13 @@ def differences(
 
 
 def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Row]:
-    """What the engine derived from the body: program, image, mounts, networks, AppArmor profile."""
+    """Differences in what the engine derived from the body: program, image, mounts, networks, AppArmor profile."""
     command, host = [*asked["Entrypoint"], *asked["Cmd"]], asked["HostConfig"]
     binds = [
         ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
         for row in host["Mounts"]
     ]
-    made = [  # the engine may list a tmpfs that we asked for, as Podman does
+    made = [  # the engine may list a tmpfs that we requested, as Podman does
         [row.get(name) for name in ("Type", "Source", "Destination", "RW", "Propagation")]
         for row in inspected.get("Mounts") or ()
         if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
@@ -196,12 +203,18 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
 
 
 def _same(asked: Any, got: Any) -> bool:
-    """Equal, where null, false, zero and empty are one, as engines leave them out. 1 is not true."""
+    """True if the values are equal. Null, false, zero and empty count as equal, because engines omit them.
+
+    1 and true differ.
+    """
     return _canonical(asked) == _canonical(got)
 
 
 def _all_dropped(asked: Any, got: Any) -> bool:
-    """Docker repeats ALL; Podman lists what it took from its own default set."""
+    """True if all capabilities are dropped.
+
+    Docker reports ALL; Podman lists the ones that it removed from its default set.
+    """
     names = {str(name).upper().removeprefix("CAP_") for name in got or ()}
     return asked == ["ALL"] and (names == {"ALL"} or names >= _PODMAN_DEFAULT)
 
@@ -227,17 +240,18 @@ _PODMAN_DEFAULT: Final = {
 }
 _RULES: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {
-        # to the last key: here an empty value says something, `{"/data": {}}` is a volume
+        # compared exactly, because an empty value has a meaning in these fields: `{"/data": {}}` is a volume
         **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), lambda asked, got: dict(asked) == dict(got or {})),
         **dict.fromkeys(
             ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"),
             lambda asked, got: sorted(map(_canonical, asked)) == sorted(map(_canonical, got or ())),
         ),
         "CapDrop": _all_dropped,
-        # an image adds labels of its own, which decide nothing
+        # an image adds its own labels, which do not affect isolation
         "Labels": lambda asked, got: asked.items() <= dict(got or {}).items(),
-        # a health check that is off keeps the image's intervals, which then mean nothing
+        # a disabled health check keeps the image's intervals, which then have no effect
         "Healthcheck": lambda asked, got: _same(asked["Test"], (got or {}).get("Test")),
-        "Runtime": lambda asked, got: not asked or _same(asked, got),  # the engine's own has a name
+        # without a requested runtime, the engine reports the name of its default
+        "Runtime": lambda asked, got: not asked or _same(asked, got),
     }
 )

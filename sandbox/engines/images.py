@@ -1,4 +1,4 @@
-"""The images of an engine that speaks Docker's API: found by name, described, and pulled from a registry."""
+"""The images of an engine with Docker's API: found by name, inspected, and pulled from a registry."""
 
 import contextlib
 import time
@@ -15,19 +15,21 @@ from sandbox.engine import ImageInfo, Images
 from sandbox.engines.wire import translate_errors
 from sandbox.errors import ImageMissing, PullFailed
 
-REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
+# a registry usually answers within a few seconds; the engine itself would try for minutes
+REACH_SECONDS: Final = 20
 REPORT_SECONDS: Final = 5.0
-PULL_SECONDS: Final = 7200.0  # half a gigabyte over a slow line; an engine keeps the layers that it has
-BUILD_SECONDS: Final = 1800  # for one step of a build, such as taking in a gigabyte
+# half a gigabyte over a slow line; the engine keeps the layers that it has already downloaded
+PULL_SECONDS: Final = 7200.0
+BUILD_SECONDS: Final = 1800  # for one step of a build, for example one that copies a gigabyte
 _NOT_IMPLEMENTED: Final = 501
 _ARRIVED: Final = ("Download complete", "Pull complete")
 
 
 class Archive(NamedTuple):
-    """An image in a file as `docker save` writes it."""
+    """An image in a file in the format of `docker save`."""
 
     file: Path
-    image: str  # its content id
+    image: str  # content id
 
 
 Archives = Callable[[str], contextlib.AbstractContextManager[Archive | None]]
@@ -35,12 +37,12 @@ Archives = Callable[[str], contextlib.AbstractContextManager[Archive | None]]
 
 @dataclass(eq=False)
 class DockerImages(Images):
-    """Reads and fetches through one client of the SDK; never removes an image."""
+    """Inspects and pulls images through one SDK client. Removes no image except a temporary one (`loaded`)."""
 
     _api: APIClient
-    # an image of that reference that another engine of this machine has fetched already
+    # the image of a reference as an archive, if another engine on this machine has it already
     archives: Archives = lambda _reference: contextlib.nullcontext()
-    # by content id, which never changes
+    # cached by content id; the content of an id never changes
     _environments: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find(self, reference: str) -> ImageInfo | None:
@@ -48,7 +50,7 @@ class DockerImages(Images):
         if inspected is None:
             return None
         content = str(inspected["Id"])
-        content = content if content.startswith("sha256:") else f"sha256:{content}"  # Podman leaves it out
+        content = content if content.startswith("sha256:") else f"sha256:{content}"  # Podman omits the prefix
         known = dict(str(one).split("@", 1) for one in inspected.get("RepoDigests") or ())
         labels = (inspected.get("Config") or {}).get("Labels") or {}
         return ImageInfo(reference, content, known.get(split(reference)[0], content), labels)
@@ -59,7 +61,7 @@ class DockerImages(Images):
         return tuple(str(tag) for image in listed for tag in image.get("RepoTags") or ())
 
     def environment(self, image: str) -> tuple[str, ...]:
-        """What an image sets, as NAME=VALUE. Raises ImageMissing."""
+        """The environment variables of an image, as NAME=VALUE. Raises ImageMissing."""
         if image not in self._environments:
             if (inspected := self._inspected(image)) is None:
                 raise ImageMissing(f"image {image} is not on the engine's host.")
@@ -83,7 +85,7 @@ class DockerImages(Images):
             raise PullFailed(_reason(error)) from error
 
     def _copied(self, reference: str, report: Callable[[str], None]) -> bool:
-        """Whether another engine of this machine had the image, so that it is here now with the same content."""
+        """True if the image was copied from another engine on this machine, with the same content id."""
         try:
             with self.archives(reference) as archive:
                 if archive is None:
@@ -105,9 +107,9 @@ class DockerImages(Images):
 
     @contextlib.contextmanager
     def loaded(self, archive: bytes, image: str) -> Iterator[None]:
-        """Has an image from an archive as `docker save` writes it, whose content id is `image`; removed at the end.
+        """Loads an image from an archive in the format of `docker save`, and removes it on exit.
 
-        Raises ImageMissing when the engine did not take it, and what the SDK raises.
+        `image` is its content id. Raises ImageMissing if the engine did not load it, and any error of the SDK.
         """
         for _ in self._api.load_image(archive):  # type: ignore[no-untyped-call] # what it says is a stream, and loading ends with it
             pass
@@ -151,12 +153,15 @@ class DockerImages(Images):
             ) from error
 
     def _reach(self, reference: str) -> None:
-        """Asks the registry about the image through the engine, which may have a proxy of its own. Raises PullFailed."""
+        """Checks through the engine, which may have its own proxy, that the registry has the image.
+
+        Raises PullFailed.
+        """
         usual, self._api.timeout = self._api.timeout, REACH_SECONDS
         try:
             self._api.inspect_distribution(reference)  # type: ignore[no-untyped-call]
         except docker.errors.APIError as error:
-            # anything but a server error is for the pull itself to say; Podman does not offer this question
+            # any error other than a server error is left to the pull itself; Podman does not implement this request
             if error.is_server_error() and error.status_code != _NOT_IMPLEMENTED:
                 raise PullFailed(_reason(error)) from error
         except requests.exceptions.RequestException as error:
@@ -170,11 +175,15 @@ def follow(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports now and then how much is here. Raises PullFailed with what the engine says, and for one that goes on for hours."""
-    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all, of those whose size it has told
+    """Reports the progress of a pull every few seconds.
+
+    Raises PullFailed with the engine's error, or after two hours.
+    """
+    layers: dict[str, tuple[int, int]] = {}  # bytes downloaded, and total bytes as far as known
     reported, problem, end = -REPORT_SECONDS, "", clock() + PULL_SECONDS
     for event in events:
-        problem = str(event.get("error") or problem)  # the rest is read too, which gives the connection back
+        # reading continues after an error, so that the connection is released
+        problem = str(event.get("error") or problem)
         layer, detail = str(event.get("id")), event.get("progressDetail") or {}
         if event.get("status") == "Downloading" and "current" in detail:
             layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
@@ -197,10 +206,10 @@ def _arrived(layers: Mapping[str, tuple[int, int]]) -> str:
 
 
 def split(reference: str) -> tuple[str, str]:
-    """Repository, and tag or digest. Without either the tag is `latest`, as for the docker command."""
+    """The repository, and the tag or digest. Without either, the tag is `latest`, as in the docker command."""
     rest, _, digest = reference.partition("@")
     name, colon, tag = rest.rpartition(":")
-    if not colon or "/" in tag:  # that colon came before a port
+    if not colon or "/" in tag:  # that colon precedes a port
         name, tag = rest, "latest"
     return name, digest or tag
 

@@ -1,10 +1,11 @@
-"""What Podman is asked for through its own API, and the comparison with what it told the low-level runtime. Pure: no I/O.
+"""Builds create requests for Podman's own API, and compares the runtime configuration with them. Pure.
 
-Through its Docker-compatible API Podman (4.3 was tried) drops masked paths and `IpcMode: none`, adds writable mounts, and
-takes a system call profile for the name of a file. Its own API takes all of it, and the configuration that it then writes for
-the low-level runtime is read back: stricter than any inspection, as nothing else decides what runs.
+Through its Docker-compatible API, Podman (tested with 4.3) drops masked paths and `IpcMode: none`, adds writable
+mounts, and interprets a seccomp profile as a file name. Its own API supports all of these. The configuration that it
+then writes for the low-level runtime is read back and compared. This is stricter than an inspection, because only
+this configuration decides what runs.
 
-Invariants are those of `sandbox.isolation.policy`, whose lists are used here.
+The invariants are those of `sandbox.isolation.policy`, whose lists are used here.
 """
 
 import json
@@ -16,25 +17,26 @@ from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rl
 from sandbox.isolation.rows import Row, differs
 from sandbox.template import SCRATCH_TARGET, SandboxTemplate
 
-_OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
-# the second is the image's, with the name servers of the machine that built it
+_OWN_MARK: Final = "/run/.containerenv"  # this file shows a program that it runs in Podman; masked
+# the image's resolv.conf contains the name servers of the machine that built it
 _COVERED: Final = (_OWN_MARK, "/etc/resolv.conf")
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
-_UNASKED_NAMES: Final = ("TERM", "container")  # variables that Podman adds to an environment by default
-# pseudo file systems that Podman mounts unasked, and two files of the container's own folder
+_UNASKED_NAMES: Final = ("TERM", "container")  # variables that Podman sets by default
+# pseudo file systems that Podman mounts by default, and two files from the container's own folder
 _OWN_TYPES: Final = frozenset({"proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"})
 _OWN_PLACES: Final = ("/proc", "/dev", "/sys")
 _OWN_FILES: Final = frozenset({_OWN_MARK, "/etc/hostname"})
-# Podman's default; without a network it means nothing
+# a default of Podman; without a network it has no effect
 _HARMLESS_SYSCTL: Final = {"net.ipv4.ping_group_range"}
 
 
 def create_spec(
     template: SandboxTemplate, labels: Mapping[str, str], seccomp_file: str, most_processes: int | None
 ) -> dict[str, Any]:
-    """The body of libpod's create.
+    """The body of a libpod create request.
 
-    `most_processes` is the limit on all processes of the user on the host. With None, Podman sets the highest that its own user may set.
+    `most_processes` limits all processes of the user on the host. With None, Podman sets the highest limit that its
+    own user may set.
     """
     (uid, gid), limits = template.user, template.limits
     processes = {} if most_processes is None else {"nproc": most_processes}
@@ -48,7 +50,7 @@ def create_spec(
         "env": dict(template.environment),
         "env_host": False,
         "httpproxy": False,
-        "unsetenv_all": True,  # of the image
+        "unsetenv_all": True,  # removes the variables of the image
         "unsetenv": [name for name in _UNASKED_NAMES if name not in template.environment],
         "hostname": HOSTNAME,
         "labels": dict(labels),
@@ -70,8 +72,8 @@ def create_spec(
         "mask": [*masked(template), *_COVERED],
         **{name: {"nsmode": "private"} for name in ("pidns", "utsns", "cgroupns")},
         **{name: {"nsmode": "none"} for name in ("netns", "ipcns")},
-        "manage_password": False,  # no line for the user in files of its own
-        "use_image_hosts": True,  # no hosts file and no resolv.conf of the host's
+        "manage_password": False,  # Podman adds no passwd entry for the user
+        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
         "use_image_resolve_conf": True,
         "mounts": _asked_mounts(template),
         "resource_limits": {
@@ -87,7 +89,7 @@ def create_spec(
 
 
 def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
-    """Binds are not recursive: what is mounted below a workspace is not there."""
+    """The mounts of the create request. Bind mounts are not recursive, so submounts of a workspace are excluded."""
     binds = [
         {
             "destination": str(mount.target),
@@ -112,7 +114,7 @@ def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
 def differences(
     template: SandboxTemplate, profile: str, runtime: Mapping[str, Any], inspected: Mapping[str, Any]
 ) -> tuple[Row, ...]:
-    """Every point in which `runtime`, the configuration of the low-level runtime, is not what was asked; and the image."""
+    """The differences between the request and the low-level runtime's configuration `runtime`, and in the image."""
     try:
         return tuple(
             differs(name, asked, got)
@@ -148,7 +150,7 @@ def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared
     yield "user", [uid, gid], [user["uid"], user["gid"]]
     yield "groups", [], sorted(set(user.get("additionalGids") or ()) - {gid})
     yield "args", list(template.command), process["args"]
-    asked_env = {"HOSTNAME": HOSTNAME, **template.environment}  # the first is set by Podman whatever is said
+    asked_env = {"HOSTNAME": HOSTNAME, **template.environment}  # Podman always sets HOSTNAME
     yield "env", sorted(f"{name}={value}" for name, value in asked_env.items()), sorted(process["env"])
     yield "cwd", str(SCRATCH_TARGET), process["cwd"]
     yield "terminal", False, process.get("terminal", False)
@@ -172,7 +174,7 @@ def _mounts(template: SandboxTemplate, rows: list[Mapping[str, Any]], own: str) 
 
 
 def _mount(row: Mapping[str, Any]) -> str:
-    """What decides: where, what, and every option but those that an engine adds to make it stricter or says anyway."""
+    """The destination, type, source and options of a mount, without the options that engines add or omit harmlessly."""
     options = sorted(set(row["options"]) - {"rprivate", "bind", "notmpcopyup"})
     source = row["source"] if row["type"] == "bind" else ""
     return json.dumps([row["destination"], row["type"], source, options])
@@ -180,7 +182,7 @@ def _mount(row: Mapping[str, Any]) -> str:
 
 def _is_own(row: Mapping[str, Any], own: str) -> bool:
     place = row["destination"]
-    if place in _OWN_FILES:  # read-only, in the folder that Podman has for this container
+    if place in _OWN_FILES:  # must be read-only and come from Podman's folder for this container
         container = PurePosixPath(own).parent.name
         return "ro" in row["options"] and f"/{container}/" in row["source"]
     below = any(place == one or PurePosixPath(one) in PurePosixPath(place).parents for one in _OWN_PLACES)
@@ -203,7 +205,7 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
 
 
 def _filter(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A profile as the rules that it holds, whatever is left out when empty."""
+    """The rules of a seccomp profile in a canonical form, in which omitted and empty fields are equal."""
 
     def rule(row: Mapping[str, Any]) -> str:
         arguments = [

@@ -1,14 +1,17 @@
-"""The engine in use: the one that was named, or the first on which a container of ours has just started.
+"""Chooses the engine: the one that the user named, or the first one on which a test container has started.
 
-Candidates, in this order: the daemons that answer (Docker, then Podman), crun, runc. Each gets one trial (`trial.py`); its result is
-kept until the host changes. Invariants:
-* an engine that a person named is used or is an error; no other one takes its place;
-* every candidate that was passed over is named with the reason, in `Opened.passed_over` or in the error;
-* only a person's set-up installs anything (`open_or_install`).
+The candidates, in this order, are the daemons that answer (Docker, then Podman), crun, and runc. Each gets one trial
+(`trial.py`). Its result is kept until the host changes.
 
-`python -m sandbox.engines.opening` prints the address of the engine in use and ends with 0, with the candidates that were passed over
-on stderr; with 1 when there is none, with 2 when one that cannot be used was named or is the only one, so that installing another
-would not help. `--daemon` after it wants one that listens.
+Invariants:
+* An engine that the user named is used, or the call fails. No other engine takes its place.
+* Every candidate that was passed over is reported with the reason, in `OpenedEngine.passed_over` or in the error.
+* Only a set-up that the user started installs anything (`open_or_install`).
+
+`python -m sandbox.engines.opening` prints the address of the engine in use, lists the candidates that were passed
+over on stderr, and exits with 0. It exits with 1 if there is no engine. It exits with 2 if the named engine or the
+only engine cannot be used, so that installing another one would not help. The option `--daemon` considers only
+engines with a daemon.
 """
 
 import errno
@@ -53,17 +56,18 @@ OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 TIMEOUT: Final = 60.0  # seconds, for each request to a daemon
 
-# what set-up installs as root on Debian and Ubuntu, in this order: the packages of each by the program that shows it is there
+# packages that set-up installs as root on Debian and Ubuntu, in this order, by the program that they provide
 RUNGS: Final = {"crun": ("crun",), "runc": ("runc",), "dockerd": ("docker.io", "ca-certificates")}
 
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A candidate that is not used, and why."""
+    """A candidate that was not chosen, and the reason."""
 
     candidate: str
     reason: str
-    absent: bool = False  # nothing listens there or it is not installed, so that nothing is wrong with it
+    # True if it is not installed or nothing listens there, so it is not a problem to report
+    absent: bool = False
 
     def __str__(self) -> str:
         return f"{self.candidate}: {self.reason}"
@@ -71,7 +75,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class OpenedEngine:
-    """The engine in use, its address, and the candidates that were tried before it and are not used."""
+    """The engine in use, its address, and the candidates that were tried first and passed over."""
 
     engine: Engine
     address: str
@@ -80,7 +84,7 @@ class OpenedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An engine that may serve. `open` raises OSError or SandboxError with the reason when it does not answer or is too old."""
+    """A possible engine. `open` raises OSError or SandboxError with the reason if it does not answer or is too old."""
 
     name: str
     address: str
@@ -91,7 +95,7 @@ _NO_OPTIONS: Final = ClusterOptions()
 
 
 def open_engine(address: str | None = None, owner: str = "", options: ClusterOptions = _NO_OPTIONS) -> Engine:
-    """The engine of `open_first`."""
+    """The engine that `open_first` opens."""
     return open_first(address, owner, options).engine
 
 
@@ -102,14 +106,19 @@ def open_first(
     *,
     fresh: bool = False,
 ) -> OpenedEngine:
-    """The engine at `address`, or the first candidate on which a container starts.
+    """Opens the engine at `address`, or without an address the first candidate on which a container starts.
 
-    An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
-    in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
-    daemon, made by whichever of crun and runc passes its trial. `k8s://CONTEXT/NAMESPACE` is a cluster, `k8s://` the one that
-    this runs in; `options` are about clusters alone. `owner` is whose containers those are that an engine needs for itself.
-    `fresh` tries candidates again whose result is known. Raises EngineUnavailable with every candidate and its reason when none
-    serves, EngineRefused when one that was named or is the only one cannot be used.
+    Forms of an address:
+    * `unix:///run/docker.sock`, a path, or `tcp://host:port`: where an engine listens; `docker:` or `podman:` in
+      front of it requires that engine. `docker` or `podman` without a place searches for that engine.
+    * `oci`, or `oci://` and a folder: containers without a daemon, created by the first of crun and runc that passes
+      its trial.
+    * `k8s://CONTEXT/NAMESPACE`: a cluster; `k8s://` is the cluster that this server runs in. `options` apply only to
+      clusters.
+
+    `owner` owns the containers that an engine creates for itself. `fresh` repeats trials whose results are known.
+    Raises EngineUnavailable with every candidate and its reason if there is no usable engine, and EngineRefused if
+    the named engine or the only engine cannot be used.
     """
     results = Results()
     kind, _, place = (address or "").partition(":")
@@ -131,14 +140,14 @@ def open_first(
 
 
 def sockets(address: str | None = None) -> tuple[Path, ...]:
-    """Where on this host the engine may listen that `open_engine` would open. Raises EngineRefused."""
+    """The Unix sockets on this host where the engine that `open_engine` would open may listen. Raises EngineRefused."""
     kind, _, place = (address or "").partition(":")
     named, kind = (place, kind) if kind in _KINDS else (address, "")
     return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
 def _found(results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False) -> OpenedEngine:
-    """The engine in use where no address was given: one that the environment names, or the first candidate that starts."""
+    """Without an address: the engine that the environment names, or the first candidate that starts a container."""
     places = endpoints(None, os.environ)
     if places[0].named:
         return OpenedEngine(engine_of(connect()), places[0].address)
@@ -155,7 +164,7 @@ def first_that_starts(
     fresh: bool = False,
     attempt: Callable[[Engine, str], str] = try_engine,
 ) -> OpenedEngine:
-    """The first candidate that opens and passes its trial. Raises as `open_first`."""
+    """The first candidate that opens and passes its trial. Raises the same errors as `open_first`."""
     passed_over: list[PassedOver] = []
     forbidden = False
     for one in candidates:
@@ -188,7 +197,7 @@ def _result(
     *,
     fresh: bool,
 ) -> str:
-    """What the trial of an engine found, now or earlier."""
+    """The result of an engine's trial, from the cache if it is known; "" if it passed."""
     try:
         key = fingerprint(engine.info())
     except SandboxError as error:
@@ -202,7 +211,7 @@ def _result(
 
 
 def listed(passed_over: list[PassedOver]) -> str:
-    """One line for each candidate, those that are not there together at the end."""
+    """One line for each candidate; candidates that are not installed are grouped at the end."""
     lines = [f"\n  {one}" for one in passed_over if not one.absent]
     absent: dict[str, list[str]] = {}
     for one in passed_over:
@@ -216,7 +225,10 @@ def _advice(forbidden: bool) -> str:  # noqa: FBT001 - the question itself
 
 
 def _daemon(place: Endpoint) -> Engine:
-    """Raises FileNotFoundError where nothing is, OSError or EngineUnavailable for a daemon that does not answer."""
+    """Opens a daemon.
+
+    Raises FileNotFoundError if nothing listens, and OSError or EngineUnavailable if it does not answer.
+    """
     try:
         return engine_of(open_endpoint(place, TIMEOUT))
     except FileNotFoundError as error:
@@ -228,14 +240,14 @@ def _daemon(place: Endpoint) -> Engine:
 
 
 def _without_daemon(folder: Path, blocked: str = "") -> Iterator[Candidate]:
-    """The low-level runtimes. `blocked`: why this process can use neither."""
+    """The low-level runtimes as candidates. `blocked` is the reason why this process can use neither; "" if it can."""
     for name in candidates():
         opened = partial(_of_runtime, folder, name, blocked)
         yield Candidate(f"{name}, without a daemon", f"{OCI}://{folder}", opened)
 
 
 def _of_runtime(folder: Path, name: str, blocked: str) -> Engine:
-    """Raises FileNotFoundError for a runtime that is not installed, EngineUnavailable for one that cannot be used."""
+    """Opens a runtime. Raises FileNotFoundError if it is not installed, EngineUnavailable if it cannot be used."""
     if blocked:
         raise EngineUnavailable(blocked)
     found = candidates()[name]
@@ -247,16 +259,17 @@ def _of_runtime(folder: Path, name: str, blocked: str) -> Engine:
 
 
 def _folder(place: str) -> Path:
-    # an unknown home folder stays a ~, which is refused
+    # if the home folder is unknown, the path keeps its `~`, and such a path is refused
     own = Path(os.path.expanduser(OCI_FOLDER_OF_USER))  # noqa: PTH111
     usual = OCI_FOLDER if os.geteuid() == 0 else own
     return Path(place.removeprefix("//")) if place else usual
 
 
 def open_or_install(address: str | None, report: Callable[[str], None]) -> Engine:
-    """As `open_engine`, for a person's set-up: where no engine serves, root on Debian and Ubuntu gets crun, then runc, then Docker.
+    """Opens an engine as `open_engine` does, and if there is none, installs one as root on Debian and Ubuntu.
 
-    Each candidate that is passed over is reported with its reason. Raises PullFailed when a package cannot be installed.
+    Tries crun, then runc, then Docker. Reports each candidate that is passed over with its reason. Raises PullFailed
+    if a package cannot be installed.
     """
     try:
         return _reported(address, report)
@@ -279,7 +292,7 @@ def open_or_install(address: str | None, report: Callable[[str], None]) -> Engin
 
 
 def listed_in(failure: EngineUnavailable) -> str:
-    """What an error of `first_that_starts` says, without its advice."""
+    """The text of an error of `first_that_starts` without its advice."""
     return str(failure).rpartition("\n")[0] or str(failure)
 
 
@@ -293,13 +306,16 @@ def _reported(address: str | None, report: Callable[[str], None]) -> Engine:
 
 def _install(program: str, packages: tuple[str, ...], report: Callable[[str], None]) -> None:
     wanted = {program: packages}
-    if "name=apparmor" in security_options():  # our profile has to be loaded
+    if "name=apparmor" in security_options():  # loading our profile needs apparmor_parser
         wanted["apparmor_parser"] = ("apparmor",)
     ensure_installed([*wanted], [one for some in wanted.values() for one in some], report)
 
 
 def engine_of(client: docker.DockerClient) -> DockerEngine:
-    """Of the class for the name that an engine gives itself. Raises EngineUnavailable when it gives none."""
+    """The engine object for a client, by the name that the engine reports.
+
+    Raises EngineUnavailable if it does not answer.
+    """
     engine = DockerEngine(client)
     if engine.info().name == "Podman":
         engine = PodmanEngine(client)

@@ -1,6 +1,6 @@
-"""Podman on this host: made through its own API and read back from the low-level runtime's configuration.
+"""Podman on this host: created through its own API, and checked against the low-level runtime's configuration.
 
-Everything after the creation goes through the Docker-compatible API of the same socket, as with Docker.
+Everything after the creation uses the Docker-compatible API of the same socket, as with Docker.
 """
 
 import json
@@ -27,15 +27,15 @@ from sandbox.waiting import Cancellation
 
 _LIMITS: Final = ("memory", "cpu", "pids")
 _READ_SECONDS: Final = 30.0
-_API: Final = "/v4.0.0/libpod"  # the oldest that has all the fields; later ones answer it too
+_API: Final = "/v4.0.0/libpod"  # the oldest version with all the fields; later versions also answer it
 
 
 class PodmanEngine(DockerEngine):
-    """A Podman whose service runs on this host, as root or as this user."""
+    """A Podman whose service runs on this host, as root or as the current user."""
 
     @cached_property
     def _info(self) -> EngineInfo:
-        """As Docker's API reports it, which does not show whether a Podman is rootless."""
+        """The engine's information from Docker's API, with `rootless` and the missing limits from Podman's own API."""
         info = super()._info
         with translate_errors("asked whether it is rootless"):
             host = self._libpod("GET", "/info")["host"]
@@ -48,15 +48,17 @@ class PodmanEngine(DockerEngine):
         refuse_unlimited(self._info)
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
-        # for the service to read; it runs as root or as this user
+        # a file that Podman's service reads; the service runs as root or as the current user
         with tempfile.NamedTemporaryFile("w", prefix="seccomp-", suffix=".json", encoding="utf-8") as file:
             file.write(rules)
             file.flush()
-            os.fchmod(file.fileno(), 0o644)  # the service may run as another user, and a filter is not secret
+            # the service may run as another user, and the filter contains no secrets
+            os.fchmod(file.fileno(), 0o644)
             spec = create_spec(template, labels, file.name, None if self._info.rootless else _pid_max())
             if (
                 self._info.rootless
-            ):  # keeps this user's id; the other ids in its user namespace are not the host's
+                # maps the current user to itself; the other ids in the user namespace are not ids of host users
+            ):
                 spec["userns"] = {"nsmode": "keep-id"}
             with translate_errors("asked to create a container"):
                 try:
@@ -75,7 +77,7 @@ class PodmanEngine(DockerEngine):
         return container
 
     def _prepare(self, container: DockerContainer) -> dict[str, Any]:
-        """Has Podman write the low-level runtime's configuration, without running anything, and returns what it reports."""
+        """Has Podman write the runtime configuration without running anything. Returns the result of an inspection."""
         try:
             with translate_errors("asked to prepare a container"):
                 self._libpod("POST", f"/containers/{container.id}/init")
@@ -83,7 +85,7 @@ class PodmanEngine(DockerEngine):
         except EngineUnavailable as error:
             if self._info.rootless and "controller" in str(
                 error
-            ):  # a limit that the runtime cannot set for this user
+            ):  # the runtime cannot set a limit for this user
                 raise IsolationRefused(f"{error}. {HOW_TO_DELEGATE}") from error
             raise
 
@@ -95,22 +97,26 @@ class PodmanEngine(DockerEngine):
 
 
 def _pid_max() -> int:
-    """So that Podman's own limit, on the processes of a user on the whole host, limits nothing: ours counts per container."""
+    """The highest pid, used to disable Podman's own limit on a user's processes; ours applies to one container."""
     return int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
 
 
 def _limits_missing(host: Mapping[str, Any]) -> tuple[str, ...]:
-    """The limits that a Podman without root leaves out without an error.
+    """The limits that a rootless Podman silently omits.
 
-    Only systemd sets limits for a user, in control groups of version 2. If the user lacks a controller there, creating a container
-    fails. `cgroupControllers` does not help: it lists the service's own group, where systemd enables a controller on demand.
+    Only systemd sets limits for a user, in control groups of version 2. If the user lacks a controller there,
+    creating a container fails. `cgroupControllers` does not help: it lists the service's own group, where systemd
+    enables a controller on demand.
     """
     set_by_systemd = host.get("cgroupVersion") == "v2" and host.get("cgroupManager") == "systemd"
     return () if set_by_systemd else _LIMITS
 
 
 def _runtime_configuration(inspected: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises IsolationRefused if this server cannot read it, as on another host or of another user."""
+    """The configuration of the low-level runtime. Raises IsolationRefused if this server cannot read it.
+
+    It cannot be read if Podman runs on another host or as another user.
+    """
     path = Path(str(inspected.get("OCIConfigPath") or "/absent"))
     try:
         value: dict[str, Any] = json.loads(_read(path, int(inspected["State"]["Pid"])))
@@ -123,9 +129,10 @@ def _runtime_configuration(inspected: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path, process: int) -> bytes:
-    """The contents of a file that, without root, belongs to an id of the container's user namespace.
+    """The contents of a file, which with a rootless Podman belongs to an id of the container's user namespace.
 
-    Its process is created and has not run anything yet. This user may enter the namespace, because it made it.
+    The container's process exists but has not run anything yet. The current user created the namespace and may enter
+    it.
     """
     try:
         return path.read_bytes()

@@ -1,11 +1,12 @@
-"""Tries an engine by starting one hardened container on it, and keeps what was found.
+"""Tries an engine by starting one hardened container on it, and caches the result.
 
-The container is made from the same template as those of calls, so it gets the same control groups, filter of system calls,
-namespaces and read-only root. Its image is made here and holds one program of 170 bytes that sends back what it reads:
-an engine has to be chosen before minutes are spent on GDAL's image.
+The container uses the same template as the containers of calls, so it gets the same control groups, seccomp filter,
+namespaces and read-only root. Its image is built here and contains one program of 170 bytes, which echoes its input.
+So an engine can be chosen before minutes are spent on GDAL's image.
 
-A result is kept until the host changes (kernel, control groups, security modules, engine), a day has passed, or `forget` is called.
-It only says which engine to use: every container is still compared with what was asked, and attestation still decides.
+A result is kept until the host changes (kernel, control groups, security modules, engine), a day has passed, or
+`forget_results` is called. It only decides which engine to use: every container is still compared with the request,
+and attestation is still required.
 """
 
 import contextlib
@@ -38,11 +39,11 @@ from sandbox.waiting import readable
 
 IMAGE: Final = f"{PRODUCT}-trial"
 _PROGRAM: Final = "/answer"
-_SECONDS: Final = 30.0  # a start takes less than one; a machine that is very busy takes several
+_SECONDS: Final = 30.0  # a start takes less than a second; a very busy machine takes several
 _KEPT_SECONDS: Final = 24 * 3600.0
 _LIMITS: Final = Limits(memory_bytes=128 << 20, cpus=1.0, pids=16, scratch_bytes=1 << 20)
 _OTHERS_WRITE: Final = 0o022
-# read(0, buffer, 64), write(1, buffer, what was read), exit_group(0): machine code, ELF's number of the machine, largest page
+# read(0, buffer, 64), write(1, buffer, count), exit_group(0) as machine code; ELF's machine number; largest page size
 _CODE: Final[Mapping[str, tuple[str, int, int]]] = {
     "x86_64": (
         "4883ec4031ff4889e6ba4000000031c00f0589c2bf010000004889e6b8010000000f0531ffb8e70000000f05",
@@ -58,14 +59,14 @@ _CODE: Final[Mapping[str, tuple[str, int, int]]] = {
 _KERNEL_NAMES: Final = {
     "amd64": "x86_64",
     "arm64": "aarch64",
-}  # by those of the image format, which Podman says
+}  # keys are the names of the image format, which Podman reports
 _IMAGE_NAMES: Final = {kernel: image for image, kernel in _KERNEL_NAMES.items()}
 _LOADED_AT: Final = 0x400000
-_HEADERS: Final = 64 + 56  # bytes: that of the file, and that of its one segment
+_HEADERS: Final = 64 + 56  # bytes: the ELF header and one program header
 
 
 def try_engine(engine: Engine, owner: str = "") -> str:
-    """Why no container of ours starts on this engine; "" when one started, answered and was removed."""
+    """The reason why this engine cannot start a container; "" if one started, answered and was removed."""
     try:
         with _image(engine) as image:
             _converse(engine, _template(image), owner)
@@ -77,7 +78,7 @@ def try_engine(engine: Engine, owner: str = "") -> str:
 
 
 def program(architecture: str) -> bytes:
-    """A Linux program that sends back what it reads. Raises EngineUnavailable for an unknown architecture."""
+    """A Linux program that echoes its input. Raises EngineUnavailable for an unknown architecture."""
     kernel_name = _KERNEL_NAMES.get(architecture, architecture)
     if kernel_name not in _CODE:
         known = ", ".join(_CODE)
@@ -96,12 +97,15 @@ def program(architecture: str) -> bytes:
 
 
 def root_archive(architecture: str) -> bytes:
-    """A root file system with that program, as a tar."""
+    """A tar archive of a root file system that contains only the program."""
     return _tar({f".{_PROGRAM}": program(architecture)})
 
 
 def image_archive(root: bytes, architecture: str, tag: str) -> tuple[bytes, str]:
-    """An image of that root file system as `docker save` writes it, and its content id, which no other tag gives."""
+    """An image of that root file system in the format of `docker save`, and its content id.
+
+    The content id is unique to `tag`.
+    """
     config = json.dumps(
         {
             "architecture": _IMAGE_NAMES.get(architecture, architecture),
@@ -128,7 +132,10 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 @contextlib.contextmanager
 def _image(engine: Engine) -> Iterator[str]:
-    """The content id of the image for a trial. A daemon's is removed again; without a daemon it stays, with some 200 bytes."""
+    """Provides the trial image, and yields its content id.
+
+    A daemon's image is removed on exit; without a daemon, the image stays (200 bytes).
+    """
     architecture = engine.info().architecture
     archive = root_archive(architecture)
     if isinstance(engine, OciEngine):
@@ -150,17 +157,17 @@ def _image(engine: Engine) -> Iterator[str]:
 
 def _template(image: str) -> SandboxTemplate:
     user = (os.geteuid() or 65534, os.getegid() or 65534)  # never root
-    # as every template has one: Podman adds its own where none is
+    # like every template, sets PATH; otherwise Podman would add its own
     return SandboxTemplate(image, (_PROGRAM,), user, _LIMITS, environment={"PATH": "/usr/bin:/bin"})
 
 
 def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
-    """Raises SandboxError unless a container sends back what it was sent."""
+    """Sends a container a random value. Raises SandboxError unless the container sends it back."""
     asked = secrets.token_hex(16).encode()
     container = engine.create(template, labels(owner, "trial", _SECONDS))
     try:
         with contextlib.closing(container.start()) as wire:
-            with contextlib.suppress(OSError):  # it ended; its exit code says more
+            with contextlib.suppress(OSError):  # the container ended; its exit code is reported below
                 wire.send(asked, _SECONDS)
             answer = _answer(wire, len(asked))
         if answer != asked:
@@ -174,7 +181,7 @@ def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
 
 
 def _answer(wire: AttachedStreams, size: int) -> bytes:
-    """The first bytes of a container's stdout."""
+    """Reads the first `size` bytes of a container's stdout."""
     answer, end = b"", time.monotonic() + _SECONDS
     while len(answer) < size and (left := end - time.monotonic()) > 0 and readable([wire], left):
         pieces = wire.receive()
@@ -185,19 +192,19 @@ def _answer(wire: AttachedStreams, size: int) -> bytes:
 
 
 def fingerprint(info: EngineInfo) -> str:
-    """What a trial's result depends on: boot and kernel, control groups, security modules, and which engine it is."""
+    """A digest of what a trial's result depends on: boot, kernel, control groups, security modules, and the engine."""
     told = (info.name, info.version, info.address, info.identity, info.security_options, info.cgroup_version)
     host = (boot()[0], os.uname().release, control_groups(), _text("/sys/kernel/security/lsm"))
     return hashlib.sha256(json.dumps((told, host)).encode()).hexdigest()
 
 
 def control_groups(root: Path = Path("/proc")) -> list[str]:
-    """The layout of this host's control groups: what is mounted where, and the hierarchy of each controller."""
+    """The layout of this host's control groups: the mounts, and the hierarchy of each controller."""
     mounts = [
         line for line in _text(root / "self/mounts").splitlines() if line.split()[2].startswith("cgroup")
     ]
     controllers = [line.split() for line in _text(root / "cgroups").splitlines() if not line.startswith("#")]
-    # the third column counts groups, and changes with every container
+    # the third column counts groups and changes with every container, so it is left out
     return [*mounts, *(f"{name} {hierarchy} {enabled}" for name, hierarchy, _, enabled in controllers)]
 
 
@@ -209,17 +216,17 @@ def _text(path: Path | str) -> str:
 
 
 def results_file() -> Path:
-    """Where this user's results are kept."""
+    """The cache file of trial results for this user."""
     return cache_folder() / "engines.json"
 
 
 def cache_folder() -> Path:
-    """This user's folder for what can be made again. A home that nobody knows stays a ~, where nothing can be written."""
+    """This user's cache folder. If the home folder is unknown, the path keeps its `~` and cannot be written to."""
     return Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / PRODUCT  # noqa: PTH111
 
 
 class Results:
-    """What trials found, by fingerprint. A file that others may write to, or that is damaged, counts as empty."""
+    """Results of trials, by fingerprint. A file that is damaged or that other users can write to counts as empty."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or results_file()
@@ -227,7 +234,7 @@ class Results:
         self._new: dict[str, tuple[str, float]] = {}
 
     def find(self, fingerprint: str) -> str | None:
-        """The reason that a trial failed, "" for one that passed, None for an engine that was not tried."""
+        """The reason why a trial failed; "" if it passed; None if the engine was not tried."""
         found = self._found.get(fingerprint)
         return found[0] if found else None
 
@@ -235,7 +242,7 @@ class Results:
         self._new[fingerprint] = (reason, time.time())
 
     def save(self) -> None:
-        """Does nothing where the file cannot be written: the next start tries again."""
+        """Saves new results. Does nothing if the file cannot be written; the next start then repeats the trial."""
         if not self._new:
             return
         text = json.dumps({**self._found, **self._new})
@@ -262,6 +269,9 @@ class Results:
 
 
 def forget_results(file: Path | None = None) -> None:
-    """Drops all results, so that every engine is tried again: one that passed its trial could not start a container."""
+    """Deletes all results, so that every engine is tried again.
+
+    Called when an engine that passed its trial cannot start a container.
+    """
     with contextlib.suppress(OSError):
         (file or results_file()).unlink()

@@ -1,4 +1,4 @@
-"""What Docker's API sends: the streams of a container, as pieces of stdout and stderr on one connection; and what its SDK raises."""
+"""The attached streams of Docker's API (stdout and stderr on one connection), and the errors of its SDK."""
 
 import contextlib
 import os
@@ -15,15 +15,16 @@ import urllib3.exceptions
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import writable
 
-HEADER: Final = struct.Struct(">BxxxI")  # stdout or stderr, length
+HEADER: Final = struct.Struct(">BxxxI")  # number of the stream (stdout or stderr), length of the frame
 _CHUNK: Final = 1 << 18
 
 
 class DockerStreams:
-    """An attached connection, demultiplexed. `stream` is a socket, or an object of the SDK around one."""
+    """Demultiplexes an attached connection. `stream` is a socket, or an object of the SDK around one."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream = stream  # kept: closing it would close the connection under the duplicate
+        # a reference is kept, because garbage collection would close the connection under the duplicate
+        self._stream = stream
         self._socket = socket.socket(fileno=os.dup(stream.fileno()))
         self._socket.settimeout(0)
         self._buffer = bytearray()
@@ -42,7 +43,7 @@ class DockerStreams:
             return None
         self._buffer += data
         pieces = []
-        # whole and partial engine frames alike: a long one is passed on as it arrives, so memory stays bounded
+        # partial frames are passed on as they arrive, so that a long frame does not fill the memory
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             have = min(length, len(self._buffer) - HEADER.size)
@@ -67,8 +68,8 @@ class DockerStreams:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        # closing the SDK's object leaves the connection under it open; the response that it holds is closed before, as it would
-        # otherwise flush what is closed already
+        # closing the SDK's object leaves the connection under it open; the response is closed first, because otherwise
+        # it would flush a connection that is already closed
         held = [getattr(self._stream, name, None) for name in ("_response", "_sock")]
         for one in (held[0], self._stream, held[1]):
             if one is not None:
@@ -78,7 +79,7 @@ class DockerStreams:
 
 @contextlib.contextmanager
 def translate_errors(doing: str) -> Iterator[None]:
-    """Turns what the SDK and its HTTP stack raise into our own error; all that requests raises is an OSError."""
+    """Raises EngineUnavailable for errors of the SDK and its HTTP stack. All errors of requests are OSErrors."""
     try:
         yield
     except docker.errors.APIError as error:
@@ -86,8 +87,8 @@ def translate_errors(doing: str) -> Iterator[None]:
             f"the container engine refused when {doing}: {error.explanation or error}"
         ) from error
     except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
-        # the SDK forgets the socket of a connection that nobody accepts: it stays open for as long as somebody holds the error,
-        # long enough for a server that asks a silent engine again and again
+        # after a refused connection, the SDK does not close its socket: it stays open as long as the error is
+        # referenced, which is too long for a server that retries a silent engine
         below: BaseException | None = error
         while below is not None:
             traceback.clear_frames(below.__traceback__)

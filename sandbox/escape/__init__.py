@@ -1,1 +1,1 @@
-"""The escape test of `doctor --escape`: a program that tries every harmless way out of a container, and the rules that judge it."""
+"""The escape test of `doctor --escape`: a program that tries harmless ways out of a container, and its rules."""

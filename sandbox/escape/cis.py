@@ -1,8 +1,9 @@
-"""Section 5 of the CIS Docker Benchmark: each check with what holds it, judged by the rows that are evidence for it. Pure.
+"""Section 5 of the CIS Docker Benchmark: each check with its implementation, judged by its evidence rows. Pure.
 
-Numbers and titles are those of CIS Docker Benchmark 1.6.0 as `tests/5_container_runtime.sh` of docker-bench-security
-1.6.0 has them. In benchmarks up to 1.5.0 swarm mode was elsewhere, so 5.2 to 5.32 here are 5.1 to 5.31 there. That script
-reads what Docker was told; here a check is judged by what containers show, which is the same for every engine.
+Numbers and titles are those of CIS Docker Benchmark 1.6.0 as in `tests/5_container_runtime.sh` of
+docker-bench-security 1.6.0. Benchmarks up to 1.5.0 have swarm mode elsewhere, so 5.2 to 5.32 here are 5.1 to 5.31
+there. That script reads the options of Docker's containers. Here, a check is judged by the measurements of a
+container, which are the same for every engine.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,12 +13,13 @@ from typing import Final
 from sandbox.isolation.rows import Row, few
 
 BENCHMARK: Final = "CIS Docker Benchmark 1.6.0"
-_WORST: Final = ("failed", "warning", "held", "note", "n/a")  # of several verdicts the first of these counts
+# of several verdicts, the first in this order counts
+_WORST: Final = ("failed", "warning", "held", "note", "n/a")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `how` says how it is held, or why it does not apply."""
+    """One check. `how` says how it is fulfilled, or why it does not apply."""
 
     number: str
     title: str
@@ -63,7 +65,7 @@ CHECKS: Final = (
 
 
 def benchmark(rows: Iterable[Row]) -> Iterator[Row]:
-    """A row for each check. One that applies and has no evidence fails: what was not looked at did not hold."""
+    """A row for each check. A check that applies and has no evidence fails."""
     known = list(rows)
     for check in CHECKS:
         mine = [row for row in known if check.number in row.cis.split(", ")]

@@ -1,4 +1,4 @@
-"""Tries every harmless way out of a container exactly like a job's, and has what got out judged."""
+"""Tries every harmless way out of a container like a job's, and judges the findings."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,22 +18,21 @@ from sandbox.waiting import Cancellation
 
 
 def further() -> str:
-    """The text of the probe's further sections."""
+    """The text of the probe's additional sections."""
     return source("sandbox.escape", "probe.py")
 
 
 def try_to_escape(
     runner: Runner, template: SandboxTemplate, attested: Iterable[Row], cancel: Cancellation
 ) -> tuple[Row, ...]:
-    """Tries the harmless ways out of a container like `template`, which mounts a staging folder for writing.
+    """Tries the harmless ways out of a container like `template`, which mounts a writable staging folder.
 
-    A row that failed says what got out.
-
-    `attested` are the rows of this host's attestation, which saw the limits in force.
+    Returns rows; a failed row says what was possible. `attested` are the rows of this host's attestation, which has
+    measured the limits in force.
 
     Raises:
-        AttestationFailed: the container is weaker than asked by its own measure, or did not answer.
-        SandboxError: the container could not be made.
+        AttestationFailed: the container is weaker than requested by its own measurements, or did not answer.
+        SandboxError: the container could not be created.
     """
     info, trying = runner.engine.info(), probing(template, further())
     slot = runner.launch(trying, "escape", cancel)
@@ -51,14 +50,14 @@ def try_to_escape(
 
 
 def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, ...]:
-    """All that the escape test shows: what one container was, saw and tried, the limits in force, and the benchmark."""
+    """All rows of the escape test: measurements, findings and attempts of one container, limits, and the benchmark."""
     rules: tuple[Rule, ...] = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS)
     rows = (*judged(rules, evidence), *(row for row in attested if row.group == "limits"))
     return (*rows, *benchmark(rows))
 
 
 def everything(architecture: str) -> dict[str, Any]:
-    """The probe's job that looks at everything and tries every way out, by the engine's word for the architecture."""
+    """The probe's job with all sections and attempts. `architecture` is the engine's name for it."""
     return {
         "sight": {"folders": list(WRITABLE)},
         "calls": {"numbers": dict(NUMBERS[architecture])},

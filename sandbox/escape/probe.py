@@ -1,6 +1,6 @@
-"""The further sections of the probe, for `doctor --escape`: all that can be seen, every system call, every way out.
+"""Additional sections of the probe, for `doctor --escape`: everything visible, every system call, every way out.
 
-Not a module: the text is appended to that of `sandbox/isolation/probe.py`, whose names it uses.
+This file is not a module: its text is appended to that of `sandbox/isolation/probe.py`, whose names it uses.
 """
 
 import fcntl
@@ -14,23 +14,23 @@ def table(text):
     return {name: int(number, 0) for name, _, number in (word.partition("=") for word in text.split())}
 
 
-ADDRESSES = ("192.0.2.1", "198.51.100.1")  # of the networks for documentation: nobody has them
+ADDRESSES = ("192.0.2.1", "198.51.100.1")  # from networks reserved for documentation, which no host uses
 NAMESPACES = table(  # linux/sched.h
     "NEWTIME=0x80 NEWNS=0x20000 NEWCGROUP=0x2000000 NEWUTS=0x4000000 NEWIPC=0x8000000 NEWUSER=0x10000000 "
     "NEWPID=0x20000000 NEWNET=0x40000000"
 )
 CLONE = {"x86_64": 56, "aarch64": 220}
 X32_GETPID = 0x40000000 | 39
-GETPID_BY_INTERRUPT = bytes.fromhex("b814000000cd80c3")  # mov eax, 20; int 0x80; ret: the 32-bit way
+GETPID_BY_INTERRUPT = bytes.fromhex("b814000000cd80c3")  # mov eax, 20; int 0x80; ret: the 32-bit system call
 PR_GET_NO_NEW_PRIVS = 39
-PRCTL = table(  # linux/prctl.h: what no job asks for
+PRCTL = table(  # linux/prctl.h: options that no job needs
     "PR_SET_TSC=26 PR_SET_SECUREBITS=28 PR_SET_MM=35 PR_SET_CHILD_SUBREAPER=36 PR_CAP_AMBIENT=47 "
     "PR_SET_SYSCALL_USER_DISPATCH=59 PR_SCHED_CORE=62"
 )
 IOCTL = table("TIOCSTI=0x5412 TIOCLINUX=0x541C TIOCSETD=0x5423 FS_IOC_GETFLAGS=0x80086601")
 FCNTL = table("F_SETOWN=8 F_SETSIG=10 F_SETLEASE=1024 F_NOTIFY=1026 F_ADD_SEALS=1033")
 KERNEL = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/driver", "/sys")
-# files of which each is, or was, a way to have the host run something
+# files that make, or once made, the host run a program or change its state
 SETTINGS = """
 /proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/kernel/hostname /proc/sys/vm/drop_caches
 /proc/sys/fs/binfmt_misc/register /proc/sysrq-trigger /proc/irq/default_smp_affinity /proc/mtrr /proc/acpi/wakeup
@@ -51,14 +51,14 @@ SETUID_PROGRAMS = "su passwd mount umount chsh chfn newgrp".split()
 
 
 def checked(result):
-    """A result of the C library as Python has it. Raises OSError."""
+    """Returns a result of the C library, or raises OSError if it is -1."""
     if result == -1:
         raise OSError(ctypes.get_errno(), "refused")
     return result
 
 
 def passing(action):
-    """For calls of which the seccomp filter refuses some: one that it lets pass has worked, whatever the kernel says then."""
+    """Runs an action. Any error except EPERM and ENOSYS counts as success, because the seccomp filter let it pass."""
     try:
         action()
     except OSError as error:
@@ -66,7 +66,7 @@ def passing(action):
             raise
 
 
-# --- sight: what can be seen; it changes nothing but for a program that is put into scratch and output, and removed ---
+# --- sight: what is visible. Changes nothing, except that a program is written to the folders and removed. ---
 
 
 def sight(folders):
@@ -82,12 +82,12 @@ def sight(folders):
         "engines": [path for path in ENGINES if os.path.exists(path)],
         "specials": specials(folders),
         "devices": devices(),
-        # files that are the kernel's, not this process's, and may be written
+        # writable files of the kernel that do not belong to this process
         "settings": sorted(one for top in KERNEL for one in below(top) if os.access(one, os.W_OK))[:100],
         "local socket": outcome(lambda: local().close()),
         "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
         "descriptors": descriptors(),
-        "mount roots": {row[4]: row[3] for row in mount_rows()},  # the host's words for what is mounted
+        "mount roots": {row[4]: row[3] for row in mount_rows()},  # the host's paths of what is mounted
         "programs": {path: attempt(lambda path=path: execute(path)) for path in folders},
     }
 
@@ -107,14 +107,14 @@ def listed(path):
 
 
 def set_user_id():
-    """The user ids that a set-user-id program of the image runs with; None where the image has none."""
+    """The user ids that a set-user-id program of the image runs with; None if the image has no such program."""
     for top in ("/usr/bin", "/bin", "/usr/sbin"):
         for path in (os.path.join(top, name) for name in SETUID_PROGRAMS):
             if os.path.exists(path) and os.stat(path).st_mode & stat.S_ISUID:
                 with subprocess.Popen([path], stdin=-1, stdout=-1, stderr=-1) as process:
-                    # it is that program by now
+                    # Popen returns after exec, so the process is that program
                     rows = dict(line.split(":", 1) for line in lines(f"/proc/{process.pid}/status"))
-                    # where /proc of other processes is closed: root's for a process that changed its user
+                    # used if /proc of other processes is hidden: it belongs to root if a process changed its user
                     owner = str(os.stat(f"/proc/{process.pid}").st_uid)
                     process.stdin.close()
                 return sorted({owner, *rows.get("Uid", "").split()})
@@ -122,7 +122,7 @@ def set_user_id():
 
 
 def readable(path):
-    """Whether anything can be learnt from it: a first byte, or a name in it."""
+    """True if the path can be read: at least one byte of a file, or one name in a folder."""
     try:
         if os.path.isdir(path):
             return bool(os.listdir(path))
@@ -136,7 +136,7 @@ def readable(path):
 
 
 def specials(folders):
-    """Sockets and devices of the image and of what the engine mounted, /dev and the kernel's own file systems apart."""
+    """Sockets and devices in the image and in the engine's mounts, except in /dev and the kernel's own file systems."""
     apart_from = {"/dev", "/proc", "/sys", *folders}
     for row in mount_rows():
         if row[4] != "/" and row[row.index("-") + 1] not in ("overlay", "tmpfs"):
@@ -157,7 +157,7 @@ def specials(folders):
 
 
 def devices():
-    """The nodes below /dev that can be opened at all."""
+    """The nodes below /dev that can be opened for reading or writing."""
 
     def opens(path, mode):
         return outcome(lambda: os.close(os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY))) == WORKED
@@ -171,13 +171,13 @@ def below(start):
 
 
 def descriptors():
-    """What is open and is neither a pipe, nor /dev/null, nor a file of the image, as libraries open them."""
+    """Open descriptors, except pipes, /dev/null and files of the image, which libraries may open."""
     root, found = os.open("/", os.O_PATH), []
     image, mount = os.stat("/").st_dev, mount_of(root)
     for name in map(int, os.listdir("/proc/self/fd")):
-        with contextlib.suppress(OSError):  # the one that lists them is closed by now
+        with contextlib.suppress(OSError):  # the descriptor that was used for listing is closed already
             status, target = os.fstat(name), link(f"/proc/self/fd/{name}")
-            # an overlay of layers of several file systems shows files with other devices than their folders
+            # an overlay over several file systems can show other device numbers for files than for their folders
             of_image = status.st_dev == image or (mount and mount_of(name) == mount)
             if not of_image and not target.startswith(("pipe:", "/dev/null")):
                 found.append(target)
@@ -186,7 +186,7 @@ def descriptors():
 
 
 def mount_of(descriptor):
-    """The line with the id of the mount that a file was opened on; none where the kernel does not tell."""
+    """The line with the mount id of a descriptor, as a list; empty if the kernel does not report it."""
     return [line for line in lines(f"/proc/self/fdinfo/{descriptor}") if line.startswith("mnt_id:")]
 
 
@@ -194,12 +194,15 @@ def mount_of(descriptor):
 
 
 def calls(numbers):
-    """The answer of each system call to arguments of zero. A call that ends the process is reported as that."""
+    """The result of each system call with zeros as arguments.
+
+    If a call ends the process, its result is the way in which the process ended.
+    """
     found, left = {}, list(numbers.items())
 
     def call_each(report):
         for name, number in left:
-            first = 1 if name == "acct" else 0  # zero would switch accounting off, where it may
+            first = 1 if name == "acct" else 0  # zero would switch accounting off if that is allowed
             ctypes.set_errno(0)
             result = libc.syscall(*map(ctypes.c_long, (number, first, 0, 0, 0, 0, 0)))
             report(name, name_of(ctypes.get_errno()) if result == -1 else WORKED)
@@ -213,7 +216,7 @@ def calls(numbers):
     return found
 
 
-# --- further groups of attempts ---
+# --- additional groups of attempts ---
 
 
 def network(_folders):
@@ -247,7 +250,7 @@ def namespaces(_folders):
     found = {}
     for name, flag in NAMESPACES.items():
         found[f"unshare {name}"] = lambda flag=flag: checked(libc.unshare(flag))
-        if name != "NEWTIME":  # its bit is part of the signal for clone
+        if name != "NEWTIME":  # in clone, this bit is part of the signal number
             found[f"clone {name}"] = lambda flag=flag: clone(flag)
     for name in sorted(os.listdir("/proc/self/ns")):
         own = f"/proc/self/ns/{name}"
@@ -269,7 +272,7 @@ def kernel_settings(_folders):
 
 
 def nodes(folders):
-    """What is neither a file nor a folder, and a way to a file that is elsewhere."""
+    """Attempts to create special files, and links to files elsewhere."""
 
     def removed(make, path):
         make(path)
@@ -302,7 +305,7 @@ def programs(_folders):
 
 
 def execute(top):
-    """Never returns when it works: the child is then the program, which says so."""
+    """Writes a program and runs it in a child. Raises OSError if the program did not run."""
     path = own_name(top)
     with open(path, "w", encoding="ascii") as file:
         file.write("#!/bin/sh\nexit 0\n")
@@ -311,7 +314,7 @@ def execute(top):
         child = os.fork()
         if child == 0:
             with contextlib.suppress(OSError):
-                os.execv(path, [path])  # whether it runs is the question
+                os.execv(path, [path])  # replaces the child if it succeeds
             os._exit(errno.EACCES)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
@@ -330,8 +333,8 @@ def load_code():
 
 
 def requests(_folders):
-    """Calls of which the filter lets some arguments pass, with others."""
-    own = os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is nobody else's
+    """Attempts to make system calls with arguments that the filter refuses, although it allows other arguments."""
+    own = os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is used for nothing else
     made = {name: lambda one=one: checked(libc.prctl(one, 0, 0, 0, 0)) for name, one in PRCTL.items()}
     made |= {name: lambda one=one: fcntl.ioctl(own, one, bytes(8)) for name, one in IOCTL.items()}
     made |= {name: lambda one=one: fcntl.fcntl(own, one, 0) for name, one in FCNTL.items()}
@@ -341,7 +344,7 @@ def requests(_folders):
 def limits(_folders):
     found = {}
     for name, which in vars(resource).items():
-        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE":  # which is another name of NOFILE
+        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE":  # another name of NOFILE
             soft, hard = resource.getrlimit(which)
             if hard != resource.RLIM_INFINITY:
                 found[name] = lambda which=which, pair=(soft, hard + 1): set_limit(which, pair)
@@ -351,13 +354,13 @@ def limits(_folders):
 def set_limit(which, pair):
     try:
         resource.setrlimit(which, pair)
-    except ValueError as error:  # Python's own word for it
+    except ValueError as error:  # Python raises ValueError for this refusal
         raise OSError(errno.EPERM, "refused") from error
 
 
 def crashes(_folders):
     def dump():
-        """Works when the kernel writes a core or hands it to a program of the host's, as its core_pattern says."""
+        """Succeeds if the kernel writes a core dump, or passes it to a program on the host (core_pattern)."""
         os.chdir("/tmp")
         child = os.fork()
         if child == 0:
@@ -370,7 +373,7 @@ def crashes(_folders):
 
 
 def other_architectures(_folders):
-    """This kernel's other ways in; another architecture than x86_64 has none like them."""
+    """Attempts to make system calls of other architectures, which only the kernel of x86_64 supports."""
 
     def by_interrupt():
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

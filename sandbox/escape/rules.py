@@ -1,4 +1,4 @@
-"""The rules over what the whole probe saw and tried in a container. Pure."""
+"""Rules for the findings of the complete probe. Pure."""
 
 import errno
 from collections.abc import Iterator, Mapping
@@ -14,21 +14,21 @@ _HARMLESS: Final = {f"/dev/{name}" for name in ("full", "null", "random", "tty",
 _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
 
 
-# --- what was tried ---
+# --- attempts ---
 
 
 def _calls(evidence: Evidence) -> Iterator[Judgement]:
-    """A call that passed the filter is recognised by an errno that is not the filter's."""
+    """Judges if all system calls were refused. A call passed the filter if its errno is not one of the filter's."""
     answered = {name: group["errno"] for group in rules()["answered"] for name in group["names"]}
     found: Mapping[str, str] = evidence.look["calls"]
     usual, unknown = rules()["default"], errno.errorcode[errno.ENOSYS]
-    # a name that is newer than a runtime's filter library gets the usual answer instead of its own
+    # a name that is newer than a runtime's filter library gets the default answer instead of its own
     passed = sorted(name for name, said in found.items() if said not in (answered.get(name), usual, unknown))
     text = f"{len(passed)} of {len(found)} pass: {few(passed)}" if passed else f"{len(found)} blocked"
     yield Judgement("refused", text, verdict(found and not passed))
 
 
-# --- what was seen ---
+# --- what is visible ---
 
 
 def _unseen(*names: str) -> Judge:
@@ -36,7 +36,7 @@ def _unseen(*names: str) -> Judge:
 
 
 def _privileges(evidence: Evidence) -> Iterator[Judgement]:
-    """As the kernel says it, and as a set-user-id program of the image shows, if there is one."""
+    """Judges no-new-privileges, from the kernel's flag and from a set-user-id program if the image has one."""
     sight, (user, *_) = evidence.look["sight"], evidence.facts["status"]["Uid"]
     yield same(1, sight["no_new_privs"], "no new privileges")
     ids = sight["set-user-id"]
@@ -68,7 +68,7 @@ def _namespaces(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _user_namespace(evidence: Evidence) -> Iterator[Judgement]:
-    """If the engine remaps user ids, the container's must be remapped."""
+    """Judges the user namespace: if the engine remaps user ids, the container's ids must be remapped."""
     rows = evidence.look["sight"]["uid_map"]
     ranges = [f"{inside} is {outside}, {count} ids" for inside, outside, count in rows]
     if ranges and ranges != ["0 is 0, 4294967295 ids"]:
@@ -86,7 +86,7 @@ def _own_programs(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _shown(evidence: Evidence) -> Iterator[Judgement]:
-    """What the kernel shows to every process. Of the host's paths, those of mounts that are not the kernel's own."""
+    """Notes what the kernel shows to every process, and the host's paths that its mounts show."""
     kinds: Mapping[str, Any] = {row["target"]: row["type"] for row in evidence.facts["mounts"]}
     roots: Mapping[str, str] = evidence.look["sight"]["mount roots"]
     own = {*OWN_TYPES, "overlay"}
@@ -95,7 +95,7 @@ def _shown(evidence: Evidence) -> Iterator[Judgement]:
     yield note(f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}")
 
 
-ATTEMPTS: Final = QUICK | {  # by the group of attempts of the probe
+ATTEMPTS: Final = QUICK | {  # by the probe's group of attempts
     group: Rule(ESCAPE, name, attempts_refused(group), cis)
     for group, name, cis in (
         ("local sockets", "reach other programs through local sockets", "5.32"),

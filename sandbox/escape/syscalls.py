@@ -1,4 +1,4 @@
-"""Numbers of the system calls that no job may make, from the kernel's `unistd.h`. Pure. They never change once given."""
+"""Numbers of the system calls that no job may make, from the kernel's `unistd.h`. They never change. Pure."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -64,7 +64,7 @@ def _table(text: str) -> Mapping[str, int]:
     return MappingProxyType({name: int(number) for name, number in entries})
 
 
-# by the engine's word for the architecture
+# by the engine's name for the architecture
 NUMBERS: Final = MappingProxyType(
     {
         **dict.fromkeys(("x86_64", "amd64"), _table(_X86_64)),

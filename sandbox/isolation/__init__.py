@@ -1,1 +1,1 @@
-"""Hostile code in a container exactly like a job's: what it tries, what it sees, and what that proves."""
+"""The isolation policy of every container, the seccomp profile, the measurements, and the rules that judge them."""

@@ -1,11 +1,12 @@
-"""The rules over what every worker measures of its own container before it gets a job. Pure.
+"""Rules for the measurements that every worker makes of its own container before it gets a job. Pure.
 
-Of a Pod the node decides some things for all of its containers: which interfaces there are, how many processes, that its shared
-memory and some files are mounted. There the effect counts, tried by the container itself: no socket can be opened, nothing can
-be run from scratch, those files cannot be written, the shared memory is one page that is read-only.
+For a Pod, the node decides some properties for all of its containers: the network interfaces, the process limit, and
+the mounts of shared memory and some files. These are judged by their effect, which the container itself tries: no
+socket can be opened, no program can be run from scratch, those files cannot be written, and the shared memory is one
+read-only page.
 
-The values of control groups lie under /sys, which jobs do not see: one extra container per server (`cgroup_visible`) shows
-them, so that a limit that an engine ignores is noticed.
+The values of control groups are below /sys, which jobs cannot see. One additional container per server
+(`cgroup_visible`) shows them, so that a limit that an engine ignores is noticed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,17 +17,18 @@ from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked, rlimits
 from sandbox.isolation.rows import Evidence, Judge, Judgement, Row, Rule, judged, none, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
-# file systems that an engine mounts unasked, without files of the host
+# file systems that an engine mounts by default, without files of the host
 OWN_TYPES: Final = frozenset({"proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2"})
-ENGINE_NAMES: Final = frozenset({"HOSTNAME", "PATH", "HOME", "LC_CTYPE"})  # an engine or Python may add them
+ENGINE_NAMES: Final = frozenset({"HOSTNAME", "PATH", "HOME", "LC_CTYPE"})  # an engine or Python may add these
 CAPABILITIES: Final = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _WRITABLE: Final = ("/proc", "/dev", str(SCRATCH_TARGET), str(STAGING_TARGET))
-# files that an engine writes itself, for the container alone; without a network there is at most the first
+# files that an engine writes for the container itself; without a network, at most the first one
 _OWN_FILES: Final = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"})
-# files that every Pod has, which the gate closes
+# files that every Pod has; the gate makes them inaccessible
 _OF_PODS: Final = ("/dev/termination-log", "/etc/hosts")
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a place in the container, where nothing is to be
-_NOT_SHOWN: Final = "not shown"  # by a kernel that is not Linux, such as gVisor's, and so not believed
+# for example in gVisor, whose kernel is not Linux; a value that is not shown fails
+_NOT_SHOWN: Final = "not shown"
 _CPU_TOLERANCE: Final = 0.05
 _PAGE: Final = 4096
 
@@ -34,7 +36,7 @@ _PAGE: Final = 4096
 def violations(
     template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool = False
 ) -> tuple[Row, ...]:
-    """The rows in which a container is weaker than asked; empty when all is well."""
+    """The rows in which a container is weaker than the request; empty if there are none."""
     rules = (*FACTS, *LIMITS_IN_FORCE) if template.cgroup_visible else FACTS
     return tuple(
         row for row in judged(rules, Evidence(template, facts, limits_by_node=limits_by_node)) if not row.ok
@@ -45,7 +47,7 @@ def violations(
 
 
 def _user(evidence: Evidence) -> Iterator[Judgement]:
-    """Real, effective, saved and file system ids, all four."""
+    """Compares the real, effective, saved and file system ids with the template's user."""
     uid, gid = evidence.template.user
     ids = ("/".join(sorted(set(_ids(evidence, name)))) for name in ("Uid", "Gid"))
     yield same(f"{uid}:{gid}", ":".join(ids))
@@ -56,7 +58,7 @@ def _groups(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _ids(evidence: Evidence, name: str) -> list[str]:
-    """Ids of the process. Root of a user namespace counts as who it is outside: without such a namespace that is root again."""
+    """Ids of the process. Root in a user namespace is replaced by its id outside, which is root without a namespace."""
     rows = evidence.facts["ids"]["uid" if name == "Uid" else "gid"]
     outside = next((number for inside, number, _ in rows if inside == "0"), "0")
     return [outside if one == "0" else one for one in evidence.facts["status"][name]]
@@ -95,7 +97,7 @@ _Mount = Mapping[str, Any]
 
 
 def _mounts(evidence: Evidence) -> Iterator[Judgement]:
-    """Each mount and mask that was asked for, the root and scratch; then what nobody asked for."""
+    """Judges the requested mounts and masks, the root and scratch, and then all other mounts."""
     template, seen = evidence.template, _reachable(evidence.facts["mounts"])
     asked = {str(mount.target): mount for mount in template.mounts}
     for target, mount in asked.items():
@@ -104,7 +106,7 @@ def _mounts(evidence: Evidence) -> Iterator[Judgement]:
         row = seen.get(str(mask))
         yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
     for pipe in map(str, template.pipes):
-        # the engine was asked for it and compared; one that is gone from the host by now is not there to be covered
+        # the engine was compared with the request; a pipe that is gone from the host cannot be covered
         covered = pipe in seen and seen[pipe]["type"] in OWN_TYPES
         yield Judgement(
             "covered",
@@ -114,7 +116,7 @@ def _mounts(evidence: Evidence) -> Iterator[Judgement]:
         )
     yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
     scratch = seen.get(str(SCRATCH_TARGET))
-    # of a Pod no privilege can be gained and no node be made anywhere, by the filter and no-new-privileges
+    # in a Pod, the filter and no-new-privileges prevent set-user-id programs and device nodes everywhere
     if evidence.limits_by_node and scratch:
         runs = "runs programs" if evidence.facts["programs"] else "runs nothing"
         yield _or_accepted(evidence, "landlock", same("runs nothing", runs, f"scratch {SCRATCH_TARGET}"))
@@ -136,16 +138,18 @@ def _mounts(evidence: Evidence) -> Iterator[Judgement]:
     others = [target for target in seen if target not in {*asked, *of_pods}]
     engines = {"/", *_OWN_FILES, *(one for one in others if seen[one]["type"] in OWN_TYPES)}
     yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
-    shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
+    # in version 1, a tmpfs that belongs to root
+    shown = "/sys/fs/cgroup" if template.cgroup_visible else None
     rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
     hidden = masked(template)
-    masks = {one for one in rw if one in hidden and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
+    # /dev/null mounted on a path
+    masks = {one for one in rw if one in hidden and seen[one]["type"] in OWN_TYPES}
     own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
     yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
 
 
 def _or_accepted(evidence: Evidence, lack: str, found: Judgement) -> Judgement:
-    """Turns a failure into a warning where the operator accepts nodes without that feature (`nodes_without`)."""
+    """Changes a failure to a warning if the operator accepts nodes without that feature (`nodes_without`)."""
     if found.verdict != "failed" or lack not in evidence.template.nodes_without:
         return found
     return found._replace(found=f"{found.found}; accepted by nodes_without = {lack}", verdict="warning")
@@ -158,16 +162,19 @@ def _mode(row: _Mount | None) -> str:
 
 
 def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
-    """The mounts that a path leads to, by target. Their ids say which mount covers which; their order does not."""
+    """The mounts that are visible at their target, by target.
+
+    Which mount covers which follows from their ids, not from their order.
+    """
     lying = {(row["parent"], row["target"]): row for row in mounts if row["parent"] != row["id"]}
     known = {row["id"] for row in mounts}
     (root,) = (row for row in mounts if row["parent"] not in known or row["parent"] == row["id"])
 
     def led_to(target: str) -> _Mount:
-        """The mount met at a place, on the way from the root through whatever is mounted on each folder."""
+        """The visible mount at a path, found by following the mounts from the root on."""
         here = root
         for place in ("/", *accumulate(f"/{name}" for name in target.split("/") if name)):
-            for _ in lying:  # no more can lie on one another
+            for _ in lying:  # an upper bound for the number of mounts on top of each other
                 over = lying.get((here["id"], place))
                 if over is None:
                     break
@@ -185,16 +192,17 @@ def _cgroup(evidence: Evidence) -> Iterator[Judgement]:
     memory, swap, pids = (values[name] or "absent" for name in ("memory", "swap", "pids"))
     near = memory.isdigit() and abs(int(memory) - limits.memory_bytes) < _PAGE
     yield Judgement(str(limits.memory_bytes), memory, verdict(near), "cgroup memory", "5.11, 5.25")
-    # version 1 counts memory and swap together, version 2 swap alone; without swap accounting there is no file
-    together = values["cpu_period"] is not None  # a file that only version 1 has
+    # version 1 limits memory and swap together, version 2 only swap; without swap accounting the file does not exist
+    together = values["cpu_period"] is not None  # this file exists only in version 1
     no_swap = swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes)
     yield Judgement("0", swap, verdict(no_swap), "cgroup swap", "5.11")
-    if not evidence.limits_by_node:  # there it is the node's, one level above what a container is shown
+    # the node sets a Pod's process limit one level above the control group that the container sees
+    if not evidence.limits_by_node:
         yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
 
 
 def _processes(evidence: Evidence) -> Iterator[Judgement]:
-    """Of a Pod, by trying."""
+    """Judges the process limit of a Pod, from an attempt to start more processes."""
     if evidence.limits_by_node:
         (started, why), most = evidence.look["processes"], evidence.template.limits.pids
         found = f"{started + 1}, then {why or 'no end'}"
@@ -221,11 +229,14 @@ def _network(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _fence(evidence: Evidence) -> Judgement:
-    """A read-only mount stops no write into a named pipe; Landlock does, where a kernel has it."""
+    """Judges if a job can write to named pipes.
+
+    A read-only mount does not prevent that; Landlock does if the kernel has it.
+    """
     inside = [one.target for one in evidence.template.mounts if one.target.is_relative_to(SCRATCH_TARGET)]
     if not evidence.facts.get("fence"):
         return Judgement("closed", "open to a job, as this kernel has no Landlock (Linux 5.19)", "warning")
-    if inside:  # rules are about a folder and all that is below it
+    if inside:  # a rule applies to a folder and everything below it
         return Judgement("closed", f"open to a job below {inside[0]}, which lies in its scratch", "warning")
     return Judgement("closed", "closed", "held")
 
@@ -247,7 +258,7 @@ FACTS: Final = (
     Rule(_GROUP, "host name", _fact("hostname", HOSTNAME), "5.21"),
     Rule(_GROUP, "working folder", _fact("folder", SCRATCH_TARGET)),
     Rule(_GROUP, "environment", _environment),
-    Rule(_GROUP, "mounts", _mounts),  # each with its own numbers
+    Rule(_GROUP, "mounts", _mounts),  # its rows have their own numbers
     Rule(_GROUP, "rlimits", _rlimits, "5.19"),
     Rule(_GROUP, "writing to named pipes", lambda one: [_fence(one)]),
 )

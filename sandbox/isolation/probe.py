@@ -1,11 +1,12 @@
-"""The probe: what a container lets its process see and do. A handler for `sandbox/worker.py`, standard library only.
+"""The probe: finds what a container lets its process see and do. A handler for `sandbox/worker.py`.
 
-A job names the sections that it wants, with their parameters; each one reports what it found and judges nothing
-(`sandbox.isolation.rows` does). Nothing that is tried harms anybody should it work: no file of the host is changed unless
-the job names it, and what would change the process is done by a child. An attempt is reported as SUCCEEDED, as the name
+A job names the sections to run, with their parameters. Each section reports its findings without judging them
+(`sandbox.isolation.rows` does). An attempt that succeeds does no harm: no file of the host is changed unless the job
+names it, and attempts that would change the process run in a child. An attempt is reported as SUCCEEDED, as the name
 of its errno, or as the signal that ended the child.
 
-These are the sections of an attestation. `sandbox/escape/probe.py` is appended to this text where every way out is tried.
+These are the sections of an attestation. For the escape test, `sandbox/escape/probe.py` is appended to this text.
+Uses only the standard library.
 """
 
 import contextlib
@@ -18,8 +19,8 @@ import signal
 import socket
 
 WORKED = "SUCCEEDED"
-SECONDS = 10  # after which a call that does not return is ended; none of them waits for anything
-FAMILIES = range(46)  # of linux/socket.h; the next ones of new kernels are refused by the same rule
+SECONDS = 10  # a call that does not return is ended after this time; none of them waits for anything
+FAMILIES = range(46)  # of linux/socket.h; families of newer kernels are refused by the same rule
 KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
 PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
 
@@ -28,16 +29,19 @@ libc.syscall.restype = ctypes.c_long
 
 
 def prepare():
-    """Nothing: standard library only."""
+    """Does nothing: no library has to be loaded."""
 
 
 def run(job, _report):
-    """The sections in our order: what is seen is seen before an attempt that works can change it."""
+    """Runs the requested sections in a fixed order.
+
+    Observations come first, because a successful attempt could change them.
+    """
     found = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
     return {"code": 0, "look": found}
 
 
-# --- how an attempt is made ---
+# --- how attempts are made ---
 
 
 def name_of(number):
@@ -53,7 +57,7 @@ def outcome(action):
 
 
 def in_child(work):
-    """The lines that `work` reports from a child process, and how the child ended."""
+    """Runs `work` in a child process. Returns the lines that it reports, and how the child ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -70,13 +74,16 @@ def in_child(work):
 
 
 def attempt(action):
-    """The outcome in a child process, or how that ended without one."""
+    """The outcome of an action in a child process, or how the child ended if it reported none."""
     lines, end = in_child(lambda report: report(outcome(action)))
     return lines[0][0] if lines else end
 
 
 def try_each(actions):
-    """All in one child, which is quicker, up to the first that is not refused; from there on each in a child of its own."""
+    """The outcome of each action, by name.
+
+    One child tries the actions up to the first that succeeds, which is quicker. The others each get their own child.
+    """
 
     def refusals(report):
         for name, action in actions.items():
@@ -92,7 +99,7 @@ def own_name(folder):
     return os.path.join(folder, f".look-{os.getpid()}")
 
 
-# --- files: whether mounted folders are those that the server sees ---
+# --- files: are the mounted folders those that the server sees? ---
 
 
 def files(nonces, folders):
@@ -106,7 +113,7 @@ def files(nonces, folders):
 
 
 def folder(path):
-    """Device and inode of a folder and the digest of its names, as `Folder` in `sandbox/isolation/rows.py`."""
+    """A folder's device, inode and digest of its names: the fields of `ProbedFolder` in `sandbox/isolation/rows.py`."""
     try:
         status, names = os.stat(path), sorted(os.listdir(os.fsencode(path)))
         return [status.st_dev, status.st_ino, hashlib.sha256(b"/".join(names)).hexdigest()]
@@ -131,15 +138,15 @@ def security_label():
 
 
 def mount_rows():
-    """Fields of /proc/self/mountinfo, proc(5)."""
+    """The lines of /proc/self/mountinfo as lists of fields, proc(5)."""
     return [line.split(" ") for line in lines("/proc/self/mountinfo")]
 
 
-# --- attempts: the ways out, in groups ---
+# --- attempts: ways out of the container, in groups ---
 
 
 def attempts(folders, groups=None):
-    """Group -> name -> outcome, of `groups` or of all; `folders` are those that may be written."""
+    """Group -> name -> outcome, for `groups` or for all of them. `folders` are the folders that a job may write to."""
     known = {actions.__name__.replace("_", " "): actions for actions in GROUPS}
     return {name: try_each(known[name](folders)) for name in known if groups is None or name in groups}
 
@@ -153,7 +160,7 @@ def sockets(_folders):
                     make(family, kind).close()
                 except OSError as error:
                     refused = error
-                except (AttributeError, ValueError):  # a pair
+                except (AttributeError, ValueError):  # from socketpair; counts as created
                     return
                 else:
                     return
@@ -163,7 +170,7 @@ def sockets(_folders):
 
 
 def writing(folders):
-    """In well-known places, and in whatever is mounted."""
+    """Attempts to create a file in well-known folders and in every mount, except in writable folders."""
 
     def create(place):
         path = own_name(place)
@@ -176,7 +183,7 @@ def writing(folders):
 
 
 def identities(_folders):
-    other = 0 if os.getuid() else 1  # a container's own root may become any other user only by a capability
+    other = 0 if os.getuid() else 1  # even root in a container needs a capability to become another user
     return {
         "become another user": lambda: os.setuid(other),
         "take another group": lambda: os.setgid(other),
@@ -187,11 +194,11 @@ def identities(_folders):
 GROUPS = (sockets, writing, identities)
 
 
-# --- processes: how many there may be, where no control group that is shown says it ---
+# --- processes: the process limit, if no visible control group shows it ---
 
 
 def processes(most):
-    """How many could be started beside this one, up to `most`, and the errno that ended them."""
+    """The number of additional processes that could be started, up to `most`, and the errno that stopped it."""
     children, reason = [], ""
     try:
         for _ in range(most):

@@ -1,4 +1,4 @@
-"""The rules over what the probe of an attestation saw and tried in a container. Pure."""
+"""Rules for the findings of the probe of an attestation. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 from sandbox.isolation.rows import Evidence, Judge, Judgement, ProbedFolder, Rule, few, note, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
-WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may write
+WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # folders that a job may write to
 WORKED: Final = frozenset(
     {"SUCCEEDED", "SIGALRM", "ENDED"}
-)  # did it, did not come back, or ended without a report
-ESCAPE: Final = "escape"  # the group of the rows
+)  # succeeded, did not return, or ended without a report
+ESCAPE: Final = "escape"  # group of the rows
 _LOADING: Final = "load code from /tmp"
 FOREIGN: Final = "other architectures"
-_CLOSED: Final = "EACCES"  # in place of names, where the folder could not be opened
-_NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
+_CLOSED: Final = "EACCES"  # reported instead of a digest if the folder could not be opened
+_NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of no data
 
 
-# --- whose folders they are ---
+# --- are the mounted folders this host's? ---
 
 
 def _nonces(evidence: Evidence) -> Iterator[Judgement]:
@@ -29,8 +29,10 @@ def _nonces(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _folders(evidence: Evidence) -> Iterator[Judgement]:
-    """By device and inode where the kernel is the server's own. Another one, as of a virtual machine, has numbers of its
-    own, and so may each mount of a share: there the names in a folder tell, if there are any.
+    """Compares mounted folders with the server's own view, by device and inode if both use the same kernel.
+
+    Another kernel, for example in a virtual machine, has other numbers, and so may each mount of a share. Then the
+    names in a folder are compared, if it has any.
     """
     files = evidence.look["files"]
     same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
@@ -49,22 +51,23 @@ def _folders(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def closed_folder(path: str, user: tuple[int, int]) -> str:
-    """Why the container's user cannot enter a mounted folder, and what to do about it."""
+    """The reason why the container's user cannot enter a mounted folder, and what to do about it."""
     who = f"the container's user {user[0]}:{user[1]}"
     if path.startswith("/root/"):
-        # as in every image that is made from Debian, Ubuntu or Alpine
+        # true for every image based on Debian, Ubuntu or Alpine
         return f"closed: {who} may not enter the image's own /root, whose mode is 0700. Move the workspace, for example to /srv"
     return f"closed: {who} may not enter it, or a folder of the image above it. Give that user the folder, or move the workspace"
 
 
-# --- what was tried ---
+# --- attempts ---
 
 
 def attempts_refused(group: str) -> Judge:
     def judge(evidence: Evidence) -> Iterator[Judgement]:
         attempts = evidence.look["attempts"]
         found: Mapping[str, str] = attempts.get(group) or {}
-        # nobody can mount a Pod's scratch without it; what is loaded runs under the same filter and fence as what loads it
+        # a Pod's scratch cannot be mounted noexec; code that is loaded from it has the same filter and Landlock rules
+        # as its process
         apart = _LOADING if evidence.limits_by_node else ""
         worked = sorted(name for name, said in found.items() if said in WORKED and name != apart)
         if worked:
@@ -80,7 +83,7 @@ def attempts_refused(group: str) -> Judge:
 
 
 def _confined(evidence: Evidence) -> Iterator[Judgement]:
-    """Where the engine's host has a security module, it confines the container."""
+    """Judges if the container is confined by the security module of the engine's host, if there is one."""
     label = evidence.look["files"]["security label"]
     modules = [one for one in evidence.security_options if "apparmor" in one or "selinux" in one]
     if modules:
@@ -95,7 +98,7 @@ def confines(label: str) -> bool:
 
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
 CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
-# of gVisor and Kata another one than the host's
+# gVisor and Kata have their own kernel, different from the host's
 KERNEL: Final = Rule(
     "container",
     "kernel",
@@ -103,7 +106,7 @@ KERNEL: Final = Rule(
         note(f"{one.look['files']['kernel']}, under {one.template.runtime or 'the default runtime'}")
     ],
 )
-# by the group of attempts of the probe: quick, and each a barrier of its own (the filter of system calls, mounts, the user)
+# by the probe's group of attempts: quick groups, each for a different barrier (seccomp filter, mounts, user)
 QUICK: Final = {
     group: Rule(ESCAPE, name, attempts_refused(group), cis)
     for group, name, cis in (

@@ -1,11 +1,13 @@
-"""What is looked at in a container, and how it is judged: rules, each of which makes rows. Pure.
+"""What is checked in a container, and how it is judged: rules, each of which produces rows. Pure.
 
-Three readers select from the rules. A slot compares what its worker measured before it gives it a job (`measured.FACTS`);
-the attestation of a host adds the limits in force and what was tried in a probe container; the escape test and the conformance
-suite add everything that the probe tries (`sandbox/escape/rules.py`).
+Three users select from the rules. A slot judges its worker's measurements before it gets a job (`measured.FACTS`).
+The attestation of a host adds the limits in force and the attempts of a probe container. The escape test and the
+conformance suite add everything that the probe tries (`sandbox/escape/rules.py`).
 
-Invariants: malformed or missing evidence makes a failing row, never an exception; an attempt that worked fails its row, and
-so does a group of attempts that is missing or empty; what a container shows and cannot hide is a note.
+Invariants:
+* Malformed or missing evidence produces a failed row, never an exception.
+* An attempt that succeeded fails its row, and so does a group of attempts that is missing or empty.
+* Something that a container shows and cannot hide is a note.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +22,7 @@ _MALFORMED: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One judged property. `cis` names the checks of the CIS benchmark that it is evidence for."""
+    """One judged property. `cis` lists the checks of the CIS benchmark that use it as evidence."""
 
     group: str
     name: str
@@ -36,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ProbedFolder:
-    """What tells one folder from another; `names` is the SHA-256 over the names in it."""
+    """Identifies a folder. `names` is the SHA-256 of the names in it."""
 
     device: int
     inode: int
@@ -48,23 +50,27 @@ class Evidence:
     """The measurements of one container, and the server's own view of the same facts."""
 
     template: SandboxTemplate
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what its worker measured before any job
-    look: Mapping[str, Any] = field(default_factory=dict)  # what the probe found, by section
-    nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
+    facts: Mapping[str, Any] = field(default_factory=dict)  # measured by the worker before any job
+    look: Mapping[str, Any] = field(default_factory=dict)  # findings of the probe, by section
+    # file in the container -> the nonce that the server wrote to it
+    nonces: Mapping[str, str] = field(default_factory=dict)
     folders: Mapping[str, ProbedFolder] = field(
         default_factory=dict
-    )  # folder inside -> what the server sees there
-    # of these folders, those whose numbers may differ from mount to mount
+    )  # folder in the container -> the same folder as the server sees it
+    # the folders whose device and inode numbers may differ between mounts
     shares: frozenset[str] = frozenset()
-    boot: str = ""  # of the engine's kernel, if its device and inode numbers mean the same here
+    boot: str = ""  # boot id of the engine's kernel, if its device and inode numbers are valid here
     security_options: tuple[str, ...] = ()  # of the engine, such as name=apparmor
     namespaces: Mapping[str, str] = field(default_factory=dict)  # of the server's own process
-    limits_by_node: bool = False  # of a Pod its node decides some things: those are judged by effect
-    gone: bool = True  # the engine does not know the container any more after its job
+    limits_by_node: bool = False  # True for a Pod: what its node decides is judged by effect
+    gone: bool = True  # True if the engine removed the container after its job
 
 
 class Judgement(NamedTuple):
-    """What one rule says. Rules that make several rows give each its name, and its numbers where they differ."""
+    """The result of one rule.
+
+    Rules that produce several rows give each its own name, and its own numbers if they differ.
+    """
 
     asked: str
     found: str
@@ -78,7 +84,7 @@ Judge = Callable[[Evidence], Iterable[Judgement]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One property of a container: where it belongs, its name, how it is judged, and its numbers in the CIS benchmark."""
+    """One property of a container: its group, name, judge and numbers in the CIS benchmark."""
 
     group: str
     name: str
@@ -87,7 +93,7 @@ class Rule:
 
 
 def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
-    """A row, or several, for each rule."""
+    """The rows of all rules; a rule may produce several."""
     rows: list[Row] = []
     for rule in rules:
         try:
@@ -99,7 +105,7 @@ def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
 
 
 def differs(name: str, asked: object, made: object) -> Row:
-    """A field that an engine made otherwise than asked."""
+    """A failed row for a field in which the created container differs from the request."""
     return Row("read-back", name, repr(asked), repr(made), "failed")
 
 
@@ -108,34 +114,34 @@ def verdict(held: object) -> Verdict:
 
 
 def same(asked: object, found: object, name: str = "", cis: str = "") -> Judgement:
-    """Held when both read the same."""
+    """Holds if both values have the same text."""
     return Judgement(str(asked), str(found), verdict(str(asked) == str(found)), name, cis)
 
 
 def none(found: Iterable[object], name: str = "", cis: str = "") -> Judgement:
-    """Held when nothing was found."""
+    """Holds if nothing was found."""
     names = list(map(str, found))
     return Judgement("none", few(names) or "none", verdict(not names), name, cis)
 
 
 def note(found: str, name: str = "") -> Judgement:
-    """What a container shows and cannot hide."""
+    """A note on something that a container shows and cannot hide."""
     return Judgement("", found, "note", name)
 
 
 def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
-    """A judge that holds when nothing of what is sought is found."""
+    """A judge that holds if the search finds nothing."""
     return lambda evidence: [none(sought(evidence))]
 
 
 def few(names: list[str]) -> str:
-    """The first eight names; the rest are counted."""
+    """The first eight names and the number of the others."""
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more
 
 
 def failure_summary(rows: Iterable[Row]) -> str:
-    """The rows that failed, for a message."""
+    """The first five failed rows, as text for a message."""
     failing = [row for row in rows if not row.ok][:5]
     return "; ".join(
         f"{row.name}: asked {row.asked or 'to be refused'}, found {row.found}" for row in failing

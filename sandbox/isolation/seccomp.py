@@ -1,6 +1,7 @@
-"""Our own system call profile: `seccomp.json`, written for people, compiled for one architecture.
+"""Our own seccomp profile: `seccomp.json`, which is readable for people, compiled for one architecture.
 
-One architecture keeps the filter short, and ends a process that calls through another one (32-bit, x32).
+A profile for one architecture keeps the filter short and ends a process that makes system calls of another one
+(32-bit, x32).
 """
 
 import errno
@@ -18,7 +19,7 @@ _ARCHITECTURES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarc
 
 @cache
 def profile(architecture: str) -> str:
-    """The profile as the JSON text that engines take. Raises IsolationRefused for an unknown architecture."""
+    """The profile as JSON text for an engine. Raises IsolationRefused for an unknown architecture."""
     if architecture not in _ARCHITECTURES:
         known = ", ".join(sorted(_ARCHITECTURES))
         raise IsolationRefused(
@@ -34,7 +35,7 @@ def profile(architecture: str) -> str:
         "defaultErrnoRet": getattr(errno, rules()["default"]),
         "architectures": [f"SCMP_ARCH_{ours.upper()}"],
         "syscalls": [
-            # one entry for each accepted value of an argument: entries of the same name are alternatives
+            # one entry for each accepted value of an argument, because entries with the same name are alternatives
             *(
                 {"names": group["names"], "action": "SCMP_ACT_ALLOW", "args": condition}
                 for group in allowed
@@ -56,7 +57,7 @@ def profile(architecture: str) -> str:
 
 @cache
 def rules() -> Mapping[str, Any]:
-    """`seccomp.json` as it stands: groups of names, each with its reason."""
+    """The contents of `seccomp.json`: groups of names, each with its reason."""
     text = resources.files("sandbox.isolation").joinpath("seccomp.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded

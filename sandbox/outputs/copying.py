@@ -17,17 +17,17 @@ from sandbox.workspace import Identity
 
 _CHUNK = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
-# of the disk that staging lies on, never taken by a job: a server writes its records with it, a person logs in
+# free space on staging's disk that no job may use: the server needs it for its records, and people to log in
 _RESERVE_BYTES = 256 << 20
-_RESERVE_PARTS = 50  # a small disk keeps one part in so many
+_RESERVE_PARTS = 50  # on a small disk, the reserve is one part in this many
 
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies within limits. Messages name the source as `named`.
+    """Copies files and folders within limits. Messages name the source as `named`.
 
-    `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; None is this
-    process's user. A `trusted` source is the server's own and need not be readable by the user of the copy.
+    `user` (uid, gid) owns the copy. It also decides what may be copied: only what its mode allows that user to read.
+    None is this process's user. A `trusted` source is the server's own and need not be readable by `user`.
     `check_cancelled` is called before each part of a file; an exception from it ends the copy.
     """
 
@@ -38,10 +38,10 @@ class Copier:
     check_cancelled: Callable[[], object] = lambda: None
 
     def file(self, source: int, folder: int, name: str) -> None:
-        """Copies an open file to a free name.
+        """Copies an open file to a name that is not in use.
 
-        Raises PathRefused if the user may not read it, StagingFailed if it changes meanwhile or the disk is nearly full,
-        and OSError.
+        Raises PathRefused if the user may not read it, StagingFailed if it changes meanwhile or the disk is nearly
+        full, and OSError.
         """
         before = os.fstat(source)
         self._refuse_closed(before, READ)
@@ -50,7 +50,7 @@ class Copier:
         target = os.open(name, flags, 0o600, dir_fd=folder)
         try:
             copy(source, target, lambda: self._refuse_full(target))
-            # GDAL's sync skips a destination that is newer
+            # GDAL's sync skips a destination that is newer, so the copy keeps the time
             os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
             self._give(target)
         finally:
@@ -59,14 +59,17 @@ class Copier:
             raise StagingFailed(f"{name!r} changed while it was copied. Try again when nobody writes to it.")
 
     def folder(self, source: int, folder: int, name: str) -> None:
-        """Copies everything below an open folder to a free name. Raises like `file`, and StagingFailed for special files."""
+        """Copies everything below an open folder to a name that is not in use.
+
+        Raises the errors of `file`, and StagingFailed for special files.
+        """
         usage = StagingUsage()
         levels = [("", self._make(folder, name))]
         try:
             for entry in walk(source):
                 usage = usage.add(entry.status)
                 self._refuse_more(usage)
-                # of the open folder, because the name may refer to another one by now
+                # checks the open folder, because its name may refer to another one by now
                 self._refuse_closed(os.fstat(entry.folder), READ | ENTER)
                 while levels[-1][0] != entry.path.rpartition("/")[0]:
                     os.close(levels.pop()[1])
@@ -76,7 +79,7 @@ class Copier:
                 if not stat.S_ISREG(entry.status.st_mode):
                     raise StagingFailed(f"{entry.path!r} is no readable file or folder; nothing was copied.")
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                try:  # without widening its mode: the file is the user's own
+                try:  # the mode is not widened, because the file belongs to the user
                     opened = os.open(entry.name, flags, dir_fd=entry.folder)
                 except PermissionError as error:
                     raise StagingFailed(f"{entry.path!r} may not be read; nothing was copied.") from error
@@ -124,12 +127,13 @@ def is_nearly_full(disk: os.statvfs_result) -> bool:
 
 
 def copy(source: int, target: int, check_cancelled: Callable[[], object]) -> None:
-    """Fills an empty file with another's contents: shares its blocks if the file system supports it, else copies.
+    """Fills an empty file with the contents of another, by sharing its blocks if the file system supports it.
 
-    `check_cancelled` is called before each part. Holes stay holes. The contents are not synced: a copy is only worth something once it is
-    published.
+    `check_cancelled` is called before each part. Holes are preserved. The contents are not synced, because
+    publication does that.
     """
-    with suppress(OSError):  # not supported, in one of many ways; a real fault shows again below
+    # file systems report missing support with different errors; a real fault occurs again below
+    with suppress(OSError):
         fcntl.ioctl(target, _FICLONE, source)
         return
     size = os.fstat(source).st_size
@@ -139,7 +143,7 @@ def copy(source: int, target: int, check_cancelled: Callable[[], object]) -> Non
         try:
             offset = os.lseek(source, offset, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+            if error.errno == errno.ENXIO:  # only a hole up to the end
                 return
             raise
         end = os.lseek(source, offset, os.SEEK_HOLE)

@@ -1,9 +1,9 @@
 """The few system calls that change names, each between two named checkpoints.
 
 Invariants:
-* nothing is overwritten: `move` takes a free name, `exchange` swaps two;
-* every name is given as an open folder and one component, so no link in a path is ever followed;
-* a test (or a fault drill) can end the process, or fail the call, at each of `POINTS`: before and after a step.
+* Nothing is overwritten: `move` needs a free name as its target, and `exchange` swaps two names.
+* Every name is an open folder and one path component, so no link in a path is followed.
+* A test or a fault drill can end the process, or make the call fail, at each of `POINTS`: before and after a step.
 """
 
 import errno
@@ -21,28 +21,29 @@ Checkpoint = Callable[[str], None]
 STEPS = (
     "open.folder",  # the outer folder of one staging
     "open.lock",
-    "open.out",  # the folder that the container gets
+    "open.out",  # the folder that is mounted in the container
     "seal",  # mode, owner, digest and fsync of one staged file or folder
-    "entry.folder",  # the folder in undo/ that one publication works in
+    "entry.folder",  # the folder in undo/ of one publication
     "entry.lock",
     "adopt",  # out/<name> -> undo/<call>/<slot>
-    "record.write",  # the journal, under a temporary name, synced
+    "record.write",  # the journal, synced under a temporary name
     "record.rename",
     "record.sync",
     "swap.fetch",  # a renamed file: from its old name into the slot
     "swap.exchange",  # a replaced file or folder
     "swap.create",  # a new file or folder
-    "swap.remove",  # a stale sidecar, or on undo what was created
-    "swap.unlink",  # the second half of a link and unlink in place of a rename
-    "swap.sync",  # the folders whose names changed
-    "drop.record",  # an entry that is no longer needed: its journal first, so that an incomplete entry is never used
+    "swap.remove",  # a stale sidecar file, or, on undo, a file that was created
+    "swap.unlink",  # the unlink of a link and unlink that replace a rename
+    "swap.sync",  # the folders in which names changed
+    # an entry that is no longer needed; its journal goes first, so that an incomplete entry is never used
+    "drop.record",
     "drop.folder",
     "discard",  # a staging folder with its contents
 )
 POINTS = tuple(f"{step}.{side}" for step in STEPS for side in ("before", "after"))
 
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY})
-# EPERM: no hard links at all (vfat), or fs.protected_hardlinks and a file that is not ours
+# EPERM: the file system has no hard links (vfat), or fs.protected_hardlinks is set and we do not own the file
 _NO_LINKS = _UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK}
 
 
@@ -52,22 +53,23 @@ class DirEntry:
     name: str
 
     def status(self) -> os.stat_result | None:
-        """The status of the entry at a name, without following a link. None if nothing is there."""
+        """The status of the entry at a name, without following a link; None if it does not exist."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # a companion's may be longer than any name
+            # the name of a companion file may be too long for a name
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
                 return None
             raise
 
 
 @dataclass(eq=False)
 class DirOps:
-    """Moves names. With `native=False` it behaves as on a file system without the flags of renameat2, such as NFS."""
+    """Moves names. With `native=False`, behaves as on a file system without the flags of renameat2, such as NFS."""
 
     checkpoint: Checkpoint = lambda _point: None
     native: bool = field(default=True, kw_only=True)
-    _exchanges: bool = field(default=False, init=False)  # known to work
+    _exchanges: bool = field(default=False, init=False)  # True once an exchange has worked
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -101,10 +103,11 @@ class DirOps:
                 raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), one.name, None, other.name)
 
     def move(self, step: str, source: DirEntry, target: DirEntry) -> None:
-        """Renames to a free name. Raises FileExistsError if it is taken.
+        """Renames to a name that is not in use. Raises FileExistsError if the name exists.
 
-        Without RENAMENOREPLACE a file is linked and unlinked, which never overwrites. A file that cannot be linked is renamed after the
-        name was found to be free: a folder can then replace at most an empty one, as rename(2) refuses any other.
+        Without RENAME_NOREPLACE, a file is linked and unlinked, which never overwrites. An entry that cannot be
+        linked is renamed after a check that the name is free. If the name appears meanwhile, a folder can only
+        replace an empty folder, because rename(2) refuses any other.
         """
         with self.step(step):
             if self._rename(source, target, NOREPLACE):
@@ -127,7 +130,7 @@ class DirOps:
             os.fsync(folder)
 
     def _rename(self, source: DirEntry, target: DirEntry, flags: int) -> bool:
-        """Renames with the given flags. Returns False, and does nothing, if the file system does not support them."""
+        """Renames with the given flags. False, without any change, if the file system does not support them."""
         try:
             return self.native and rename((source.folder, source.name), (target.folder, target.name), flags)
         except OSError as error:
@@ -137,7 +140,7 @@ class DirOps:
 
 
 def _link(source: DirEntry, target: DirEntry) -> bool:
-    """Gives a file a second name. False for a folder, or if the file system or the file's owner does not allow it."""
+    """Creates a hard link. False for a folder, or if the file system or the file's owner does not allow it."""
     status = source.status()
     if status is None or stat.S_ISDIR(status.st_mode):
         return False

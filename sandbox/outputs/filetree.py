@@ -1,7 +1,7 @@
 """Walks, measures and removes folders with untrusted contents, without following links.
 
-Everything works on open folder descriptors and single components. A walk holds two descriptors per level and
-goes no deeper than `MAX_DEPTH`; a removal holds a handful at any depth.
+Everything uses open folder descriptors and single path components. A walk needs two descriptors per level and is
+limited to `MAX_DEPTH`; a removal needs only a few at any depth.
 """
 
 import ctypes
@@ -19,28 +19,34 @@ from itertools import islice
 from sandbox.outputs.store import StagingUsage
 from sandbox.template import Limits
 
-MAX_DEPTH = 64  # folders in folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
+MAX_DEPTH = 64  # levels of folders; the deepest dataset formats (Zarr, tile pyramids) use under ten
 _CHUNK = 1 << 20  # bytes read at a time
 _BATCH = 10_000  # names held in memory at a time
 _REMOVAL_SECONDS = (
-    60.0  # a hundred thousand files take a few; only a folder that keeps being filled takes more
+    # seconds; a hundred thousand files take a few, and only a folder that is still being filled takes longer
+    60.0
 )
-_MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
+# number of files above which one syncfs is faster than an fsync each (20 times faster for a thousand files)
+_MANY = 32
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# how NFS and FUSE name a removed file that is still open; removing it is refused, or creates another one
+# prefixes that NFS and FUSE give to removed files that are still open; removing such a file fails or creates another
+# one
 _STILL_OPEN = (".nfs", ".fuse_hidden")
-_OURS = 0o700  # the mode that we need on a folder to read and to empty it
-_VANISHED = (FileNotFoundError, NotADirectoryError)  # another process removed it
+_OURS = 0o700  # the mode that we need to read and empty a folder
+_VANISHED = (FileNotFoundError, NotADirectoryError)  # raised if another process removed the entry
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name met on a walk. `blocked` is a folder that was not entered: too deep, or not readable."""
+    """One name found on a walk.
 
-    folder: int  # open while the walk is at this entry
+    `blocked` is True for a folder that was not entered because it is too deep or not readable.
+    """
+
+    folder: int  # descriptor of the parent folder, open while the walk is at this entry
     name: str
-    path: str  # relative to where the walk began
+    path: str  # relative to the top of the walk
     status: os.stat_result
     blocked: bool = False
 
@@ -51,7 +57,7 @@ class Entry:
 
 @contextmanager
 def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[int]:
-    """A descriptor of an inner folder, closed on exit; `repair` gives its owner all rights on it first."""
+    """Opens an inner folder and closes it on exit. `repair` first gives its owner all rights if it cannot be opened."""
     try:
         file = os.open(name, _FOLDER, dir_fd=folder)
     except PermissionError:
@@ -69,14 +75,17 @@ def opened_folder(folder: int, name: str, *, repair: bool = False) -> Iterator[i
 
 @contextmanager
 def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The current names in an open folder. Reopens the folder, because btrfs shows the names at the time of opening."""
+    """Lists the current names in an open folder.
+
+    Reopens the folder, because btrfs lists the names that existed when the folder was opened.
+    """
     with opened_folder(folder, ".") as fresh, os.scandir(fresh) as found:
         yield found
 
 
 @contextmanager
 def opened_file(folder: int, name: str) -> Iterator[int]:
-    """A read-only descriptor of a name that is not a link, closed on exit. Widens a mode that denies us access."""
+    """Opens a name that is not a link for reading, and closes it on exit. Widens a mode that denies us access."""
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except PermissionError:
@@ -89,7 +98,7 @@ def opened_file(folder: int, name: str) -> Iterator[int]:
 
 
 def _widen(folder: int, name: str, mode: int) -> None:
-    if os.chmod in os.supports_follow_symlinks:  # as on macOS
+    if os.chmod in os.supports_follow_symlinks:  # on macOS, for example
         os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
         return
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -102,7 +111,7 @@ def _widen(folder: int, name: str, mode: int) -> None:
 def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
     """Yields every entry below an open folder, a folder before its contents. Skips entries that disappear meanwhile.
 
-    Raises OSError when `top` itself cannot be read. `repair` opens folders whose mode denies their owner access.
+    Raises OSError if `top` itself cannot be read. `repair` opens folders whose mode denies their owner access.
     """
     if repair:
         os.fchmod(top, _OURS)  # "." cannot be opened in a folder that denies us access
@@ -134,7 +143,8 @@ def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[En
 def measure(top: int, limits: Limits) -> StagingUsage:
     """Measures an open folder in which a job may be writing. Stops counting once a limit is exceeded.
 
-    A folder that the job made too deep or unreadable counts as too many files. Unlinked open files are not seen.
+    A folder that the job made too deep or unreadable counts as too many files. Files that were unlinked while open
+    are not counted.
     """
     usage = StagingUsage()
     hidden = StagingUsage(files=limits.staging_files + 1)
@@ -151,7 +161,7 @@ def measure(top: int, limits: Limits) -> StagingUsage:
 
 
 def disk_bytes(folder: int, name: str) -> int:
-    """Bytes on disk of a file, or of a folder with all that can be reached in it; 0 when nothing is there."""
+    """Bytes on disk of a file, or of a folder with everything readable in it; 0 if it does not exist."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -187,9 +197,9 @@ def sync_tree(top: int, files: int) -> None:
 def remove(folder: int, name: str) -> None:
     """Removes an entry and everything below it, of any depth, size and mode. Does nothing if it does not exist.
 
-    No path is built and no descriptor kept per level: inner folders are moved to the top and emptied there. Raises OSError
-    (TimeoutError) for a folder that keeps being filled, ENOTEMPTY for one in which NFS, FUSE or SMB keeps open files;
-    the rest can be removed later.
+    Does not build paths or keep a descriptor per level: inner folders are moved to the top and emptied there. Raises
+    TimeoutError for a folder that is still being filled, ENOTEMPTY for one in which NFS, FUSE or SMB keeps open
+    files, and other OSErrors. What is left can be removed later.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
     with suppress(FileNotFoundError):
@@ -210,19 +220,21 @@ def _flatten(top: int, name: str, end: float) -> None:
             with suppress(*_VANISHED):
                 if _unlink(inner, child):
                     continue
-                new = f"lifted-{secrets.token_hex(16)}"  # random, so no existing name can have been chosen to collide with it
+                # random, so that no name can have been chosen to collide with it
+                new = f"lifted-{secrets.token_hex(16)}"
                 try:
                     os.rename(child, new, src_dir_fd=inner, dst_dir_fd=top)
-                except PermissionError:  # a folder that is not writable cannot have its `..` changed
+                except PermissionError:  # the `..` of a folder without write permission cannot be changed
                     _widen(inner, child, _OURS)
                     os.rename(child, new, src_dir_fd=inner, dst_dir_fd=top)
     os.rmdir(name, dir_fd=top)
 
 
 def _each(folder: int, end: float) -> Iterator[str]:
-    """Each name in the folder, again and again until it is gone.
+    """Yields each name in the folder, repeatedly until the folder is empty.
 
-    Ends when only files are left that a process has open: SMB lists them until they are closed, NFS and FUSE under another name.
+    Stops when only removed files that are still open remain. SMB lists them until they are closed; NFS and FUSE list
+    them under another name.
     """
     before: list[str] = []
     while True:
@@ -238,23 +250,32 @@ def _each(folder: int, end: float) -> Iterator[str]:
 
 
 def _renamed(before: list[str], names: list[str]) -> bool:
-    """True if the names are those of removed files that are still open. A job may use such names too, so each is tried first."""
+    """True if only removed files that are still open can remain.
+
+    A job may use such names, too, so each is tried first.
+    """
     return len(before) <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names)
 
 
 @contextmanager
 def _taken(folder: int, name: str) -> Iterator[int]:
-    """An inner folder to empty. Root becomes its owner, so that a process that holds it open cannot add files."""
+    """Opens an inner folder to empty it.
+
+    Root becomes its owner, so that a process that has it open cannot add files.
+    """
     with opened_folder(folder, name, repair=True) as opened:
         if os.geteuid() == 0:
-            with suppress(OSError):  # a file system without a root user, such as some network mounts
+            with suppress(OSError):  # some network file systems have no root user
                 os.fchown(opened, 0, 0)
                 os.fchmod(opened, _OURS)
         yield opened
 
 
 def _unlink(folder: int, name: str) -> bool:
-    """False when the name is a folder. A file that NFS keeps for a process that has it open stays, and so does its folder."""
+    """Removes a file. False if the name is a folder.
+
+    A file that NFS keeps because a process has it open remains, and so does its folder.
+    """
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:

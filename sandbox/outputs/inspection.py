@@ -1,7 +1,8 @@
-"""Inspects what a job left in its staging folder (`collect`), and makes it ready to be published (`seal`).
+"""Inspects what a job left in its staging folder (`collect`), and prepares it for publication (`seal`).
 
-The container is gone by then, but all that it wrote is hostile: only regular files with one name, and folders,
-with printable UTF-8 names, within the limits, are let through. One bad entry refuses the whole output.
+The container has ended by then, but everything that it wrote is hostile. Accepted are regular files with one name,
+and folders, if their names are printable UTF-8 and they are within the limits. One bad entry refuses the whole
+output.
 """
 
 import hashlib
@@ -21,18 +22,19 @@ from sandbox.portable import mount_table
 from sandbox.template import Limits
 from sandbox.workspace import Identity, WorkspacePath, open_folder
 
-MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some seconds
-_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
+MAX_LISTED = 500_000  # names in a folder that is renamed or removed; listing that many takes some seconds
+# control characters, undecodable bytes, line and paragraph separators
+_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """The owner and modes of outputs. `owner` is None if we may not give files away."""
+    """The owner and modes of outputs. `owner` is None if this process cannot change owners."""
 
     owner: tuple[int, int] | None
     file_mode: int
     folder_mode: int
-    inner: "Permissions | None" = None  # for what is in a folder, when it differs
+    inner: "Permissions | None" = None  # for the contents of a folder, if they differ
 
     def apply(self, file: int, *, is_folder: bool) -> None:
         if self.owner is not None:
@@ -41,11 +43,14 @@ class Permissions:
 
 
 def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Permissions:
-    """Those of the replaced file, else those of a file that the workspace's owner would create. Never executable or setuid."""
+    """The permissions of the replaced file, or else those of a file that the workspace's owner would create.
+
+    They never make a file executable or set-user-id.
+    """
     status: list[str] = []
-    with suppress(OSError):  # not on Linux: use the strict one
+    with suppress(OSError):  # on systems other than Linux, the strict default below is used
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-    # read, not set and restored: another thread may be creating a file
+    # the umask is read from /proc, because setting it would affect other threads that create files
     allowed = ~next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o077)
     owned_by = root if replaced is None else replaced
     owner = (owned_by.st_uid, owned_by.st_gid) if os.geteuid() == 0 else None
@@ -130,7 +135,7 @@ def seal(
 
 
 def _seal_file(file: int, name: str, permissions: Permissions) -> str:
-    """Seals the open file, because its name may lead elsewhere between two calls. Returns the digest."""
+    """Seals the open file and returns its digest. The name may refer to another file between two calls."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         raise OutputRejected(f"{name!r} is no regular file with one name.")
@@ -139,7 +144,7 @@ def _seal_file(file: int, name: str, permissions: Permissions) -> str:
 
 
 def tree_digest(parts: list[Part]) -> str:
-    """The digest of a folder, as in `PublishedFile`; `parts` are sorted."""
+    """The digest of a folder, as in `PublishedFile`. `parts` must be sorted."""
     total = hashlib.sha256()
     for part in parts:
         total.update(f"{part.sha256}  {part.size}  {part.relative}\n".encode())
@@ -149,11 +154,11 @@ def tree_digest(parts: list[Part]) -> str:
 def listing_of(located: WorkspacePath) -> str:
     """The complete `listing` of a folder that is to be renamed or removed.
 
-    Raises PathRefused if something in it is too deep or unreadable, or if it holds more than `MAX_LISTED`
-    names, or a mount: forgetting the folder would later empty what is mounted there.
+    Raises PathRefused if something in it is too deep or unreadable, or if it contains more than `MAX_LISTED` names,
+    or a mount: the removal of an old undo entry would later delete what is mounted there.
     """
     with open_folder(located.workspace, located.relative) as top:
-        table = mount_table()  # if the number is missing, a mount is always another device
+        table = mount_table()  # without a mount table, mounts are still found by their device number
         if table and (below := submounts(located.path, table)):
             raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
         device = os.fstat(top).st_dev
@@ -168,7 +173,7 @@ def listing_of(located: WorkspacePath) -> str:
 
 
 def listing(top: int) -> str:
-    """A digest of names, sizes, inodes and times below an open folder: cheap, and any change shows in it."""
+    """A digest of names, sizes, inodes and times below an open folder. It is cheap, and any change alters it."""
     lines = []
     for entry in walk(top):
         status = entry.status

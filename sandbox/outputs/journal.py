@@ -1,7 +1,7 @@
-"""The write-ahead journal of one publication: `undo/<call>/manifest.json`.
+"""The write-ahead journal of one publication: `undo/<call>/manifest.json`. Values and their JSON.
 
-Values and their JSON. Files and folders are known by inode, size and time of change, not by device: device
-numbers change from one boot to the next, and all that a journal names lies on the workspace's file system.
+Files and folders are identified by inode, size and modification time, not by device. Device numbers can change with a
+reboot, and everything in a journal is on the workspace's file system.
 """
 
 import json
@@ -23,7 +23,7 @@ from sandbox.workspace import RESERVED, Identity
 MANIFEST = "manifest.json"
 _TEMPORARY = MANIFEST + ".new"
 _FORMAT = 2
-_MAX_BYTES = 64 << 20  # far above the largest real one; a longer file is not ours
+_MAX_BYTES = 64 << 20  # far larger than any real journal; a larger file is not ours
 _ID = "[A-Za-z0-9_-]{8,64}"
 
 
@@ -37,7 +37,7 @@ def valid_id(text: str) -> bool:
 
 
 def _inside(value: Any) -> PurePosixPath:
-    """Parses a path from the workspace's root in our own spelling. Raises ValueError, TypeError."""
+    """Parses a path relative to the workspace, in normalized form. Raises ValueError, TypeError."""
     path = PurePosixPath(value)
     if str(path) != value or path.is_absolute() or not path.parts or ".." in path.parts:
         raise ValueError("not a place in the workspace")
@@ -46,9 +46,10 @@ def _inside(value: Any) -> PurePosixPath:
     return path
 
 
-# a journal may have come with a downloaded folder, so nothing in it is trusted; our own values are not checked
+# a journal may come from a downloaded folder, so these rules validate what is read; values that we write are not
+# checked
 Id = Annotated[str, Field(pattern=f"^{_ID}$")]
-Place = Annotated[PurePosixPath, BeforeValidator(_inside)]  # from the workspace's root
+Place = Annotated[PurePosixPath, BeforeValidator(_inside)]  # relative to the workspace
 
 
 class Mark(NamedTuple):
@@ -64,7 +65,10 @@ class Mark(NamedTuple):
         return cls(found.inode, found.size, found.mtime_ns, is_folder)
 
     def fits(self, status: os.stat_result | None) -> bool:
-        """True if this is the marked file or folder. A folder is compared by its inode: size and time change with use."""
+        """True if this is the marked file or folder.
+
+        A folder is compared by inode only, because size and time change with use.
+        """
         if status is None:
             return False
         if self.is_folder and stat.S_ISDIR(status.st_mode):
@@ -74,10 +78,10 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One swap of what is at a target with what is in a slot of the entry; either side may be empty.
+    """One swap between a target and a slot of the entry; either side may be empty.
 
-    `new` starts in the slot and ends at the target, `old` the other way round. What is renamed passes through the
-    slot: `new` comes there from its `origin`, or `old` goes on from there to its `drain`.
+    `new` starts in the slot and ends at the target, and `old` the other way round. A renamed file passes through the
+    slot: `new` comes to the slot from its `origin`, or `old` goes from the slot to its `drain`.
     """
 
     slot: Annotated[str, Field(pattern="^[0-9]{1,9}$")]
@@ -98,13 +102,13 @@ class Step:
 
     @property
     def places(self) -> tuple[PurePosixPath, ...]:
-        """Every name in the workspace that the step creates or removes."""
+        """All names in the workspace that the step creates or removes."""
         return tuple(one for one in (self.target, self.origin, self.drain) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was published at a target: bytes and SHA-256. `listing` shows if a folder was changed since."""
+    """What was published at a target: bytes and SHA-256. `listing` detects later changes in a folder."""
 
     target: Place
     size: int
@@ -113,11 +117,12 @@ class Content:
 
 
 class State(StrEnum):
-    PREPARED = "prepared"  # steps may have been done
-    PUBLISHED = "published"  # all steps done
-    UNDOING = "undoing"  # inverse steps may have been done
+    PREPARED = "prepared"  # some steps may have been done
+    PUBLISHED = "published"  # all steps are done
+    UNDOING = "undoing"  # some inverse steps may have been done
     UNDONE = "undone"
-    CONFLICT = "conflict"  # another program changed a target meanwhile; both versions are kept for the user to choose
+    # another program changed a target meanwhile; both versions are kept, and the user decides
+    CONFLICT = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +132,10 @@ class Record:
     call_id: Id
     staging_id: Id
     state: State
-    time_ns: int  # when it was published; Unix time
+    time_ns: int  # time of publication in nanoseconds since the epoch
     steps: tuple[Step, ...]
     contents: tuple[Content, ...]
-    kept_bytes: int = 0  # disk used by what the slots hold
+    kept_bytes: int = 0  # disk space used by the slots
 
     def steps_to(self, state: State) -> tuple[Step, ...]:
         """The steps that lead to PUBLISHED, or back to UNDONE."""
@@ -138,14 +143,14 @@ class Record:
 
 
 def save(record: Record, folder: int, ops: DirOps) -> None:
-    """Replaces the stored record, atomically and durably."""
+    """Writes the record to disk, atomically and durably."""
     fields = asdict(record)
     data = {"format": _FORMAT, "call": fields.pop("call_id"), "staging": fields.pop("staging_id"), **fields}
     with ops.step("record.write"):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(_TEMPORARY, flags, 0o600, dir_fd=folder)
         with os.fdopen(file, "w", encoding="ascii") as text:
-            json.dump(data, text, default=str)  # a path as its text
+            json.dump(data, text, default=str)  # a path is written as text
             text.flush()
             os.fsync(file)
     with ops.step("record.rename"):
@@ -154,7 +159,7 @@ def save(record: Record, folder: int, ops: DirOps) -> None:
 
 
 def load(folder: int, call_id: str) -> Record | None:
-    """The record of an entry, None if it was never written. Raises JournalDamaged."""
+    """The record of an entry; None if it was never written. Raises JournalDamaged."""
     try:
         file = os.open(MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
@@ -164,7 +169,7 @@ def load(folder: int, call_id: str) -> Record | None:
     with os.fdopen(file, "rb") as stream:
         try:
             data = json.loads(stream.read(_MAX_BYTES))
-            [_FORMAT].index(data["format"])  # a ValueError for any other
+            [_FORMAT].index(data["format"])  # raises ValueError for any other format
             fields = {**data, "call_id": data["call"], "staging_id": data["staging"]}
             record = _records().validate_python(fields)
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:

@@ -1,11 +1,11 @@
-"""The store's folder in a workspace (`RESERVED`): where staging and undo are, and the locks that show whether their server runs.
+"""The store's folder in a workspace (`RESERVED`): staging, undo, and the locks that show if an owner is alive.
 
     .gdal-mcp/            0755, ours
       .gitignore          *
-      lock                held for a moment, while a folder below is made or claimed
+      lock                held briefly, while a folder below is created or claimed
       staging/            0700
         <id>/             0700
-          lock            held for as long as the staging is in use
+          lock            held as long as the staging is in use
           out/            the container's /staging
       undo/               0700
         <call>/           0700
@@ -13,7 +13,7 @@
           manifest.json   the journal
           <n>             slots
 
-A lock that can be taken means that its owner is dead: the kernel drops it with the last descriptor.
+A lock that can be taken means that its owner is dead: the kernel releases it with the last descriptor.
 """
 
 import errno
@@ -80,7 +80,7 @@ class StagingLayout:
         return made
 
     def claim(self, parent: int, name: str) -> "LockedFolder | None":
-        """Takes a folder's lock. None if another process holds it, or if the folder is missing or not a folder."""
+        """Locks and opens a folder. None if another process holds the lock, or if it is missing or not a folder."""
         with ExitStack() as undo:
             try:
                 with opened_folder(parent, name) as opened:
@@ -92,7 +92,7 @@ class StagingLayout:
                 return None
             if (
                 not try_lock(lock, fcntl.LOCK_EX) or not os.fstat(lock).st_nlink
-            ):  # removed between our open and our flock
+            ):  # the lock file was removed between open and flock
                 return None
             undo.pop_all()
             return LockedFolder(self, name, folder, lock)
@@ -100,7 +100,7 @@ class StagingLayout:
 
 @dataclass(slots=True)
 class LockedFolder:
-    """An open staging folder or undo entry. We hold its lock until `close`."""
+    """An open staging folder or undo entry, whose lock this process holds until `close`."""
 
     layout: StagingLayout
     name: str
@@ -108,20 +108,20 @@ class LockedFolder:
     lock: int
 
     def close(self) -> None:
-        """May be called again."""
+        """Closes the folder and its lock. Can be called several times."""
         if self.lock >= 0:
             os.close(self.folder)
             os.close(self.lock)
             self.lock = -1
 
     def remove(self, parent: int) -> None:
-        """Removes the folder, which is in `parent`, and everything below it. Raises like `filetree.remove`."""
+        """Removes the folder from `parent`, with its contents. Raises the errors of `filetree.remove`."""
         try:
             remove(parent, self.name)
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:
                 raise
-            # NFS, FUSE and SMB keep a removed file while it is open, as our lock is
+            # NFS, FUSE and SMB keep a removed file while it is open, and our lock file is open
             self.close()
             remove(parent, self.name)
 
@@ -129,7 +129,7 @@ class LockedFolder:
         save(record, self.folder, self.layout.ops)
 
     def drop(self) -> None:
-        """Removes an undo entry: its journal first, so that after a crash the rest is recognised as garbage."""
+        """Removes an undo entry. Its journal goes first, so that after a crash the rest is recognised as garbage."""
         with self.layout.ops.step("drop.record"):
             with suppress(FileNotFoundError):
                 os.rename(MANIFEST, DROPPED, src_dir_fd=self.folder, dst_dir_fd=self.folder)
@@ -151,7 +151,7 @@ def ids(parent: int) -> list[str]:
 
 @contextmanager
 def staging_errors(what: str) -> Iterator[None]:
-    """Turns an OSError into StagingFailed."""
+    """Raises StagingFailed for an OSError in the block."""
     try:
         yield
     except OSError as error:
@@ -161,7 +161,7 @@ def staging_errors(what: str) -> Iterator[None]:
 
 @contextmanager
 def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
-    """Opens the store's folder and creates what is missing. Raises StagingFailed if other users could tamper with it."""
+    """Opens the store's folder and creates missing folders. Raises StagingFailed if other users could write to it."""
     if not workspace.writable:
         raise StagingFailed(f"workspace {workspace.root} is read-only; nothing is staged there.")
     with ExitStack() as opened:
@@ -182,7 +182,10 @@ def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
 
 @contextmanager
 def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
-    """The folder at `place` in `parent`, created if missing. Raises StagingFailed unless it belongs to this user only."""
+    """Opens or creates the folder at `place` in `parent`.
+
+    Raises StagingFailed if it belongs to another user or other users can write to it.
+    """
     made = False
     with suppress(FileExistsError):
         os.mkdir(place.name, 0o700, dir_fd=parent)
@@ -190,7 +193,7 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
     with opened_folder(parent, place.name) as folder:
         if made:
             with os.scandir(folder) as inside:
-                if next(inside, None) is None:  # else another folder was put there in between
+                if next(inside, None) is None:  # otherwise, another folder took its place meanwhile
                     os.fchmod(folder, mode)
                     os.fsync(parent)
         status = os.fstat(folder)
@@ -204,7 +207,10 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
 
 
 def _of_another_user(place: Path, owner: int) -> str:
-    """The error for a store of another user. Its journals control what is renamed and removed, so they are not shared."""
+    """The message for a store that belongs to another user.
+
+    Stores are not shared, because their journals control what is renamed and removed.
+    """
     base = place if place.name == RESERVED else place.parent
     if os.geteuid() == 0:
         return (
@@ -219,7 +225,7 @@ def _of_another_user(place: Path, owner: int) -> str:
 
 
 def _name(uid: int) -> str:
-    """A user's name, or `#` and the number of one without a name, as in sudo."""
+    """A user's name, or `#` and the user id if it has no name, as in sudo."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,12 +1,12 @@
-"""Publishes the outputs of a job into the workspace: all or nothing, and never over something unexpected.
+"""Publishes the outputs of a job into the workspace: all or nothing, and never over an unexpected file.
 
-The order, which `docs/adr/0003-staging-and-publication.md` argues for:
-1. look at every target: what is there must be what was there when the plan was made;
-2. seal what is staged: owner, mode, SHA-256, fsync;
-3. move it into `undo/<call>/` and write the journal;
-4. remove what is to be removed, swap each staged file or folder with its target, then rename what gets another name;
-5. record in the journal that it is done. What was replaced is in `undo/<call>/` by now.
-A failure reverts every step; after a crash, `recover` completes or reverts the publication.
+The steps, which `docs/adr/0003-staging-and-publication.md` explains:
+1. Check every target: it must be unchanged since the plan was made.
+2. Seal the staged files and folders: owner, mode, SHA-256, fsync.
+3. Move them into `undo/<call>/` and write the journal.
+4. Remove what is to be removed, swap each staged file or folder with its target, then perform the renames.
+5. Record the end in the journal. What was replaced is then in `undo/<call>/`.
+A failure reverts every step. After a crash, `recover` completes or reverts the publication.
 """
 
 import os
@@ -32,16 +32,16 @@ class PublicationRequest:
 
     call_id: str
     staging_id: str
-    out: int  # the open staging folder
+    out: int  # descriptor of the open staging folder
     staged: Mapping[str, Staged]
     publications: tuple[Publication, ...]
     removes: tuple[WorkspacePath, ...]
     transfers: tuple[Transfer, ...]
-    listings: Mapping[PurePosixPath, str]  # `listing_of` folders, by place
+    listings: Mapping[PurePosixPath, str]  # `listing_of` folders, by path relative to the workspace
 
     @property
     def removals(self) -> tuple[WorkspacePath, ...]:
-        """Everything to remove, once each, without what is replaced."""
+        """Everything to remove, without duplicates and without targets that are replaced."""
         targets = {one.relative for one in self.targets}
         return tuple({one.relative: one for one in self.removes if one.relative not in targets}.values())
 
@@ -55,7 +55,7 @@ class PublicationRequest:
 
     @property
     def unstaged(self) -> tuple[WorkspacePath, ...]:
-        """The places that change without a staged file or folder: removed, renamed, or renamed over."""
+        """The places that change without a staged file or folder: removed, renamed, or replaced by a renamed file."""
         renamed = (place for one in self.transfers for place in (one.source, one.target))
         return (*self.removals, *renamed)
 
@@ -72,7 +72,7 @@ def publish(layout: StagingLayout, request: PublicationRequest) -> Published:
             for one, given in zip(request.publications, permissions, strict=True):
                 output, staged = DirEntry(request.out, one.staged_name), request.staged[one.staged_name]
                 sealed.append(seal(output, staged, one.target, given, layout.ops))
-            # the contents of a removed folder must match the plan, which its own size and time do not show
+            # the contents of a removed folder must match the plan; the folder's own size and time do not show a change
             emptied = (one.target for one in request.publications if one.target.relative in request.listings)
             for place in (*request.unstaged, *emptied):
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
@@ -87,7 +87,7 @@ def publish(layout: StagingLayout, request: PublicationRequest) -> Published:
                 _publish_in(entry, request, _record(request, sealed))
     except StagingFailed:
         raise
-    except SandboxError as error:  # as the error that callers of staging expect for a refused path
+    except SandboxError as error:  # callers of staging expect OutputRejected for a refused path
         raise OutputRejected(f"nothing was published: {error}") from error
     replaced = tuple(one for one in request.targets if one.identity is not None)
     moved = []
@@ -104,7 +104,7 @@ def _publish_in(entry: LockedFolder, request: PublicationRequest, record: Record
         if any(step.new is not None and step.old is not None for step in record.steps):
             ops.require_exchange(entry.folder)
         for number, one in enumerate(request.publications, len(request.present_removals)):
-            # into its slot, so that the staging folder can be removed in any case
+            # moved into its slot, so that the staging folder can always be removed
             ops.move("adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number)))
         os.fsync(entry.layout.undo)
     except BaseException:
@@ -136,7 +136,7 @@ def _check_request(layout: StagingLayout, request: PublicationRequest) -> None:
             raise OutputRejected(f"{source} does not exist, so it cannot be renamed.")
         _refuse_other_kind(target, is_folder=source.is_folder)
         if target.identity is not None and target.identity.inode == source.identity.inode:
-            # a hard link, or on some file systems another case of letters
+            # a hard link, or a name that differs only in case on some file systems
             raise OutputRejected(f"{target} is already another name of {source}.")
     _check_places(layout, request)
 
@@ -161,7 +161,10 @@ def _refuse_other_kind(target: WorkspacePath, *, is_folder: bool) -> None:
 
 
 def _check_unchanged(layout: StagingLayout, target: WorkspacePath) -> Permissions:
-    """Checks that a target is as planned, and returns the permissions of an output there. Raises OutputRejected."""
+    """Checks that a target is unchanged since the plan. Returns the permissions for an output there.
+
+    Raises OutputRejected.
+    """
     with open_folder(layout.workspace, target.relative.parent) as parent:
         device = os.fstat(parent).st_dev
         if device != os.fstat(layout.base).st_dev:
@@ -178,7 +181,7 @@ def _check_unchanged(layout: StagingLayout, target: WorkspacePath) -> Permission
 def _record(request: PublicationRequest, sealed: list[PublishedFile]) -> Record:
     steps: list[Step] = []
     contents: list[Content] = []
-    # removals first: a stale -wal beside a new database would be replayed into it
+    # removals come first, because SQLite would replay a stale -wal file into a new database
     for gone in request.present_removals:
         steps.append(Step(str(len(steps)), gone.relative, None, _mark(gone)))
     for one, made in zip(request.publications, sealed, strict=True):
@@ -194,5 +197,5 @@ def _record(request: PublicationRequest, sealed: list[PublishedFile]) -> Record:
 
 
 def _mark(found: WorkspacePath) -> Mark | None:
-    """How it is recognised later. None if nothing was there."""
+    """The mark by which a file or folder is recognised later; None if it did not exist."""
     return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)

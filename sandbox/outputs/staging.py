@@ -1,8 +1,9 @@
-"""Where the outputs of containers are collected and published.
+"""Collects and publishes the outputs of containers.
 
-A container writes to a folder of its own (`area.open`, mounted by `mount`) and never to a workspace. When it is gone, the host
-examines its output (`collect`) and puts all of it or nothing into the workspace (`publish`); a publication can be undone
-(`undo`). Leaving the `with` block removes the rest. `area.recover()` at start cleans up after a crash.
+A container writes to its own folder (`area.open`, mounted by `mount`) and never to a workspace. After the container
+has ended, the host examines its output (`collect`) and publishes all of it or nothing into the workspace (`publish`).
+A publication can be undone (`undo`). Leaving the `with` block removes the rest. `area.recover()` cleans up after a
+crash when a server starts.
 """
 
 import os
@@ -44,10 +45,11 @@ _log = structlog.get_logger()
 
 @dataclass(eq=False)
 class StagingArea:
-    """The outputs and the undo of one writable workspace. Safe to use from several threads and processes.
+    """The staging and undo store of one writable workspace. Safe for several threads and processes.
 
-    Publishing renames files within the workspace's own file system, on this machine or in a volume that several machines mount.
-    `run_in_background` runs work that a published call does not wait for, in any thread; `source` maps a folder to its mount source.
+    Publishing renames files within the workspace's own file system, on this machine or in a volume that several
+    machines mount. `run_in_background` runs work that a published call does not wait for, in any thread. `source`
+    maps a folder to its mount source.
     """
 
     workspace: Workspace
@@ -57,12 +59,15 @@ class StagingArea:
     source: SourceOf = host_source
 
     def prepare(self) -> None:
-        """Creates the store's own folder in the workspace, so that it can be masked. Raises StagingFailed if it is unsafe."""
+        """Creates the store's folder in the workspace, so that it can be masked.
+
+        Raises StagingFailed if it is unsafe.
+        """
         with self.layout():
             pass
 
     def replaces(self) -> bool:
-        """True if the file system can swap two names atomically, determined by trying. If not, files cannot be replaced."""
+        """True if the file system can swap two names atomically, which is tried. If not, files cannot be replaced."""
         with staging_errors("trying to swap two names"), self.layout() as layout:
             try:
                 layout.ops.require_exchange(layout.undo)
@@ -71,7 +76,7 @@ class StagingArea:
             return True
 
     def open(self, staging_id: str, user: tuple[int, int]) -> "Staging":
-        """A new, empty folder for a container that runs as `user` (uid, gid). Raises StagingFailed."""
+        """Creates an empty folder for a container that runs as `user` (uid, gid). Raises StagingFailed."""
         if not valid_id(staging_id):
             raise StagingFailed(f"{staging_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
         own = os.geteuid()
@@ -99,16 +104,16 @@ class StagingArea:
         return Staging(self, staging_id, user, locked, out)
 
     def recover(self, *, discard: bool = True) -> tuple[Recovery, ...]:
-        """Completes or reverts what dead processes left here. Call it once their containers are gone."""
+        """Completes or reverts the publications of dead processes. Call it after their containers have ended."""
         with self.layout() as layout:
             return recover(layout, discard=discard)
 
     def has_undo_entry(self, call_id: str) -> bool:
-        """True if an undo entry of this id exists, damaged or not. Cheap."""
+        """True if an undo entry with this id exists, damaged or not. Does not read the entry."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
     def kept(self) -> tuple[KeptPublication, ...]:
-        """The kept publications, undone ones included, newest first."""
+        """The publications in the undo store, including undone ones, newest first."""
         with staging_errors("reading the journals"), self.layout() as layout:
             return kept(layout)
 
@@ -118,12 +123,15 @@ class StagingArea:
             return undo(layout, call_id)
 
     def prune(self) -> tuple[str, ...]:
-        """Removes the oldest undo entries beyond the retention; returns their ids. Called after every publication."""
+        """Removes the oldest undo entries beyond the retention, and returns their ids.
+
+        Called after every publication.
+        """
         with staging_errors("pruning undo"), self.layout() as layout:
             return prune(layout, self.keep)
 
     def prune_quietly(self) -> None:
-        """Prunes in the background. What cannot be removed now is left for the next publication."""
+        """Prunes and ignores failures. An entry that could not be removed is tried again after the next publication."""
         with suppress(SandboxError):
             self.prune()
 
@@ -133,7 +141,7 @@ class StagingArea:
 
 @dataclass(eq=False)
 class Staging(AbstractContextManager["Staging"]):
-    """The output folder of one container. It lives until `discard`, or until its process dies and `recover` runs."""
+    """The output folder of one container. It exists until `discard`, or until its process dies and `recover` runs."""
 
     area: StagingArea
     staging_id: str
@@ -144,7 +152,10 @@ class Staging(AbstractContextManager["Staging"]):
 
     @property
     def path(self) -> Path:
-        """The path of the container's output folder for this process. It contains nothing of the host."""
+        """The path of the container's output folder on the host.
+
+        It contains only what the container or `copy_in` wrote.
+        """
         return self.area.workspace.root / RESERVED / "staging" / self.staging_id / _OUT
 
     @property
@@ -152,7 +163,10 @@ class Staging(AbstractContextManager["Staging"]):
         return Mount(self.area.source(self.path), STAGING_TARGET, read_only=False)
 
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
-        """The current usage by a running job. Stops counting beyond the limits. Unlinked open files only show in `disk_low`."""
+        """The current usage by a running job. Stops counting beyond the limits.
+
+        Files that were unlinked while open only show in `disk_low`.
+        """
         with staging_errors("measuring staging"):
             return replace(measure(self._folder, limits), disk_low=is_nearly_full(os.fstatvfs(self._folder)))
 
@@ -164,11 +178,12 @@ class Staging(AbstractContextManager["Staging"]):
         seen: Path | None = None,
         check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
-        """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
+        """Copies an existing file or folder into staging, owned by the container's user.
 
-        `check_cancelled` is called between its parts; an exception from it ends the copy, and nothing of it stays.
-        What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
-        container that shows `seen` as the workspace; without it, the workspace itself.
+        `check_cancelled` is called between its parts; an exception from it ends the copy and removes it. The file
+        must still have the identity in `located`. If this process is root, it copies only what the container's user
+        could read in a container that shows `seen` (by default, the workspace itself) as the workspace. Raises
+        PathRefused, StagingFailed, OutputRejected.
         """
         place = located if seen is None else replace(located, workspace=replace(located.workspace, root=seen))
         user = self._other_user
@@ -188,15 +203,18 @@ class Staging(AbstractContextManager["Staging"]):
         limits: Limits = _DEFAULT_LIMITS,
         check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
-        """Copies a file from another folder of the same store, to the same name. Raises StagingFailed, and like `copy_in`."""
+        """Copies a file from another staging folder to the same name.
+
+        Raises StagingFailed, and the errors of `copy_in`.
+        """
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
             copier = Copier(name, limits, self._other_user, trusted=True, check_cancelled=check_cancelled)
             copier.file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
-        """The top-level entries that the job left, sorted by name, once its container is gone.
+        """The top-level entries that the job left, sorted by name. Call it after the container has ended.
 
-        Raises OutputRejected for any special file, hard link, unprintable name or excess over the limits.
+        Raises OutputRejected for a special file, a hard link, an unprintable name, or more than the limits.
         """
         with staging_errors("reading the outputs"):
             staged = collect(self._folder, limits)
@@ -213,9 +231,10 @@ class Staging(AbstractContextManager["Staging"]):
     ) -> Published:
         """Publishes collected entries, all or none, and keeps what they replace for undo under `call_id`.
 
-        `removes` are removed and `transfers` renamed with the same guarantee; there may be nothing else. For every
-        folder among them `listings` has the `inspection.listing_of` from when the call was planned, by its path from
-        the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
+        `removes` are removed and `transfers` renamed with the same guarantee; a publication may consist of these
+        only. `listings` contains the `inspection.listing_of` at the time of the plan, by path relative to the
+        workspace. It is required for every folder that is removed or renamed, and optional for a folder that is
+        replaced. Raises OutputRejected or StagingFailed; the workspace is then unchanged.
         """
         wanted = tuple(publications), tuple(removes), tuple(transfers)
         request = PublicationRequest(
@@ -228,7 +247,7 @@ class Staging(AbstractContextManager["Staging"]):
         return published
 
     def discard(self) -> None:
-        """Removes the folder with its contents. Raises StagingFailed if it cannot, after at most a minute."""
+        """Removes the folder with its contents. Raises StagingFailed if it cannot, after a minute at most."""
         if self._locked is None:
             return
         locked, self._locked = self._locked, None
@@ -245,7 +264,7 @@ class Staging(AbstractContextManager["Staging"]):
     def __exit__(self, *_: object) -> None:
         try:
             self.discard()
-        except StagingFailed as failure:  # left to `recover`; the call still gets its result
+        except StagingFailed as failure:  # `recover` removes it later; the call still returns its result
             _log.warning("staging_stays", staging=self.staging_id, reason=str(failure))
 
     @property
@@ -256,12 +275,12 @@ class Staging(AbstractContextManager["Staging"]):
 
     @property
     def _other_user(self) -> tuple[int, int] | None:
-        """The container's user if it is not ours."""
+        """The container's user if this process is root; None otherwise, because it is then this process's user."""
         return self.user if os.geteuid() == 0 else None
 
     @contextmanager
     def _copying(self, name: str) -> Iterator[None]:
-        """Removes the copy at a name, which must have been free, if anything fails."""
+        """Removes the copy at `name` if the block fails. The name must not be in use."""
         if name in ("", ".", "..") or "/" in name or not name.isprintable():
             raise StagingFailed(f"{name!r} cannot be the name of a staged file.")
         with staging_errors(f"copying {name!r} to staging"):

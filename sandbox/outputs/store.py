@@ -10,12 +10,12 @@ from sandbox.workspace import Identity, WorkspacePath
 
 @dataclass(frozen=True, slots=True)
 class StagingUsage:
-    """The usage of an output folder. A file counts with the larger of its size and its blocks."""
+    """The usage of an output folder. The size of a file is the larger of its length and its blocks on disk."""
 
     bytes: int = 0
-    files: int = 0  # folders are counted too: each costs an inode
+    files: int = 0  # includes folders, because each uses an inode
     largest_bytes: int = 0
-    # by any process: a file that was unlinked while open is in no folder
+    # counts the use by all processes; a file that was unlinked while open is in no folder
     disk_low: bool = False
 
     def exceeds(self, limits: Limits) -> bool:
@@ -26,25 +26,25 @@ class StagingUsage:
         )
 
     def add(self, status: os.stat_result) -> "StagingUsage":
-        # a hole costs no disk, but the host reads and hashes it like data
+        # a hole uses no disk space, but the host reads and hashes it like data
         size = max(status.st_size, status.st_blocks * 512)
         return StagingUsage(self.bytes + size, self.files + 1, max(self.largest_bytes, size))
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A top-level name that a job left and that can be published."""
+    """A top-level entry that a job left and that can be published."""
 
     name: str
     is_folder: bool
-    size: int  # bytes, all files of a folder together
-    files: int  # regular files; 1 for a file
+    size: int  # bytes; for a folder, of all its files
+    files: int  # number of regular files; 1 for a file
     identity: Identity
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Publishes the staged name to a target. `target.identity` is what may be replaced there."""
+    """Publishes a staged entry to a target. Only the file with `target.identity` may be replaced there."""
 
     staged_name: str
     target: WorkspacePath
@@ -52,7 +52,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Renames a file or folder of the workspace without copying. `target.identity` is what may be replaced there."""
+    """Renames a file or folder of the workspace. Only the file with `target.identity` may be replaced at the target."""
 
     source: WorkspacePath
     target: WorkspacePath
@@ -71,31 +71,35 @@ class Part:
 class PublishedFile:
     """A file or folder that was published into the workspace.
 
-    `sha256` of a folder is the SHA-256 over one line `<sha256>  <size>  <relative path>` and a line feed for each of
-    `parts`, in UTF-8, sorted by the bytes of the path. Empty folders in it do not count.
+    For a folder, `sha256` is the SHA-256 over one line `<sha256>  <size>  <relative path>` and a line feed for each
+    of `parts`, in UTF-8, sorted by the bytes of the path. Empty folders in it are ignored.
     """
 
     located: WorkspacePath
     size: int  # bytes
     sha256: str
     parts: tuple[Part, ...] = ()  # of a folder
-    listing: str = ""  # of a folder: tells if it was changed since
+    listing: str = ""  # of a folder: detects later changes
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """`replaced`, `removed` and the sources of `moved` are as they were before; `undo_id` brings them back."""
+    """The result of a publication.
+
+    `replaced`, `removed` and the sources of `moved` describe the files before it; an undo with `undo_id` restores
+    them.
+    """
 
     undo_id: str
     files: tuple[PublishedFile, ...]
     replaced: tuple[WorkspacePath, ...] = ()
     removed: tuple[WorkspacePath, ...] = ()
-    moved: tuple[Transfer, ...] = ()  # the targets as they are now
+    moved: tuple[Transfer, ...] = ()  # the targets have their current identities
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPublication:
-    """A kept publication that can be undone, or was undone. `files` have no parts."""
+    """A publication in the undo store that can be undone, or was undone. `files` have no parts."""
 
     call_id: str
     is_undone: bool
@@ -104,7 +108,11 @@ class KeptPublication:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The result of an undo. `restored` is back at its name; `taken_away` was created by the call and has left the workspace."""
+    """The result of an undo.
+
+    `restored` are back at their names; `taken_away` were created by the call and have been moved out of the
+    workspace.
+    """
 
     call_id: str
     restored: tuple[WorkspacePath, ...]
@@ -114,16 +122,16 @@ class Undone:
 class Finding(StrEnum):
     """The result of `recover` for one entry."""
 
-    DISCARDED = "discarded"  # nothing had been published; the output is gone
-    PUBLISHED = "published"  # all outputs are published, by the call itself or just now
-    UNDONE = "undone"  # the undo is complete, by itself or just now
+    DISCARDED = "discarded"  # nothing was published; the output was removed
+    PUBLISHED = "published"  # all outputs are published, by the call itself or by the recovery
+    UNDONE = "undone"  # the undo is complete, by itself or by the recovery
     CONFLICT = "conflict"  # a target was changed meanwhile; both versions are kept, in `kept_in`
-    DAMAGED = "damaged"  # unreadable, or the system refused; left unchanged
+    DAMAGED = "damaged"  # the entry is unreadable, or a system call failed; left unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One interrupted call and its outcome. `targets` are the places it wrote to."""
+    """The outcome for one interrupted call. `targets` are the places that it wrote to."""
 
     call_id: str
     staging_id: str

@@ -1,20 +1,20 @@
 """Swaps the contents of a target and a slot, from any state that a crash can leave, and back again.
 
 Invariants:
-* nothing is ever deleted: a swap moves names; the old content of a target ends in a slot of the entry;
-* only what the step expects is moved; anything else is put back where it was and `Conflict` is raised;
-* the name of what is replaced always leads to the old or the new file or folder, as the two are exchanged at once;
-* `complete` is idempotent: what has happened is read from the inodes, never remembered. The inverse step takes
-  a step back.
+* Nothing is deleted: a swap moves names, and the old content of a target ends in a slot of the entry.
+* Only what the step expects is moved. Anything else is put back, and `Conflict` is raised.
+* The name of a replaced file or folder always leads to the old or the new one, because the two are exchanged
+  atomically.
+* `complete` is idempotent: it finds what has happened from the inodes. The inverse step reverts a step.
 
-The states of a step; N is new, O is old. What is renamed comes from its origin into the slot first; on the way back what was
-at the target goes on from the slot to the drain, which is the origin again.
+The states of a step are below; N is new, O is old. A renamed file first moves from its origin to the slot. When a
+rename is reverted, the file moves from the target to the slot, and then to the drain, which is its old name.
 
     slot  target
     N     O       before replacing        O     N       after
     N     -       before creating         -     N       after
     -     O       before removing         O     -       after
-    N     N       linked in and not yet unlinked, where a rename cannot refuse a name that is taken
+    N     N       linked and not yet unlinked, on a file system without RENAME_NOREPLACE
 """
 
 import os
@@ -40,10 +40,11 @@ class Conflict(Exception):
 def transact(
     what: str, entry: LockedFolder, during: Record, after: State, taken_back: Callable[[], None]
 ) -> None:
-    """Writes the record `during`, performs its steps, and writes `after`. On any failure, reverts the steps and raises it.
+    """Writes the record `during`, performs its steps, and writes `after`. On failure, reverts and raises the error.
 
-    `taken_back` is called once all are reverted. If reverting meets a conflict, the journal records it and every file
-    is kept; if it fails, the journal stays open for `recover`, and StagingFailed names `what` stopped midway.
+    `taken_back` is called once all steps are reverted. If reverting meets a conflict, the journal records it and
+    every file is kept. If reverting fails, the journal stays open for `recover`, and StagingFailed says that `what`
+    stopped midway.
     """
     steps = during.steps_to(after)
     try:
@@ -54,14 +55,14 @@ def transact(
         _sync(entry, steps)
         mark_finished(entry, during, after)
     except BaseException as error:
-        # `after` may have been written already, and recovery after a crash must not believe it
+        # `after` may be on disk already, and a recovery after a crash must not rely on it
         with suppress(OSError):
             entry.save(during)
         with suppress(OSError, SandboxError):
             if complete_all(entry, [step.inverse() for step in reversed(steps)]):
                 entry.save(replace(during, state=State.CONFLICT))
         if untouched(entry, steps):
-            with suppress(OSError):  # else `recover` does it
+            with suppress(OSError):  # if this fails, `recover` does it
                 taken_back()
         elif isinstance(error, Exception):
             raise StagingFailed(
@@ -72,7 +73,10 @@ def transact(
 
 
 def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Completes every step it can, from any state, and returns those in conflict. Raises an OSError after all were tried."""
+    """Completes as many steps as possible, from any state, and returns those in conflict.
+
+    Raises OSError or SandboxError if a step failed, after all were tried.
+    """
     conflicts, failure, tried = [], None, list(steps)
     for step in tried:
         try:
@@ -89,13 +93,13 @@ def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]
 
 
 def mark_finished(entry: LockedFolder, record: Record, state: State) -> None:
-    """Records that the steps have ended, and what is kept now."""
+    """Records that the steps have ended, and the disk space that the slots use now."""
     kept = sum(disk_bytes(entry.folder, step.slot) for step in record.steps)
     entry.save(replace(record, state=state, kept_bytes=kept))
 
 
 def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:
-    """Syncs the names that steps changed, so that they survive a power cut."""
+    """Syncs the folders in which steps changed names, so that the names survive a power cut."""
     ops = entry.layout.ops
     for folder in dict.fromkeys(path.parent for step in steps for path in step.places):
         with suppress(PathRefused), open_folder(entry.layout.workspace, folder) as opened:
@@ -104,14 +108,14 @@ def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:
 
 
 def untouched(entry: LockedFolder, steps: Iterable[Step]) -> bool:
-    """True if no step has been performed, or all were reverted."""
+    """True if no step was performed, or all were reverted."""
     for step in steps:
         slot = DirEntry(entry.folder, step.slot).status()
         starts_empty = step.new is None or step.origin is not None
         if slot is not None if starts_empty else not (step.new and step.new.fits(slot)):
             return False
         with suppress(Conflict), _opened(entry, step) as swap:
-            # the target may have it already while it is still in the slot
+            # a link may already be at the target while the slot still has the file
             delivered = step.drain is not None and _is_at(swap.beyond, step.old)
             if delivered or _is_at(swap.target, step.new):
                 return False
@@ -126,7 +130,7 @@ class _Swap:
     step: Step
     slot: DirEntry
     target: DirEntry
-    beyond: DirEntry | None  # the origin or the drain of a step that renames
+    beyond: DirEntry | None  # the origin or the drain of a rename
 
     def complete(self) -> None:
         """Completes the step from any state. Raises Conflict or OSError."""
@@ -135,7 +139,7 @@ class _Swap:
         for other in (self.target, self.beyond):
             status = None if other is None else other.status()
             if slot is not None and status is not None and os.path.samestat(slot, status):
-                self.ops.unlink(self.slot)  # the unlink of a link and unlink in place of a rename
+                self.ops.unlink(self.slot)  # completes a link and unlink that replaced a rename
                 slot = None
         if slot is not None and not any(mark.fits(slot) for mark in (new, old) if mark is not None):
             raise Conflict(self.step, "was swapped with somebody else's file, which is kept")
@@ -154,9 +158,9 @@ class _Swap:
             self._create(drain, "cannot get its old name back, which another file has now")
 
     def _fetch(self, origin: DirEntry, new: Mark) -> None:
-        """Moves what is renamed from its origin to the slot."""
+        """Moves a renamed file from its origin to the slot."""
         if self.slot.status() is not None or _is_at(self.target, new):
-            return  # done
+            return  # already done
         if not new.fits(origin.status()):
             raise Conflict(self.step, "would be renamed from a file that is a different one now")
         self.ops.move("swap.fetch", origin, self.slot)
@@ -166,7 +170,7 @@ class _Swap:
 
     def _replace(self, new: Mark, old: Mark) -> None:
         if not new.fits(self.slot.status()):
-            return  # done
+            return  # already done
         if not old.fits(self.target.status()):
             raise Conflict(self.step, "is no longer the same file")
         try:
@@ -186,7 +190,7 @@ class _Swap:
     def _remove(self, old: Mark) -> None:
         target = self.target.status()
         if target is None:
-            return  # gone by itself
+            return  # another program removed it already
         if not old.fits(target):
             raise Conflict(self.step, "is a different file now")
         self.ops.move("swap.remove", self.target, self.slot)

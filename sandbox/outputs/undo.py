@@ -1,7 +1,7 @@
 """Undoes a publication, prunes old ones, and recovers what a crash interrupted.
 
-An undo is the same swaps in the opposite order and direction, under the same journal: what was replaced, removed
-or renamed comes back to its name, and what was published goes to the slot it came from. Neither is destroyed.
+An undo performs the same swaps in the opposite order and direction, under the same journal. What was replaced,
+removed or renamed returns to its name, and what was published returns to its slot. Neither is deleted.
 """
 
 import os
@@ -25,10 +25,10 @@ _CLOSED = (State.PUBLISHED, State.UNDONE)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The limits of undo in one workspace. The newest call is kept regardless of its size, unless `calls` is 0."""
+    """The limits of the undo store of one workspace. The newest call is kept whatever its size, unless `calls` is 0."""
 
     calls: int = 50
-    bytes: int = 20 << 30  # on disk, of what was replaced, removed or taken back
+    bytes: int = 20 << 30  # on disk, of what was replaced, removed or moved out by an undo
 
 
 def undo(layout: StagingLayout, call_id: str) -> Undone:
@@ -88,7 +88,7 @@ def _status(workspace: Workspace, target: PurePosixPath) -> os.stat_result | Non
 
 
 def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> WorkspacePath:
-    """A name that a step created or removed, with its current identity if that matches `mark`."""
+    """The place of a name that a step created or removed, with its current identity if that matches `mark`."""
     status = _status(workspace, path)
     if status is None or mark is None or not mark.fits(status):
         return WorkspacePath(workspace, path)
@@ -96,18 +96,18 @@ def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Wo
 
 
 def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
-    """Removes the oldest calls beyond the limits and returns their ids. Conflicts and open journals stay."""
+    """Removes the oldest calls beyond the limits and returns their ids. Conflicts and open journals are kept."""
     pruned = []
     kept_bytes = 0
     for number, record in enumerate(_finished(layout)):
         kept_bytes += record.kept_bytes
         if number < keep.calls and (number == 0 or kept_bytes <= keep.bytes):
             continue
-        # in use, or not ours to remove; the next publication tries again
+        # the entry is in use, or we cannot remove it; the next publication tries again
         with suppress(OSError, JournalDamaged):
             if (entry := layout.claim(layout.undo, record.call_id)) is not None:
                 with closing(entry):
-                    # an undo that died after this was read may have left the only copy of a file here
+                    # read again, because an undo that died meanwhile may have left the only copy of a file here
                     now = load(entry.folder, record.call_id)
                     if now is None or now.state not in _CLOSED:
                         continue
@@ -117,7 +117,7 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
 
 
 def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
-    """The publications that are still kept, newest first."""
+    """The publications in the undo store, newest first."""
     found = []
     for record in _finished(layout):
         folders = {step.target for step in record.steps if step.new is not None and step.new.is_folder}
@@ -130,7 +130,7 @@ def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
 
 
 def _finished(layout: StagingLayout) -> list[Record]:
-    """Closed journals, newest first."""
+    """The closed journals, newest first."""
     found = []
     for call_id in ids(layout.undo):
         with suppress(OSError, JournalDamaged), opened_folder(layout.undo, call_id) as folder:
@@ -141,10 +141,10 @@ def _finished(layout: StagingLayout) -> list[Record]:
 
 
 def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, ...]:
-    """Completes or reverts the publications of dead processes, and removes their staging. Skips those of live processes.
+    """Completes or reverts the publications of dead processes, and removes their staging.
 
-    Idempotent. Without `discard` the staging stays, for as long as a dead server's container
-    may still be on its way to it.
+    Skips those of live processes. Idempotent. Without `discard`, staging folders are kept, because a dead server's
+    container may still be about to use one.
     """
     with staging_errors("recovering"), layout.exclusive():
         entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
@@ -165,7 +165,7 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
                 continue
         if name in told:
             continue
-        # it has no open journal: its process died before it published, or just after
+        # without an open journal, its process died before it published, or just after
         if (record := published.get(name)) is None:
             findings.append(Recovery("", name, Finding.DISCARDED))
             continue
@@ -175,7 +175,7 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
 
 
 def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
-    """The entry of a dead process whose journal is missing, open or unreadable; None for every other one."""
+    """The entry of a dead process whose journal is missing, open or unreadable; None for any other entry."""
     entry = layout.claim(layout.undo, call_id)
     if entry is None:
         return None
@@ -188,7 +188,7 @@ def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
 
 
 def _recover_entry(entry: LockedFolder) -> Recovery | None:
-    """Recovers one entry. None if it was being pruned or had been reverted, so there is nothing to report."""
+    """Recovers one entry. None if its removal had begun (pruned or reverted), because there is nothing to report."""
     call_id = entry.name
     with closing(entry):
         try:
@@ -203,7 +203,7 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
 
 
 def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
-    """Reverts the entry if no step was begun, else completes it."""
+    """Reverts the entry if no step was done; otherwise completes it."""
     workspace, undoing = entry.layout.workspace, record.state is State.UNDOING
     after = State.UNDONE if undoing else State.PUBLISHED
     steps = record.steps_to(after)

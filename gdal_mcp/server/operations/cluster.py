@@ -1,4 +1,7 @@
-"""The rows of `doctor` for a cluster: rights, quota, admission, node, network and image, each from an API query or a trial."""
+"""The rows of `doctor` for a cluster: rights, quota, admission, node, network and image.
+
+Each comes from an API query or a trial.
+"""
 
 import copy
 import re
@@ -25,9 +28,9 @@ from sandbox.errors import IsolationRefused, SandboxError
 
 State = Literal["ok", "warning", "failed"]
 _LIMITED: Final = re.compile(r"limited: (.*?)(?:\. |$)")
-_ADMISSION: Final = (1, 30)  # the version since which an admission policy can pin what a call is
+_ADMISSION: Final = (1, 30)  # the first version in which an admission policy can restrict the Pods of calls
 AGAIN: Final = "Correct what it names, then run doctor again."
-# any of these, in every namespace or of the whole cluster, is more than the rights over calls
+# any of these rights, in every namespace or for the whole cluster, is more than calls need
 _POWERS: Final = (
     ("pods", "create"),
     ("pods/exec", "create"),
@@ -38,7 +41,7 @@ _POWERS: Final = (
     ("persistentvolumes", "create"),
     ("serviceaccounts/token", "create"),
 )
-# what a Pod may be beside a call where nothing but this account's good will is in the way
+# changes to a Pod that this account could make unless admission refuses them
 _HOSTILE: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
     "the node's files": lambda spec: spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}}),
     "the node's network": lambda spec: spec.update(hostNetwork=True),
@@ -57,7 +60,10 @@ class ClusterFinding(NamedTuple):
 
 
 def findings(settings: Settings) -> Iterator[tuple[str, ClusterFinding]]:
-    """Findings by subject, in the order in which to fix them; an API that does not answer is a finding too. Raises SandboxError without an API."""
+    """Findings by subject, in the order in which to fix them. An API that does not answer is a finding, too.
+
+    Raises SandboxError without an API.
+    """
     cluster = Cluster.from_address(settings.engine or "", settings.cluster_options())
     image = settings.image or ""
     with closing(Api(cluster)) as api, closing(KubernetesEngine(cluster)) as engine:

@@ -1,4 +1,4 @@
-"""Checks everything that a call needs on this host: one row per thing, each failing row with its fix."""
+"""Checks everything that a call needs on this host: one row per item; each failed row says how to fix it."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class DoctorReport:
 
     @property
     def verdict(self) -> str:
-        """One line: that calls run, or the one thing to do next."""
+        """One line: calls run, or the next thing to do."""
         first = next((row for row in self.rows if row.state == "failed"), None)
         return "Ready: calls run." if first is None else f"Not ready. {first.fix or first.found}"
 
@@ -91,7 +91,7 @@ def examine(settings: Settings) -> DoctorReport:
     return DoctorReport(tuple(rows), facts)
 
 
-# with the paths of this process and nothing from the environment or the working folder, which may be a workspace
+# uses the module path of this process and nothing from the environment or the working folder, which may be a workspace
 _APART: Final = """
 import json, sys
 path, settings = json.load(sys.stdin)
@@ -100,11 +100,12 @@ from gdal_mcp.server.operations.examine import examine
 from gdal_mcp.settings import Settings
 json.dump(examine(Settings(**settings)).as_dict(), sys.stdout)
 """
-_APART_SECONDS: Final = 600.0  # a host that is slow to attest takes one or two minutes for each toolbox
+# seconds; on a slow host, attestation takes one or two minutes for each toolbox
+_APART_SECONDS: Final = 600.0
 
 
 def examine_apart(settings: Settings) -> dict[str, Any]:
-    """The report of `examine` as a dictionary, made in a separate process so that a serving one is not disturbed."""
+    """The report of `examine` as a dictionary, made in a separate process so that a running server is not disturbed."""
     values = settings.model_dump(mode="json", exclude_unset=True)
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter with our own text
@@ -128,7 +129,7 @@ def examine_apart(settings: Settings) -> dict[str, Any]:
 
 @contextmanager
 def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[DoctorRow, ...]]]:
-    """The settings, or without a workspace the same with an empty one, so that the host can be examined all the same."""
+    """The settings, with a temporary empty workspace if they have none, so that the host can still be examined."""
     if settings.workspaces or settings.workspaces_ro:
         yield settings, ()
         return
@@ -170,7 +171,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[DoctorRow], dict[s
 
 
 def _cluster(settings: Settings) -> Iterator[DoctorRow]:
-    """The rows of the cluster. If no call can run, they show why."""
+    """The rows of the cluster. If calls cannot run, they show why."""
     if not settings.on_cluster:
         return
     try:
@@ -183,7 +184,7 @@ def _cluster(settings: Settings) -> Iterator[DoctorRow]:
 def _fix(error: SandboxError) -> str:
     if isinstance(error, ImageMissing):
         return f"Bring the image: {shlex.join((*program(), 'setup'))}"
-    # the last line of discovery says what to do about an engine that is missing or may not be used
+    # the last line of a discovery error says how to fix a missing or inaccessible engine
     return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
 
 
@@ -191,7 +192,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
     yield DoctorRow("engine", "engine", "ok", found)
-    if info.other_hosts:  # which run on other machines: the rows of the cluster describe them
+    if info.other_hosts:  # its containers run on other machines, which the rows of the cluster describe
         return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
@@ -215,7 +216,10 @@ def _engine(host: Host, settings: Settings) -> Iterator[DoctorRow]:
 
 
 def _passed_over(hosting: Hosting) -> Iterator[DoctorRow]:
-    """The engines that come before the one in use, those that are missing in one row. They are not faults."""
+    """The engines that were tried before the one in use; those that are not installed share a row.
+
+    They are not faults.
+    """
     absent: dict[str, list[str]] = {}
     for one in hosting.passed_over:
         if one.absent:
@@ -232,7 +236,10 @@ def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Doc
 
 
 def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
-    """The image, and whether the catalogue fits it. Set-up examined the image itself, unless it is the one of the packaged data."""
+    """The image, and whether the catalogue matches it.
+
+    Set-up examined the image itself, unless it is the image of the packaged catalogue.
+    """
     image = host.image
     found = f"{image.reference}, a local stand-in" if image.standin else image.reference
     fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
@@ -250,7 +257,7 @@ def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
 
 
 def _faults(probed: Probed) -> Iterator[DoctorRow]:
-    """Each known fault of GDAL: whether this very image has it, and what is done about it."""
+    """The known faults of GDAL: a row for each, with its state in this image and its workaround."""
     for name, fault in faults().items():
         state = probed.state(name)
         found = "absent" if state is FaultState.ABSENT else f"{_FAULT_STATES[state]}. {fault.workaround}"
@@ -260,7 +267,7 @@ def _faults(probed: Probed) -> Iterator[DoctorRow]:
 
 
 def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[DoctorRow]:
-    """The image of each other toolbox, attested again."""
+    """The images of the other toolboxes, attested again."""
     for box in boxes:
         try:
             host = hosting.ready(box, fresh=True)
@@ -301,9 +308,9 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 
 def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> DoctorRow:  # noqa: FBT001 - what the engine does
-    """Whether a call could receive data that one program of the host sends to another.
+    """A warning if a call could read data that programs on the host exchange through a named pipe.
 
-    `covered` says whether the engine puts /dev/null over named pipes; None where that is not known.
+    `covered` is True if the engine mounts /dev/null on named pipes; None if that is unknown.
     """
     found = named_pipes(root, most)
     shown = ", ".join(found.paths[:1]) + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
@@ -323,7 +330,7 @@ def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> Doctor
 
 
 def _storage(area: StagingArea) -> DoctorRow:
-    """What the file system of a writable workspace supports, by trying."""
+    """Tries what the file system of a writable workspace supports."""
     try:
         replaces = area.replaces()
     except SandboxError as error:
@@ -347,14 +354,14 @@ def _records(settings: Settings) -> Iterator[DoctorRow]:
 
 
 def _removed(settings: Settings) -> Iterator[DoctorRow]:
-    """Settings that are set and no longer have an effect."""
+    """Settings that are set but no longer have an effect."""
     for notice in settings.notices:
         found, _, fix = notice.partition(". ")
         yield DoctorRow("settings", "removed", "warning", found, fix)
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[DoctorRow]:
-    """Who may call without authentication."""
+    """Warnings about a policy that allows writes without approval, or calls without authentication."""
     never = settings.approval == "never"
     value = "never: calls write without approval" if never else str(settings.approval)
     yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")

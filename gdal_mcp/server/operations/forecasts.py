@@ -1,4 +1,7 @@
-"""The predictions for each step of a workflow, stored in the state folder. The console shows them beside the results; no record holds them."""
+"""Stores the predictions for each step of a workflow in the state folder.
+
+The console shows them beside the results. They are not part of any record.
+"""
 
 import json
 import re
@@ -14,19 +17,22 @@ from gdal_mcp.calls.workflows.document import dependencies
 from gdal_mcp.calls.workflows.run import WorkflowRun
 from gdal_mcp.settings.state import put_private
 
-FOLDER: Final = "workflow-forecasts"  # in the state folder
-MAX_FILES: Final = 500  # some 10 kB each; the oldest are removed
+FOLDER: Final = "workflow-forecasts"  # name in the state folder
+MAX_FILES: Final = 500  # number of forecasts, of about 10 kB each; the oldest are removed
 _CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """The forecasts of one state folder, by call id. For several threads and servers."""
+    """The forecasts of one state folder, by call id. Safe for several threads and servers."""
 
     folder: Path
 
     def put(self, call: Invocation, checked: Checked) -> None:
-        """Replaces the forecast of a call. On a full disk the forecast is lost, and the call goes on."""
+        """Stores the forecast of a call, replacing an earlier one.
+
+        If the disk is full, it is lost and the call continues.
+        """
         document = checked.workflow.document
         forecast = {
             "principal": call.request.principal,
@@ -40,7 +46,7 @@ class Forecasts:
             self._prune()
 
     def get(self, call_id: str) -> Mapping[str, Any] | None:
-        """The forecast of a call; None where there is none."""
+        """The forecast of a call; None if there is none."""
         if not _CALL.fullmatch(call_id):
             return None
         try:
@@ -50,7 +56,7 @@ class Forecasts:
         return found
 
     def _prune(self) -> None:
-        """Raises OSError."""
+        """Removes the oldest forecasts. Raises OSError."""
         paths = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in paths[MAX_FILES:]:
             path.unlink(missing_ok=True)
@@ -58,7 +64,7 @@ class Forecasts:
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastingRun(WorkflowRun):
-    """`workflow_run` that stores its predictions."""
+    """A `workflow_run` that stores its predictions."""
 
     forecasts: Forecasts
 

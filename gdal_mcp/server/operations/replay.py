@@ -1,11 +1,12 @@
 """Repeats a recorded call without publishing: its outputs are compared in staging and then deleted.
 
-Equal bytes are the same, else equal content: some formats hold the time they were written (GeoPackage, dBASE).
+Outputs with equal bytes are the same. Otherwise their contents are compared, because some formats store the time of
+writing (GeoPackage, dBASE).
 
 Invariants:
-* the same pipeline runs it, with the validation, approval, audit, limits and container of any call;
-* no file of a workspace is written, replaced or removed, whatever the call did when it was recorded;
-* the content of the new outputs is read in a container of their own, never by this process.
+* The same pipeline runs it, with the validation, approval, audit, limits and container of any call.
+* No file of a workspace is written, replaced or removed, whatever the recorded call did.
+* The contents of the new outputs are read in a separate container, never by this process.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ class ReplayVerdict:
 class Replay(Operation):
     """A repeated call, whose outputs are compared with what `recorded` published.
 
-    `as_new` is the id of the recorded call, from which outputs without a path got their names.
+    `as_new` is the id of the recorded call, from which the names of outputs without a path were derived.
     """
 
     hosting: Hosting
@@ -61,7 +62,7 @@ class Replay(Operation):
     verdicts: list[ReplayVerdict] = field(default_factory=list)
 
     def accept(self, draft: Draft) -> None:
-        """Raises ToolError for a draft that does more to the workspace than write new outputs."""
+        """Raises ToolError if a draft changes the workspace in any way other than writing new outputs."""
         changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
         if draft.transfers or draft.removes or changes:
             raise ToolError(
@@ -72,7 +73,7 @@ class Replay(Operation):
             )
 
     def publish(self, call: Invocation, staging: Staging, cancel: Cancellation) -> Published:
-        """Nothing is published."""
+        """Compares the outputs; publishes nothing."""
         plan = call.plan
         workspace = home(plan.draft)
         folder = PurePosixPath(staging.path.relative_to(workspace.root))
@@ -122,11 +123,11 @@ class Replay(Operation):
     def _descriptions(
         self, call: Invocation, path: str, output: Output, staging: Staging, cancel: Cancellation
     ) -> object:
-        """The container's description of the recorded and the new output; None if it has none."""
+        """The container's descriptions of the recorded and the new output; None if there are none."""
         host, toolbox, scope = call.host, call.toolbox, call.plan.confines
         if toolbox.execution.compare is None:
             return None
-        # what the call itself saw, and the recorded output: both may refer to the inputs
+        # mounts the call's inputs, because both outputs may refer to them, and the recorded output
         if scope.places is not None:
             compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.analysis.mounts(compared))
@@ -141,7 +142,7 @@ class Replay(Operation):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowReplay(Replay, WorkflowRun):
-    """What a workflow would publish when all of its steps run again."""
+    """A repeated workflow: all its steps run again, and its outputs are compared."""
 
     joins: bool = False
 
@@ -150,7 +151,7 @@ class WorkflowReplay(Replay, WorkflowRun):
 
 
 def replay_of(call: Call, hosting: Hosting, workspaces: Workspaces, ordinary: Operation) -> Replay:
-    """How a recorded call is made again; `ordinary` is the operation with which its tool is called."""
+    """The operation that repeats a recorded call; `ordinary` is the operation that normally runs its tool."""
     if isinstance(ordinary, WorkflowRun):
         return WorkflowReplay(
             as_new=call.id,
@@ -164,10 +165,10 @@ def replay_of(call: Call, hosting: Hosting, workspaces: Workspaces, ordinary: Op
 
 
 def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The digests, by file name, of one output's files; `names` are those of all outputs of the call."""
+    """The digests, by file name, of one output's files. `names` are the names of all outputs of the call."""
     found: dict[str, str | None] = {}
     for file, digest in files.items():
-        # a companion such as `a.tif.aux.xml` belongs to `a.tif`; else one such as `a.hdr` does
+        # a companion file such as `a.tif.aux.xml` belongs to `a.tif`; otherwise it is matched by stem, as for `a.hdr`
         appended = [one for one in names if file.startswith(f"{one}.")]
         stems = [one for one in names if file.startswith(f"{one.rpartition('.')[0] or one}.")]
         owners = [file] if file in names else sorted(appended, key=len, reverse=True) or sorted(stems)
@@ -177,7 +178,7 @@ def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> di
 
 
 def by_content(path: str, parsed: object) -> ReplayVerdict:
-    """Compares an output by the container's untrusted descriptions of the recorded and the new one."""
+    """Compares the container's untrusted descriptions of the recorded and the new output."""
     old, new = parsed if isinstance(parsed, list) and len(parsed) == 2 else (None, None)
     if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
         return ReplayVerdict(path, "unknown", reason="what it holds could not be read")

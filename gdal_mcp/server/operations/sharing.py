@@ -1,8 +1,8 @@
-"""The output of `gdal-mcp doctor --report`: what matters to calls on this host, without its user's private data.
+"""The output of `gdal-mcp doctor --report`: facts about this host that matter to calls, without private data.
 
 Invariants:
-* only names of settings and environment variables are printed, never values;
-* folders of this user, the user's and the machine's name and the engine's address are replaced by words for what they are to the server.
+* Only names of settings and environment variables are printed, never values.
+* This user's folders, the names of the user and the machine, and the engine's address are replaced by their roles.
 """
 
 import datetime as dt
@@ -31,7 +31,7 @@ _ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
 
 
 def shareable(settings: Settings, report: DoctorReport) -> dict[str, Any]:
-    """Facts and rows. Opens no connection."""
+    """The report's facts and rows. Opens no connection."""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
     except OSError:
@@ -65,7 +65,7 @@ def shareable(settings: Settings, report: DoctorReport) -> dict[str, Any]:
 
 
 def _host(settings: Settings, report: DoctorReport, system: str, file_system: str) -> dict[str, str]:
-    """This host as one row of the table in docs/platforms.md; `python -m docs.hosts` puts it there."""
+    """This host as a row of the table in docs/platforms.md, to which `python -m docs.hosts` adds it."""
     engine = report.facts.get("engine") or {}
     failed = next((row for row in report.rows if row.state == "failed"), None)
     release = platform.release().partition("-")[0]
@@ -95,7 +95,7 @@ def _private(settings: Settings) -> Iterator[tuple[str, str]]:
     yield str(Path.home()), "HOME"
     yield sys.prefix, "PROGRAM"
     with suppress(KeyError, OSError):
-        if (user := getpass.getuser()) != "root":  # which identifies no person, and is part of many paths
+        if (user := getpass.getuser()) != "root":  # identifies no person, and occurs in many paths
             yield user, "USER"
 
 
@@ -116,7 +116,7 @@ def _without(value: Any, replaced: list[tuple[str, str]]) -> Any:
 
 
 def _sockets(settings: Settings) -> list[str]:
-    """Where engines are searched for, and what was found there."""
+    """The sockets where engines are searched for, and what exists there."""
     try:
         places = endpoints(settings.engine, os.environ)
     except EngineUnavailable as error:

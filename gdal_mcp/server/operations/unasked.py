@@ -1,5 +1,7 @@
-"""Calls that the server makes for somebody who looks at a page or a map: by a tool, in a container and within the policy, rates and
-limits of that principal like every other call, but never with a question to a person.
+"""Calls that the server makes for a person who views a page or a map.
+
+They run in a container, within the principal's policy, rates and limits like every other call, but never ask for
+approval.
 """
 
 from collections.abc import Mapping
@@ -27,7 +29,7 @@ async def call_unasked(  # noqa: PLR0913 - who calls what
     client: str = "console",
     operation: Operation = UNLISTED,
 ) -> Reply | None:
-    """The reply of the call, also of a failed one; None where the policy requires approval."""
+    """The reply of the call, including a failed one; None if the policy requires approval."""
     with anyio.CancelScope() as scope:
         request = Request(tool, dict(arguments), who, client, _Unasked(scope), operation=operation)
         return await app.pipeline.call(request)

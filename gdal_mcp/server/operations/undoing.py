@@ -11,7 +11,7 @@ from sandbox.outputs.staging import StagingArea
 
 @dataclass(frozen=True, slots=True)
 class Undoable:
-    """A call that can be undone: with what it published, and the calls to undo before it, in that order."""
+    """A call that can be undone, with what it published, and the calls that must be undone before it, in that order."""
 
     call: Call
     paths: tuple[str, ...]
@@ -31,16 +31,17 @@ def undoable(app: App) -> tuple[Undoable, ...]:
 
 
 def can_undo(app: App, call_id: str) -> bool:
-    """True if the call was not undone and a workspace still has what an undo needs. Raises StagingFailed."""
+    """True if the call was not undone and a workspace still has the files for an undo. Raises StagingFailed."""
     area = _area(app, call_id)
     kept = area.kept() if area is not None else ()
     return any(one.call_id == call_id and not one.is_undone for one in kept)
 
 
 def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
-    """Undoes a call in the workspace in which it published. Returns the `restored` paths, and those that were `taken_away`.
+    """Undoes a call in the workspace to which it published.
 
-    Raises StagingFailed, PathMissing, AuditUnavailable.
+    Returns the `restored` paths, and the paths that were `taken_away`. Raises StagingFailed, PathMissing,
+    AuditUnavailable.
     """
     area = _area(app, call_id)
     if area is None:
@@ -74,7 +75,7 @@ def _area(app: App, call_id: str) -> StagingArea | None:
 
 
 def _later(app: App, area: StagingArea, call_id: str) -> tuple[Call, ...]:
-    """The calls after this one that wrote, moved or removed the same files and were not undone, newest first."""
+    """Later calls that wrote, moved or removed the same files and were not undone, newest first."""
     call = app.registry.call(call_id)
     ids = [one.call_id for one in area.kept() if not one.is_undone]
     if call is None or call_id not in ids:

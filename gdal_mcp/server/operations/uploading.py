@@ -1,12 +1,14 @@
-"""Uploads: a file is received, checked in a container, then published like any output.
+"""Uploads: a file is received, checked in a container, and then published like any output.
 
 Invariants:
-* what arrives is stored in a separate staging folder that no container sees, and is deleted however the upload ends;
-* an upload is a call: the same policy, approval, limits, records and undo, with the digest of the bytes in its plan;
-* the container opens a copy; what is published is what arrived, byte for byte.
+* The received file is stored in a separate staging folder that no container sees. It is deleted however the upload
+  ends.
+* An upload is a call, with the same policy, approval, limits, records and undo. Its plan includes the digest of the
+  bytes.
+* The container opens a copy. The received bytes are published unchanged.
 
-Approval is asked for after the bytes have arrived, since it is bound to their digest. They are not stored while a person
-decides: after approval the client sends the same bytes again, for which it has `approval_valid` seconds.
+Approval is requested after the bytes have arrived, because it is bound to their digest. The bytes are not stored
+while a person decides: after approval, the client sends the same bytes again within `approval_valid` seconds.
 """
 
 import hashlib
@@ -36,13 +38,13 @@ from sandbox.outputs.store import Published
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, open_folder
 
-UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
-CLIENT: Final = "HTTP upload"  # in the records
+UPLOAD: Final = "upload"  # name of the tool in the policy, questions and records
+CLIENT: Final = "HTTP upload"  # name of the client in the records
 
 
 @dataclass(eq=False)
 class Reception:
-    """A file that arrives: `size` bytes so far, of at most `_most`, for the open `_file`."""
+    """A file that is being received: `size` of at most `_most` bytes so far, written to the open `_file`."""
 
     staging: Staging
     name: str
@@ -56,7 +58,7 @@ class Reception:
         return self._digest.hexdigest()
 
     def write(self, piece: bytes) -> None:
-        """Appends. Raises ToolError when the file grows too large or the disk is full."""
+        """Appends bytes. Raises ToolError if the file becomes too large or the disk is full."""
         if self.size + len(piece) > self._most:
             raise too_large()
         self.size += len(piece)
@@ -92,7 +94,7 @@ def too_large() -> ToolError:
 
 @contextmanager
 def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
-    """Receives up to `most` bytes into a file of this name, which is deleted at the end. Raises SandboxError."""
+    """Receives up to `most` bytes into a file of this name, which is deleted on exit. Raises SandboxError."""
     with area.open(f"upload-{secrets.token_hex(10)}", user) as staging:
         folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -106,7 +108,7 @@ def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Upload(Operation):
-    """The call that checks a copy of the received file in a container and publishes the file itself."""
+    """A call that checks a copy of the received file in a container and publishes the file itself."""
 
     received: Reception
 
@@ -135,7 +137,7 @@ class Upload(Operation):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where an upload would go, known before it is sent."""
+    """The target of an upload, determined before the file is sent."""
 
     area: StagingArea
     output: Output
@@ -143,7 +145,7 @@ class Destination:
 
 
 def upload_tool(app: App) -> Tool:
-    """The tool of the first toolbox that can check uploaded files. Raises ToolError when none can."""
+    """The tool of the first toolbox that can check uploaded files. Raises ToolError if there is none."""
     for toolbox in app.toolboxes.items:
         if toolbox.upload is not None:
             return toolbox.upload
@@ -151,7 +153,7 @@ def upload_tool(app: App) -> Tool:
 
 
 def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mapping[str, Any]) -> Draft:
-    """What an upload with these arguments would write. Raises ToolError."""
+    """The draft of an upload with these arguments. Raises ToolError."""
     tool = upload_tool(app)
     toolbox = reach.surface.toolboxes[tool.name]
     draft = tool.draft(
@@ -166,13 +168,13 @@ class Uploads:
     app: App
 
     def workspaces(self, who: Principal) -> tuple[Workspace, ...]:
-        """All that this principal has. Raises ToolError."""
+        """All workspaces of this principal. Raises ToolError."""
         return self.app.entitlements.of(who.id).workspaces.items
 
     def destination(self, who: Principal, place: tuple[Workspace, str], declared: int | None) -> Destination:
-        """Checks an upload before it is sent: `place` is a path below a workspace, `declared` the size the client states.
+        """Checks an upload before the file is sent. Raises ToolError.
 
-        Raises ToolError.
+        `place` is a path below a workspace, and `declared` the size that the client states.
         """
         reach = self.app.entitlements.of(who.id)
         if reach.settings.read_only:
@@ -202,7 +204,7 @@ class Uploads:
     async def publish(
         self, who: Principal, to: Destination, received: Reception, *, overwrite: bool, peer: str = ""
     ) -> Reply:
-        """Runs the call, which answers at once when it still needs approval. `peer` is the address it came from."""
+        """Runs the call, or returns at once if it still needs approval. `peer` is the client's network address."""
         arguments = {
             "path": str(to.output.target),
             "bytes": received.size,
@@ -214,7 +216,7 @@ class Uploads:
         return await self.app.pipeline.call(request)
 
     def refused(self, who: Principal, path: str, error: ToolError, peer: str = "") -> dict[str, Any]:
-        """Records an upload that did not become a call; returns the error for its sender."""
+        """Records an upload that did not become a call, and returns the error for its sender."""
         call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, NullApprover(), peer=peer)).failed(
             error
         )

@@ -1,1 +1,1 @@
-"""Kubernetes as an engine: each container is a Pod of its own."""
+"""Kubernetes as an engine: each container runs in its own Pod."""

@@ -1,4 +1,4 @@
-"""The few requests that calls need of a cluster's API, and what its refusals mean."""
+"""Requests to a cluster's API that calls need, and the errors that its refusals become."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ _SECONDS: Final = 20.0  # for each request
 _WATCH_SECONDS: Final = 300
 _GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
-Object = Mapping[str, Any]  # of the API, as JSON has it
+Object = Mapping[str, Any]  # an object of the API as JSON
 
 
 class Api:
-    """Requests about the Pods of one namespace. Safe to use from several threads."""
+    """Requests about the Pods of one namespace. Thread-safe."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -31,22 +31,25 @@ class Api:
         return _checked(self._request("GET", "/version"))
 
     def create(self, pod: Object) -> Object:
-        """As the API made it. Raises CapacityExhausted, IsolationRefused, EngineUnavailable."""
+        """Creates a Pod and returns it as the API stored it.
+
+        Raises CapacityExhausted, IsolationRefused, EngineUnavailable.
+        """
         return self.post(self._pods(), pod)
 
     def post(self, path: str, body: Object) -> Object:
-        """What the API answers to any other object. Raises as `create`."""
+        """Posts an object of any kind and returns the API's answer. Raises the same errors as `create`."""
         return _checked(self._request("POST", path, body))
 
     def pod(self, name: str) -> Object | None:
-        """None for one that there is not."""
+        """Reads one Pod; None if it does not exist."""
         response = self._request("GET", self._pods(name))
         return None if response.status in _GONE else _checked(response)
 
     def pods(self, selector: str) -> tuple[Object, float | None]:
-        """The list of those with these labels, and when that was by the API's clock, in seconds since the epoch.
+        """The list of Pods that match the selector, and the API's time in seconds since the epoch.
 
-        The time is None if the reply does not name it, as one that a proxy rewrote.
+        The time is None if the response has no valid Date header, for example because a proxy removed it.
         """
         response = self._request("GET", f"{self._pods()}?{urlencode({'labelSelector': selector})}")
         now = None
@@ -55,10 +58,10 @@ class Api:
         return _checked(response), now
 
     def delete(self, name: str, grace: int, version: str = "") -> bool:
-        """`grace` is in seconds; with 0 the entry goes at once, whatever still runs. One that is not there is no failure.
+        """Deletes a Pod. `grace` is in seconds; 0 deletes the entry at once, whatever still runs.
 
-        False when somebody else changes it just now, or it is no longer the `version` that is named, so that this is to be asked
-        again.
+        True also if the Pod does not exist. False on a conflict: another client is changing it, or its resource
+        version is not `version`. The caller must then read the Pod again.
         """
         as_seen = {"preconditions": {"resourceVersion": version}} if version else {}
         response = self._request("DELETE", self._pods(name), {"gracePeriodSeconds": grace, **as_seen})
@@ -67,7 +70,7 @@ class Api:
         return response.status != HTTPStatus.CONFLICT
 
     def watch(self, selector: str, version: str) -> urllib3.BaseHTTPResponse:
-        """An event in each line, as it comes; the API ends it after some minutes. The caller closes it."""
+        """A stream of events, one for each line. The API ends it after five minutes. The caller must close it."""
         asked = {"watch": "1", "labelSelector": selector, "resourceVersion": version}
         path = f"{self._pods()}?{urlencode({**asked, 'timeoutSeconds': _WATCH_SECONDS})}"
         response = self._request("GET", path, lasting=_WATCH_SECONDS)
@@ -85,7 +88,7 @@ class Api:
     def _request(
         self, method: str, path: str, body: Object | None = None, lasting: float = 0.0
     ) -> urllib3.BaseHTTPResponse:
-        """With what it answers, unless that is `lasting` for so many seconds: then it is read as it comes."""
+        """Sends a request. If `lasting` (seconds) is set, the response is a stream that is not read in advance."""
         try:
             bearer = {"Authorization": f"Bearer {token}"} if (token := self.cluster.token()) else {}
             return self._pool.request(
@@ -104,7 +107,7 @@ class Api:
 
 
 def _checked(response: urllib3.BaseHTTPResponse) -> Object:
-    """The object that was answered. Raises what `refusal` makes of anything but a success."""
+    """The object in a response. Raises the error of `refusal` unless the response is a success."""
     try:
         found = json.loads(response.data)
     except ValueError:
@@ -117,7 +120,7 @@ def _checked(response: urllib3.BaseHTTPResponse) -> Object:
 
 
 def refusal(status: int, said: str) -> SandboxError:
-    """What an answer that is no success means for a call. 403 is never read as: it is gone."""
+    """The error for a response that is not a success. A 403 never means that an object does not exist."""
     if status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
         return CapacityExhausted(
             f"the namespace's quota is used up: {said}. Try again later, or raise the quota."

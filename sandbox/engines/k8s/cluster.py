@@ -1,4 +1,4 @@
-"""Where a cluster's API is, and who this server is there: from the account of its own Pod, or from a kubeconfig."""
+"""The address of a cluster's API and this server's credentials, from its Pod's service account or a kubeconfig."""
 
 import base64
 import os
@@ -13,15 +13,15 @@ from sandbox.engine import ClusterOptions
 from sandbox.errors import EngineUnavailable
 
 SCHEME: Final = "k8s://"
-NAMESPACE: Final = "gdal-calls"  # of the Pods of calls, where none is named; never that of the server
+NAMESPACE: Final = "gdal-calls"  # default namespace for the Pods of calls; never the server's own
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """One API server. `token` is asked for before each request: in a Pod it is exchanged every hour."""
+    """One API server. `token` is called before each request, because a Pod's token is replaced every hour."""
 
-    server: str  # https://host:port, without a slash at the end
+    server: str  # https://host:port, without a trailing slash
     namespace: str
     tls: ssl.SSLContext
     token: Callable[[], str] = lambda: ""
@@ -29,9 +29,10 @@ class Cluster:
 
     @classmethod
     def from_address(cls, address: str, options: ClusterOptions = ClusterOptions()) -> Self:  # noqa: B008 - a frozen value
-        """For `k8s://[CONTEXT][/NAMESPACE]`. Without a context that of the Pod this runs in, else the kubeconfig's current one.
+        """The cluster at an address `k8s://[CONTEXT][/NAMESPACE]`. Raises EngineUnavailable.
 
-        Raises EngineUnavailable.
+        Without a context, it is the cluster of the Pod that this server runs in, or else the current context of the
+        kubeconfig.
         """
         context, _, namespace = address.removeprefix(SCHEME).partition("/")
         if not context and (_ACCOUNT / "token").exists():
@@ -60,7 +61,10 @@ class Cluster:
         namespace: str = "",
         options: ClusterOptions = ClusterOptions(),  # noqa: B008 - a frozen value
     ) -> Self:
-        """Raises OSError, ValueError, KeyError or TypeError for a file that is missing or not as it must be."""
+        """The cluster of a context in a kubeconfig file.
+
+        Raises OSError, ValueError, KeyError or TypeError if the file is missing or invalid.
+        """
         import yaml  # noqa: PLC0415 - a server in the cluster has no such file
 
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -80,7 +84,7 @@ class Cluster:
             _read_material(user, name, folder) for name in ("client-certificate", "client-key")
         )
         if certificate:
-            # OpenSSL only reads it from a file, which other users must not read
+            # OpenSSL only reads certificates from a file; other users cannot read this one
             with NamedTemporaryFile() as file:
                 file.write(certificate + b"\n" + key)
                 file.flush()
@@ -90,7 +94,7 @@ class Cluster:
 
 
 def _tls_context(authority: str | None, options: ClusterOptions) -> ssl.SSLContext:
-    """Trusts these certificates, or the system's without any."""
+    """A TLS context that trusts these certificates, or the system's if there are none."""
     context = ssl.create_default_context(cadata=authority)
     if options.lenient_ca:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -103,7 +107,10 @@ def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]
 
 
 def _read_material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
-    """What stands in the file itself, or in one that it names."""
+    """A certificate or key of a kubeconfig entry; empty if the entry has none.
+
+    The entry contains it as base64 or names a file.
+    """
     if text := entry.get(f"{name}-data"):
         return base64.b64decode(text)
     return (folder / entry[name]).read_bytes() if entry.get(name) else b""

@@ -1,8 +1,8 @@
-"""The container of one Pod: its streams, its start, its end as the node reports it, and its removal.
+"""The container of one Pod: its streams, its start, its end as reported by the node, and its removal.
 
 Invariants:
-* a container is asked to start through its own stream, so that a Pod without its server never starts, and ends;
-* its entry is deleted by force only once the node has reported that the container has ended, or that there never was one.
+* A container is started through its own stream. A Pod whose server is gone therefore never starts its job, and ends.
+* A Pod's entry is force-deleted only after the node has reported that the container ended or was never created.
 """
 
 import time
@@ -21,21 +21,20 @@ from sandbox.engines.k8s.websocket import PodWire, StreamRefused, attach
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.waiting import Cancellation, refuse_cancelled
 
-START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
-ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
-_OWN_END_SECONDS: Final = 1.5  # a node looks once a second
-_REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
+START_SECONDS: Final = 60.0  # for a node to create a container, which may include pulling the image
+ROOM_SECONDS: Final = 5.0  # for free space on a node or in the quota; after that, waiting slots are released
+_OWN_END_SECONDS: Final = 1.5  # for a container to end because its stdin closed; a node checks once a second
+_REMOVAL_SECONDS: Final = 90.0  # enough for a badly overloaded node
 _SEND_SECONDS: Final = 10.0
-# from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
+# seconds from the creation of a Pod to the first attempt to attach, until one was measured; each attempt costs the API
+# a connection to the node
 _FIRST_TRY: Final = 0.4
-_ATTACH_FACTOR: Final = 0.9  # of the quickest of these
+_ATTACH_FACTOR: Final = 0.9  # multiplied with the shortest recent time to attach
 _RECENT_PODS: Final = 5  # Pods
-_TRIES: Final = 20  # within the time that it takes
-_PAUSE: Final = 0.03  # seconds between two tries where the API does not report a change
-_POLL_SECONDS: Final = (
-    2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
-)
-_CANCEL_POLL_SECONDS: Final = 0.2  # seconds between two looks whether the caller has cancelled
+_TRIES: Final = 20  # the pause between two attempts is at least the time waited so far divided by this
+_PAUSE: Final = 0.03  # minimum seconds between two attempts
+_POLL_SECONDS: Final = 2.0  # maximum seconds to wait for the watch before the API itself is asked
+_CANCEL_POLL_SECONDS: Final = 0.2  # seconds between two checks if the caller has cancelled
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
 _START: Final = b"\n"
@@ -43,21 +42,25 @@ _START: Final = b"\n"
 
 @dataclass(frozen=True)
 class Pods:
-    """What the containers of one engine share."""
+    """The state that the containers of one engine share."""
 
     cluster: Cluster
     api: Api
     watch: PodWatch
-    live: "dict[str, PodContainer]"  # created here and not removed: the watch ends the streams of those that a node loses
-    # seconds until a Pod had streams, of the latest Pods
+    # created by this process and not removed; if a node is lost, the watch ends the streams of its containers
+    live: "dict[str, PodContainer]"
+    # seconds until the streams were attached, for the latest Pods
     attach_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT_PODS))
 
 
 class PodContainer:
-    """The container of one Pod. Its stream is its server's lease, so only the process that created the Pod starts it."""
+    """The container of one Pod.
+
+    The attached stream is the server's lease on the Pod, so only the process that created the Pod can start it.
+    """
 
     def __init__(self, pods: Pods, name: str, *, created: bool = False) -> None:
-        """`created` says that this process has just created the Pod."""
+        """`created` is True if this process has just created the Pod."""
         self.id, self._pods, self._created = name, pods, created
         self._wire: PodWire | None = None
         if created:
@@ -74,17 +77,20 @@ class PodContainer:
         return wire
 
     def attach(self, cancel: Cancellation | None = None) -> PodWire:
-        """Waits until a node has made the container, and returns its streams. Raises LaunchCancelled, ImageMissing, IsolationRefused."""
+        """Waits until a node has created the container, and attaches to its streams.
+
+        Raises LaunchCancelled, ImageMissing, IsolationRefused.
+        """
         self._wire = self._attach(cancel)
         return self._wire
 
     def end_stream(self) -> None:
-        """Ends its stream. For a Pod that is drained, evicted or on a lost node, which sends nothing more."""
+        """Ends the stream. Used if the Pod is drained, evicted or on a lost node, because it then sends nothing more."""
         if self._wire is not None:
             self._wire.end()
 
     def _attach(self, cancel: Cancellation | None) -> PodWire:
-        """Tries for the streams early, as the API reports a running container a third of a second late."""
+        """Attaches to the streams. It starts trying early, because the API reports a running container 0.3 s late."""
         begun = time.monotonic()
         first_try = min(self._pods.attach_seconds, default=_FIRST_TRY) * _ATTACH_FACTOR
         while True:
@@ -108,7 +114,7 @@ class PodContainer:
             self._await_change(known, pause, cancel)
 
     def _await_change(self, known: Object | None, seconds: float, cancel: Cancellation | None) -> None:
-        """Waits until the watch reports something new about the Pod, or until `seconds` have passed. Raises LaunchCancelled."""
+        """Waits until the watch reports a change of the Pod, or until `seconds` have passed. Raises LaunchCancelled."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self._pods.watch.known(self.id) is known:
             refuse_cancelled(cancel)
@@ -157,7 +163,7 @@ class PodContainer:
         existed, self._created = self._created and self._wire is not None, False
         if self._wire is not None:
             self._wire.close()
-        # most programs end with their stdin, which is reported sooner than the end of one that its node has to end
+        # most programs end when their stdin closes, and the node reports that sooner than an end that it has to enforce
         self._pods.watch.wait_for(self.id, has_ended, _OWN_END_SECONDS)
         end, asked = time.monotonic() + _REMOVAL_SECONDS, False
         while (found := self._known()) is not None:
@@ -168,7 +174,7 @@ class PodContainer:
                 )
             existed = True
             if has_ended(found):
-                # one that never had a container may get its node just now, which makes it another version
+                # a Pod without a container may be scheduled to a node at this moment; the resource version detects that
                 version = (
                     "" if "terminated" in container_state(found) else found["metadata"]["resourceVersion"]
                 )
@@ -178,7 +184,7 @@ class PodContainer:
                 asked = self._pods.api.delete(self.id, GRACE_SECONDS)
             self._pods.watch.wait_for(self.id, has_ended, _POLL_SECONDS)
             time.sleep(_PAUSE)
-        # a node that was asked to end it deletes the entry once nothing of it runs
+        # after a normal deletion, the node deletes the entry only once nothing of the Pod runs
         if asked or not existed:
             return
         last = self._pods.watch.last_before_removal(self.id, max(_POLL_SECONDS, end - time.monotonic()))
@@ -189,7 +195,7 @@ class PodContainer:
             )
 
     def _known(self) -> Object | None:
-        """As the watch reported it, if it has ended, which is final; else as the API reports it now."""
+        """The Pod as the watch last reported it if that is final (terminated); otherwise as the API reports it now."""
         known = self._pods.watch.known(self.id)
         return (
             known

@@ -1,10 +1,11 @@
-"""An engine whose containers are Pods: one for each, with one container, behind the gate, on whichever node has room.
+"""An engine whose containers are Pods. Each Pod has one container behind the gate, on any node with free space.
 
 Invariants:
-* what came back of a Pod is compared with what was asked before its start;
-* a stream is its server's lease: the kernel ends it with the server, never while the server only stands still. So what runs is left
-  to its owner until its deadline, unless a lock of this very machine says that the owner is dead; what has ended and lies about
-  was left by a dead one. All times are the API's, so that no server takes another for dead for its own clock's sake.
+* The created Pod is compared with the request before it is started.
+* A stream is its server's lease on a Pod: the kernel closes it when the server ends, but not while the server merely
+  hangs. A running Pod is therefore left to its owner until its deadline, unless a lock on this machine shows that the
+  owner is dead. A Pod that has ended and was not removed was left by a dead server.
+* All times are the API's, so a wrong clock on one server never makes it treat another server as dead.
 """
 
 import contextlib
@@ -32,23 +33,23 @@ from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, la
 from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import Cancellation, refuse_cancelled
 
-_LEFT_SECONDS: Final = 120.0  # far more than a server takes to remove a Pod that has ended
-_LOOK_AT_IMAGE: Final = "image"  # in place of a call's id
+_LEFT_SECONDS: Final = 120.0  # far more than a live server needs to remove a Pod that has ended
+_LOOK_AT_IMAGE: Final = "image"  # used instead of a call's id
 _NOBODY: Final = (65534, 65534)
 _NO_LIMIT: Final = 1 << 50  # bytes; the scheduler and the namespace's quota decide
 
 
 @dataclass(eq=False)
 class PodImages(Images):
-    """The images of the nodes, of which an account without rights over nodes sees only what its Pods are made from."""
+    """The images of the nodes. An account without rights over nodes sees only the images of its own Pods."""
 
     _answer: Callable[[], object]
     _try_out: Callable[[str], str]
-    _known: dict[str, str] = field(default_factory=dict)  # what it was asked for -> content id
-    _names: dict[str, str] = field(default_factory=dict)  # content id -> what nodes know it by
+    _known: dict[str, str] = field(default_factory=dict)  # requested name -> content id
+    _names: dict[str, str] = field(default_factory=dict)  # content id -> name that nodes know the image by
 
     def find(self, reference: str) -> ImageInfo | None:
-        """Asks by a Pod that uses the image and never starts. A node that lacks an image with a digest fetches it."""
+        """Finds an image with a Pod that uses it and is never started. A node may pull it if it is named by digest."""
         self._answer()
         asked = self.name_of(reference)
         if asked not in self._known:
@@ -67,7 +68,7 @@ class PodImages(Images):
         return self._names.get(image, image)
 
     def names(self, *_repositories: str) -> tuple[str, ...]:
-        """None: nodes are not asked for their images."""
+        """An empty tuple: the names of the nodes' images cannot be listed."""
         self._answer()
         return ()
 
@@ -82,7 +83,7 @@ class KubernetesEngine:
     """The Pods of calls in one namespace of a cluster."""
 
     def __init__(self, cluster: Cluster, owner: str = "") -> None:
-        """`owner` owns the Pods that look images up; without one a new id is used."""
+        """`owner` is the owner of the Pods that look up images; by default a new id."""
         self.cluster = cluster
         self._owner = owner or secrets.token_hex(8)
         self._api = Api(cluster)
@@ -107,13 +108,14 @@ class KubernetesEngine:
             name="Kubernetes",
             version=str(version["gitVersion"]),
             api_version=(major, minor),
-            architecture=os.uname().machine,  # the nodes that are asked for are like this one
+            # the Pods are only scheduled to nodes with this server's architecture
+            architecture=os.uname().machine,
             cgroup_version="",
             security_options=("name=seccomp",),
             rootless=False,
             runtimes=(
                 "Kubernetes",
-            ),  # the API does not report the nodes' runtimes; a Pod that names another one is refused
+            ),  # the API does not report the nodes' runtimes; a Pod with an unknown runtime is refused
             address=f"{cluster.server}/{cluster.namespace}",
             identity=f"{cluster.server}/{cluster.namespace}",
             memory_bytes=_NO_LIMIT,
@@ -122,16 +124,17 @@ class KubernetesEngine:
             limits_by_node=True,
             reports_process=False,
             covers_paths=False,
-            end_seconds=30.0,  # a node reports the ends of its Pods once a second, and a busy one much later
-            removals=16,  # which mostly wait for a node's report, and hold the namespace's quota until then
+            # a node reports the ends of its Pods once a second, or much later if it is busy
+            end_seconds=30.0,
+            removals=16,  # removals mostly wait for a node's report, and use the namespace's quota until then
         )
 
-    # --- a container's life ---
+    # --- life cycle of a container ---
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
     ) -> PodContainer:
-        for mount in template.mounts:  # a node would make a missing folder, as root
+        for mount in template.mounts:  # otherwise a node would create a missing folder as root
             if not Path(mount.source.path).exists():
                 raise EngineUnavailable(f"there is no {mount.source.path} to mount.")
         return self._create(template, self.images.name_of(template.image), labels, cancel)
@@ -167,7 +170,7 @@ class KubernetesEngine:
         return PodContainer(self._pods, id_)
 
     def describe(self, _container: str) -> None:
-        """None: the API reports nothing about mounts but the Pod's own specification."""
+        """None: the API reports nothing about mounts except the Pod's own specification."""
 
     def leftovers(self) -> tuple[Leftover, ...]:
         found, now = self._api.pods(SELECTOR)
@@ -181,7 +184,7 @@ class KubernetesEngine:
                 container.end_stream()
 
     def _image_of_a_pod(self, reference: str) -> str:
-        """The nodes' name for an image, from a Pod that uses it and never starts. Raises ImageMissing."""
+        """The nodes' name for an image, found with a Pod that uses it and is never started. Raises ImageMissing."""
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
         container = self._create(template, reference, labels(self._owner, _LOOK_AT_IMAGE, START_SECONDS))
         try:
@@ -199,9 +202,11 @@ class KubernetesEngine:
 
 
 def leftover(found: Object, now: float | None) -> Leftover:
-    """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be.
+    """A Pod as a `Leftover`, with a new deadline: now plus its planned lifetime minus its age.
 
-    Without a deadline if that clock is not known: another clock could end a call that runs. Without its owner when that is another machine's, of whose locks the one in our folder tells nothing.
+    The age is measured by the API's clock, `now`. A Pod that ended a while ago gets a deadline in the past. The
+    deadline is left out if `now` is None, because another clock could end a running call. The owner is left out if it
+    is on another machine, because the locks in our folder say nothing about it.
     """
     marks = dict(found["metadata"].get("annotations") or {})
     if marks.pop(UPTIME_DEADLINE, "").partition(" ")[0] != Moment.now().boot:

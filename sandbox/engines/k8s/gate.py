@@ -1,9 +1,10 @@
-"""Runs first in a Pod: does what a Pod cannot be asked for, waits for the start, and becomes the command. Standard library only.
+"""Runs first in a Pod: does what the Pod's specification cannot, waits for the start, then becomes the command.
 
-It sets the resource limits, closes the files with Landlock where the kernel has it, and loads the whole filter of system calls. Then
-it reads one byte, which is the start, and executes the command with the command's own environment. If stdin ends before that, or the
-byte does not come in time, its server is gone and it exits. A kernel without Landlock is not refused here: the measurements from
-inside find what stays open.
+It sets the resource limits, restricts file access with Landlock if the kernel has it, and loads the complete seccomp
+filter. Then it reads one byte, which is the start, and executes the command with the command's own environment. It
+exits if stdin ends first or the byte does not come in time, because then its server is gone. A kernel without
+Landlock is not refused here: the measurements inside the container find what is accessible. Uses only the standard
+library.
 """
 
 import base64
@@ -18,11 +19,11 @@ import sys
 
 NOT_FILTERED, NOT_FENCED, NO_PROGRAM = 75, 76, 127
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, FILTER = 22, 38, 2
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-# linux/landlock.h
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system call numbers, the same on every architecture
+# access rights of linux/landlock.h
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 16, 32, 128, 256
-# the last three since ABI 2, 3, 5
+# the last three exist since ABI 2, 3 and 5
 FIRST, REFER, TRUNCATE, IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
 LOOK = READ_FILE | READ_DIR
 WRITE = LOOK | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
@@ -38,10 +39,10 @@ def fail(code, what):
 
 
 class Fence:
-    """What is not allowed here is refused: for files, for TCP, and for abstract sockets and signals to others outside."""
+    """A Landlock ruleset: denies access to files, TCP, and abstract sockets and signals outside, unless allowed."""
 
     def __init__(self, abi):
-        # the rights over files that this kernel can take away
+        # the file access rights that this kernel can restrict
         self._files = FIRST | REFER * (abi > 1) | TRUNCATE * (abi > 2) | IOCTL_DEV * (abi > 4)
         tcp, scope = (3 if abi > 3 else 0), (3 if abi > 5 else 0)
         size = 8 if abi < 4 else 16 if abi < 6 else 24
@@ -51,11 +52,11 @@ class Fence:
             fail(NOT_FENCED, "Landlock rules cannot be created")
 
     def allow(self, path, rights):
-        """Applies to everything below a folder, too."""
+        """Allows access to a path. A folder includes everything below it."""
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return  # nothing is there to allow
+            return  # the path does not exist
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= OF_FILES
         rule = struct.pack("=Qi", rights & self._files, place)
@@ -70,7 +71,10 @@ class Fence:
 
 
 def allow_image(fence, path, apart):
-    """The image below a folder for reading and executing, apart from some places; a folder that holds one is not listed."""
+    """Allows reading and executing the image's files below a folder, except the paths in `apart`.
+
+    A folder that contains such a path cannot be listed.
+    """
     if path in apart:
         return
     if not any(one.startswith(path.rstrip("/") + "/") for one in apart):
@@ -98,10 +102,11 @@ def fence_in(config):
         fence.allow(f"/dev/{name}", READ_FILE | WRITE_FILE)
     for path in ("/dev", "/proc"):
         fence.allow(path, READ_DIR)
-    fence.allow("/sys", LOOK)  # covered, but for the container that measures its limits
+    fence.allow("/sys", LOOK)  # covered by an empty folder, except in the container that measures its limits
     for path in ("/proc/" + name for name in os.listdir("/proc") if not name.isdigit()):
         if path not in closed:
-            fence.allow(path, LOOK)  # among them `self`, which is this process and stays it
+            # includes `self`, which resolves to this process, and its pid stays the same
+            fence.allow(path, LOOK)
     fence.close()
 
 

@@ -1,8 +1,8 @@
-"""The policy in the words of a Pod, and the comparison with what the cluster made of it. Pure.
+"""Translates the policy to a Pod's specification, and compares it with the Pod that the cluster created. Pure.
 
-What a Pod cannot say, the gate does before the command (`gate.py`): the whole filter of system calls, the fence over files, the
-resource limits, the environment, and to wait for the start. What its node decides alone (the number of processes, the network
-interfaces) is judged by effect, from inside.
+The gate (`gate.py`) does what a Pod's specification cannot, before it executes the command: the complete seccomp
+filter, the Landlock rules, the resource limits, the environment, and the wait for the start. What only the node
+decides (the process limit, the network interfaces) is measured inside the container.
 """
 
 import base64
@@ -24,23 +24,26 @@ from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate, VolumePath
 CONTAINER: Final = "worker"
 APP, OWNER_LABEL = "gdal-call", "gdal-mcp-owner"
 SELECTOR: Final = f"app={APP}"
-# what the node calls an architecture -> what the kernel does
+# name of the architecture in the kernel -> name in Kubernetes
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-GRACE_SECONDS: Final = 1  # of a deletion that waits for the end; 0 would make every one a forced one
-ORPHAN_SECONDS: Final = 300  # beyond its wait for a call and that; then its node ends it
+GRACE_SECONDS: Final = 1  # of a normal deletion; 0 would force every deletion
+# a Pod's planned lifetime plus this is its deadline, after which its node ends it
+ORPHAN_SECONDS: Final = 300
 _LOST_NODE_SECONDS: Final = 5
-START_SECONDS: Final = 90  # that the gate waits for its start, which comes with the attached stream
-# a Pod waits for most of its life, and two calls share a processor as they do under other engines
+START_SECONDS: Final = 90  # how long the gate waits for the start, which comes through the attached stream
+# the CPU limit divided by this is requested: a Pod waits most of its life, and calls share processors as with other
+# engines
 _CPU_REQUEST: Final = 8
-_LOG_SHARE: Final = 1.25  # of what may be said: the node logs it, with some bytes for each piece
+# factor for the log's size: the node logs all output, with some extra bytes for each piece
+_LOG_SHARE: Final = 1.25
 _LOG_SLACK: Final = 64 << 20
 _COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the container, covered with nothing
-# of what every Pod has besides: files of its own, which a job needs neither for reading nor for writing
+# files that every Pod has and no job needs to read or write; the gate makes them inaccessible
 _CLOSED: Final = (
     *MASKED,
     *("/etc/resolv.conf", "/etc/hosts", "/dev/termination-log", "/dev/kmsg"),
 )
-# what the API fills in, and what an admission may say without making a container weaker
+# fields that the API fills in, or that an admission controller may set without weakening the container
 _FILLED_IN: Final = {
     "spec": {
         *("nodeName", "serviceAccount", "serviceAccountName", "schedulerName", "priority"),
@@ -64,11 +67,12 @@ def pod(  # noqa: PLR0913, PLR0917 - what a Pod is made from
     architecture: str,
     pull_secrets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The body of a request for a Pod of this template. `image` is as the nodes know it; `architecture` as the kernel says it.
+    """The body of a request to create a Pod for this template.
 
-    `pull_secrets` are names of Secrets with which a node fetches the image.
+    `image` is the name that nodes know the image by, and `architecture` the kernel's name. `pull_secrets` are names
+    of Secrets that nodes use to pull the image.
 
-    Raises IsolationRefused for a mount that is on no claim, and for an architecture without a filter.
+    Raises IsolationRefused for a mount that is not on a claim, and for an architecture without a seccomp filter.
     """
     return {
         "apiVersion": "v1",
@@ -106,7 +110,8 @@ def _spec(template: SandboxTemplate, image: str, architecture: str, seconds: flo
             "runAsNonRoot": True,
             "runAsUser": uid,
             "runAsGroup": gid,
-            "seccompProfile": {"type": "RuntimeDefault"},  # the gate loads ours, which takes away more
+            # the gate then loads our own filter, which is stricter
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
         "tolerations": [
             {
@@ -121,7 +126,7 @@ def _spec(template: SandboxTemplate, image: str, architecture: str, seconds: flo
             {
                 "name": CONTAINER,
                 "image": image,
-                # by digest, so that a node that fetches it gets what was attested; an id alone names no registry
+                # with a digest, a node that pulls the image gets the attested one; an id by itself names no registry
                 "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
                 "command": [one.replace("$", "$$") for one in gated(template, architecture)],
                 "workingDir": str(SCRATCH_TARGET),
@@ -144,7 +149,7 @@ def _spec(template: SandboxTemplate, image: str, architecture: str, seconds: flo
 def _resources(limits: Limits) -> dict[str, dict[str, str]]:
     milli = round(limits.cpus * 1000)
     log = int((limits.stdout_bytes + WIRE_SLACK) * _LOG_SHARE) + limits.stderr_bytes + _LOG_SLACK
-    # of memory all is asked for that may be used, as a node that runs out of it ends others
+    # the memory request equals the limit, because a node that runs out of memory ends other Pods
     same = {"memory": str(limits.memory_bytes), "ephemeral-storage": str(log)}
     return {
         "limits": {"cpu": f"{milli}m", **same},
@@ -153,7 +158,7 @@ def _resources(limits: Limits) -> dict[str, dict[str, str]]:
 
 
 def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The volumes and what of them is mounted where."""
+    """The volumes, and their mounts."""
     scratch = {"medium": "Memory", "sizeLimit": str(template.limits.scratch_bytes)}
     volumes: list[dict[str, Any]] = [
         {"name": "scratch", "emptyDir": scratch},
@@ -180,7 +185,7 @@ def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict
 
 
 def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
-    """The command, behind the gate."""
+    """The arguments of the gate, followed by the template's command."""
     writable = [str(one.target) for one in template.mounts if not one.read_only]
     config = {
         "rlimits": rlimits(template.limits),
@@ -196,19 +201,23 @@ def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
 
 
 def bpf(architecture: str) -> bytes:
-    """`seccomp.json` as a process can load it by itself; made by `scripts/seccomp_bpf.py`. Raises IsolationRefused."""
+    """`seccomp.json` compiled to BPF, which a process can load; built by `scripts/seccomp_bpf.py`.
+
+    Raises IsolationRefused for an architecture without a filter.
+    """
     if architecture not in ARCHITECTURES:
         raise IsolationRefused(f"there is no filter of system calls for {architecture!r}.")
     return resources.files(__package__).joinpath(f"seccomp-{architecture}.bpf").read_bytes()
 
 
-# --- what came back ---
+# --- comparison with the created Pod ---
 
 
 def differences(asked: Any, made: Any, name: str = "spec") -> Iterator[Row]:
-    """Every field in which the spec of a Pod is not what was asked, or says more; none when it all is."""
+    """The fields in which the created Pod's spec differs from the request or has additional values; empty if none."""
     kind = name.rpartition(".")[2].partition("[")[0]
-    # an admission may add some: they decide on which nodes it runs, and how those fetch the image, which is fixed by its digest
+    # an admission controller may add entries: they affect the choice of nodes and how these pull the image, whose
+    # digest is fixed
     if kind in ("tolerations", "nodeSelector", "imagePullSecrets"):
         ours, theirs = asked or (), made or ()
         if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != ours[one]) for one in ours):
@@ -226,7 +235,10 @@ def differences(asked: Any, made: Any, name: str = "spec") -> Iterator[Row]:
 
 
 def _same(asked: Any, made: Any) -> bool:
-    """Equal, where what is false, empty or nothing may be left out, and an amount be written another way."""
+    """True if the values are equal.
+
+    False, empty and absent values count as equal, and so do quantities such as 1 and 1000m.
+    """
     if not asked and not made:
         return True
     if isinstance(asked, str) and isinstance(made, str) and asked != made:
@@ -236,6 +248,6 @@ def _same(asked: Any, made: Any) -> bool:
 
 
 def parse_quantity(text: str) -> float | None:
-    """A quantity of the API, such as 250m or 2Gi; None for another text."""
+    """The value of a Kubernetes quantity such as 250m or 2Gi; None if the text is not a quantity."""
     found = _QUANTITY.fullmatch(text)
     return float(found[1]) * _POWERS[found[2] or ""] if found else None

@@ -1,7 +1,9 @@
-"""What a Pod's status says about its container, and why it does not start. Pure.
+"""What a Pod's status says about its container, and why the container does not start. Pure.
 
-Invariants: a phase does not prove an end, as the node may report `Failed` while the process lives; only a container that is reported
-as terminated has ended; an entry that disappears without a request to delete it proves nothing.
+Invariants:
+* A phase does not prove an end: the node may report `Failed` while the process lives. Only a container that is
+  reported as terminated has ended.
+* An entry that disappears without a request to delete it proves nothing.
 """
 
 import math
@@ -18,30 +20,31 @@ _NO_CONTAINER: Final = {"CreateContainerConfigError", "CreateContainerError", "R
 
 
 def state(pod: Object) -> ContainerState:
-    # a Pod that waits for a node has not ended, though nothing of it runs
+    # a Pod that waits for a node counts as running, although it has no process
     if not has_ended(pod) or not pod["spec"].get("nodeName"):
         return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=eviction_reason(pod))
     ended = container_state(pod).get("terminated") or {}
-    code = int(ended.get("exitCode", -1))  # else as of a container that is gone without a trace
+    code = int(ended.get("exitCode", -1))  # -1 is the code of a container that disappeared
     memory = ended.get("reason") == "OOMKilled"
     return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=eviction_reason(pod))
 
 
 def has_ended(pod: Object | None) -> bool:
-    """True if certainly nothing of it runs, or nothing can be known any more."""
+    """True if none of the Pod's processes can be running, or if the Pod does not exist or has no node."""
     if pod is None or not pod["spec"].get("nodeName"):
         return True
-    waiting = (container_state(pod).get("waiting") or {}).get("reason")  # for something that will not happen
+    # reasons that mean it will never start
+    waiting = (container_state(pod).get("waiting") or {}).get("reason")
     return "terminated" in container_state(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
 
 
 def is_started(pod: Object) -> bool:
-    """True once its node has begun to make the container."""
+    """True once the node has begun to create the container."""
     return bool(_status(pod))
 
 
 def eviction_reason(pod: Object) -> str:
-    """Why the cluster ended it, in the cluster's words; "" if it ended by itself."""
+    """The cluster's reason for ending the Pod, in its own words; "" if the Pod ended by itself."""
     status = pod.get("status") or {}
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason:
@@ -50,7 +53,7 @@ def eviction_reason(pod: Object) -> str:
 
 
 def refusal(pod: Object) -> SandboxError | None:
-    """Why its container will not run; None while it may."""
+    """The error if the container will never run; None if it still may."""
     waiting = container_state(pod).get("waiting") or {}
     reason, said = str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:400]
     image = _status(pod).get("image") or pod["spec"]["containers"][0]["image"]
@@ -80,13 +83,13 @@ def unschedulable(pod: Object) -> CapacityExhausted | None:
 
 
 def image_of(pod: Object) -> str:
-    """The node's name for the image, `NAME@sha256:...` or the id alone; "" until the node reports it."""
+    """The node's name for the image, `NAME@sha256:...` or only the id; "" until the node reports it."""
     said = str(_status(pod).get("imageID") or "").rpartition("://")[2]
     return said if "sha256:" in said else ""
 
 
 def is_terminating(pod: Object) -> bool:
-    """True if it is being deleted or evicted, or the cluster has lost its node."""
+    """True if the Pod is being deleted or evicted, or the cluster has lost its node."""
     status = pod.get("status") or {}
     lost = any(
         one.get("type") == "Ready" and one.get("status") == "False" and "running" in container_state(pod)
@@ -96,7 +99,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def last_modified(pod: Object) -> float:
-    """When its entry was last changed, in seconds since the epoch by the API's clock; infinity if the API has no record of that."""
+    """The last change of the Pod's entry, in seconds since the epoch by the API's clock; infinity if unknown."""
     times = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
     return max((datetime.fromisoformat(one).timestamp() for one in times), default=math.inf)
 
@@ -107,6 +110,9 @@ def _status(pod: Object) -> Mapping[str, Any]:
 
 
 def container_state(pod: Object) -> Mapping[str, Any]:
-    """The container's state as its node reported it, up to a second late: `waiting`, `running`, or `terminated`, which is final."""
+    """The container's state as reported by the node, up to a second late.
+
+    One of `waiting`, `running`, and `terminated`, which is final.
+    """
     found: Mapping[str, Any] = _status(pod).get("state") or {}
     return found

@@ -1,6 +1,6 @@
-"""What a cluster lets this server do, and what it would refuse by itself: asked of the API, or tried with a Pod without a gate.
+"""What a cluster allows this server to do, and what it refuses by itself.
 
-The API judges what is sent as a dry run and creates nothing.
+The API is asked, or a Pod without a gate is tried. Requests that are only judged are dry runs, which create nothing.
 """
 
 import json
@@ -18,11 +18,11 @@ from sandbox.template import Limits, SandboxTemplate
 NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "delete")} | {
     ("pods/attach", verb) for verb in ("get", "create")
 }
-# what every account may ask about itself
+# API groups of rights that every account has about itself
 _OWN: Final = {"authorization.k8s.io", "authentication.k8s.io"}
 _SECONDS: Final = 30.0
 _PAUSE: Final = 0.05
-# as a Pod without a gate: what its node, and the network before it, leave open
+# runs in a Pod without a gate, to find what the node and the network allow by themselves
 _PROBE: Final = """
 import ctypes, errno, json, os, socket
 told = {"kernel": os.uname().release, "landlock": max(0, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1))}
@@ -37,17 +37,20 @@ open("/dev/termination-log", "w").write(json.dumps(told))
 
 
 class NodeFindings(NamedTuple):
-    """What a plain Pod found on its node."""
+    """What a Pod without a gate found on its node."""
 
     node: str
     kernel: str
-    landlock: int  # the version of its interface; 0 without it
-    filtered: bool  # whether the runtime's own filter of system calls is in force
-    network: str  # why it did not reach the cluster's API; "" when it did
+    landlock: int  # version of Landlock's ABI; 0 without Landlock
+    filtered: bool  # True if the runtime's default seccomp filter is in force
+    network: str  # why the Pod could not connect to the cluster's API; "" if it could
 
 
 def granted_rights(api: Api) -> set[tuple[str, str]]:
-    """What this account may do in the namespace of calls, as (resource, verb); resources of other API groups have their group."""
+    """This account's rights in the namespace of calls, as (resource, verb).
+
+    A resource outside the core API group is written with its group.
+    """
     status = _asked(api, "selfsubjectrulesreviews", {"namespace": api.cluster.namespace})
     return {
         (f"{name}.{group}" if group else name, verb)
@@ -60,7 +63,7 @@ def granted_rights(api: Api) -> set[tuple[str, str]]:
 
 
 def can_cluster_wide(api: Api, resource: str, verb: str) -> bool:
-    """True if this account may do that in every namespace, or to resources without a namespace."""
+    """True if this account has the right in every namespace, or for resources without a namespace."""
     name, _, below = resource.partition("/")
     wanted = {"resource": name, "verb": verb, **({"subresource": below} if below else {})}
     return bool(_asked(api, "selfsubjectaccessreviews", {"resourceAttributes": wanted}).get("allowed"))
@@ -79,7 +82,7 @@ def call_pod(image: str, architecture: str) -> dict[str, Any]:
 
 
 def oversized(asked: dict[str, Any]) -> dict[str, Any]:
-    """The same Pod with more memory and processors than any quota allows."""
+    """Changes a Pod so that it requests more memory and processors than any quota allows, and returns it."""
     (container,) = asked["spec"]["containers"]
     most = {**container["resources"]["limits"], "memory": "1Pi", "cpu": "1M"}
     container["resources"] = {"limits": most, "requests": most}
@@ -87,7 +90,7 @@ def oversized(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def admission_error(api: Api, asked: Object) -> str:
-    """Why the API would refuse to create a Pod, in its own words; "" if it would not."""
+    """The API's reason for refusing to create a Pod, in its own words; "" if it would accept it."""
     try:
         api.post(f"/api/v1/namespaces/{api.cluster.namespace}/pods?dryRun=All", asked)
     except EngineUnavailable:
@@ -98,13 +101,16 @@ def admission_error(api: Api, asked: Object) -> str:
 
 
 def probe_node(engine: KubernetesEngine, api: Api, image: str, architecture: str) -> NodeFindings:
-    """Runs a plain Pod on a node and reports what it found. Raises SandboxError if admission refuses it or no node runs it."""
+    """Runs a Pod without a gate on a node and returns its findings.
+
+    Raises SandboxError if admission refuses the Pod or no node runs it.
+    """
     asked = call_pod(image, architecture)
     asked["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _PROBE.replace("$", "$$")]
     name, end = api.create(asked)["metadata"]["name"], time.monotonic() + _SECONDS
     try:
         while not (found := api.pod(name) or asked)["spec"].get("nodeName") and time.monotonic() < end:
-            time.sleep(_PAUSE)  # one that has no place yet runs no more than one that has ended
+            time.sleep(_PAUSE)  # waits for a node first, because `has_ended` is True for a Pod without one
         engine.container(name).wait(end - time.monotonic())
         found = api.pod(name) or found
     finally:

@@ -1,4 +1,4 @@
-"""One watch over all Pods of a server, so that whoever waits for a Pod need not poll the API."""
+"""One watch over all Pods of a server, so that threads that wait for a Pod need not poll the API."""
 
 import contextlib
 import json
@@ -15,36 +15,39 @@ from sandbox.errors import SandboxError
 from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
-_REMOVED_KEPT: Final = 100  # entries; each is asked for soon after its removal
+_REMOVED_KEPT: Final = 100  # entries; each is looked up soon after its removal
 
 _log = structlog.get_logger()
 
 
 class PodWatch:
-    """The Pods with some labels as the API last reported them. Its thread starts with the first wait, and ends when it is not needed.
+    """The Pods that match a selector, as the API last reported them.
 
-    What is known here may be late, so it never decides how a container ended: that is asked of the API itself. Only the last
-    state of a removed entry is known nowhere else.
+    Its thread starts with the first wait, and ends when it is no longer needed. Its information may be late, so the
+    API itself is queried for the way a container ended. Only the last state of a removed Pod is known nowhere else.
     """
 
     def __init__(
         self, api: Api, selector: str, on_change: Callable[[Object], None], needed: Callable[[], bool]
     ) -> None:
-        """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick.
+        """`on_change` is called with each changed Pod, in the watch's thread, so it must be quick.
 
-        `needed` says whether the watch continues although nobody has waited for minutes.
+        `needed` returns True if the watch must continue although no thread has waited for minutes.
         """
         self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
         self._removed: deque[tuple[str, Object]] = deque(maxlen=_REMOVED_KEPT)
         self._thread: threading.Thread | None = None
-        self._asked = False  # since the API was last asked for all of them
-        self._response: urllib3.BaseHTTPResponse | None = None  # the last one
+        self._asked = False  # True if a thread has waited since the last full list
+        self._response: urllib3.BaseHTTPResponse | None = None  # of the latest watch
         self._stop = Cancellation()
 
     def wait_for(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
-        """Waits until `holds` is true of a Pod, None for an unknown one, or until `seconds` have passed."""
+        """Waits until `holds` is True for a Pod, or until `seconds` have passed.
+
+        `holds` gets None for an unknown Pod.
+        """
         with self._changed:
             self._asked = True
             if self._thread is None and not self._stop.is_set:
@@ -57,7 +60,7 @@ class PodWatch:
             return self._pods.get(name)
 
     def last_before_removal(self, name: str, seconds: float) -> Object | None:
-        """The last state of a Pod that the API does not know any more; None if its removal was not reported within `seconds`."""
+        """The last state of a Pod that was removed; None if its removal is not reported within `seconds`."""
         self.wait_for(name, lambda known: known is None, seconds)
         with self._changed:
             return dict(self._removed).get(name)
@@ -66,7 +69,7 @@ class PodWatch:
         self._stop.set()
         while (thread := self._thread) is not None and thread.is_alive():
             if self._response is not None:
-                with contextlib.suppress(OSError, ValueError, RuntimeError):  # it has ended
+                with contextlib.suppress(OSError, ValueError, RuntimeError):  # the response has already ended
                     self._response.shutdown()
             thread.join(_PAUSE)
         self._stop.close()
@@ -85,7 +88,10 @@ class PodWatch:
                 readable([self._stop], _PAUSE)
 
     def _follow(self) -> None:
-        """Reads a new list, then changes until the watch ends, after some minutes or with an error such as 410."""
+        """Reads a new list, then follows changes until the watch ends.
+
+        A watch ends after some minutes, or with an error such as 410.
+        """
         found, _ = self._api.pods(self._selector)
         with self._changed:
             self._pods = {one["metadata"]["name"]: one for one in found["items"]}

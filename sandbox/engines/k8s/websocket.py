@@ -1,7 +1,12 @@
-"""A container's streams over a websocket to the cluster's API (`v4.channel.k8s.io`). wsproto does the protocol, the socket is ours.
+"""A container's streams over a websocket to the cluster's API (`v4.channel.k8s.io`).
 
-Invariants: nothing waits without a time limit; a frame is never interrupted by another one; data is passed on as it arrives, whole
-frame or not, so that memory stays bounded; after `receive`, nothing that was decrypted is left where a poll cannot see it.
+wsproto implements the protocol; the socket is ours.
+
+Invariants:
+* Every wait has a time limit.
+* A frame is never interrupted by another one.
+* Data is passed on as it arrives, also parts of a frame, so that memory stays bounded.
+* After `receive`, no decrypted data is left where a poll cannot see it.
 """
 
 import contextlib
@@ -34,11 +39,11 @@ from sandbox.errors import EngineUnavailable
 from sandbox.waiting import writable
 
 CONNECT_SECONDS: Final = 20.0
-_STDIN: Final = b"\0"  # the number of its channel
+_STDIN: Final = b"\0"  # channel number of stdin
 _CHANNELS: Final = "v4.channel.k8s.io"
 _CHUNK: Final = 1 << 16
 _RECORD: Final = 1 << 14  # bytes, the most that TLS returns at once
-_AT_ONCE: Final = 1 << 20  # bytes that one `receive` reads, and the rest of a record
+_AT_ONCE: Final = 1 << 20  # bytes; one `receive` reads up to this size and the rest of a TLS record
 
 
 class StreamRefused(EngineUnavailable):
@@ -50,7 +55,10 @@ class StreamRefused(EngineUnavailable):
 
 
 def connect(cluster: Cluster, path: str) -> "PodWire":
-    """The streams at a path of the API. Raises StreamRefused, and EngineUnavailable if the API does not answer."""
+    """Opens the streams at a path of the API.
+
+    Raises StreamRefused, and EngineUnavailable if the API does not answer.
+    """
     server = urlsplit(cluster.server)
     with contextlib.ExitStack() as opened:
         try:
@@ -74,13 +82,13 @@ def _request(cluster: Cluster, path: str) -> Request:
     headers = [(b"Origin", f"{server.scheme}://{server.netloc}".encode())]
     if token:
         headers.append((b"Authorization", f"Bearer {token}".encode()))
-    # an API server behind a gateway has a path of its own, such as /k8s/clusters/c-1
+    # an API server behind a gateway has a base path, such as /k8s/clusters/c-1
     target = f"{server.path}{path}"
     return Request(host=server.netloc, target=target, subprotocols=[_CHANNELS], extra_headers=headers)
 
 
 def _complete_handshake(stream: ssl.SSLSocket, protocol: WSConnection) -> None:
-    """Reads the API's answer to the upgrade. Raises StreamRefused for an HTTP error."""
+    """Reads the API's response to the upgrade request. Raises StreamRefused for an HTTP error."""
     protocol.receive_data(_read_head(stream))
     answer, *body = protocol.events()
     if isinstance(answer, AcceptConnection):
@@ -94,7 +102,7 @@ def _complete_handshake(stream: ssl.SSLSocket, protocol: WSConnection) -> None:
 
 
 def _read_head(stream: ssl.SSLSocket) -> bytes:
-    """The head of an answer and no byte after it, as a poll could not see what was read with it."""
+    """Reads the head of a response and no byte after it, because a poll could not see bytes that were read already."""
     head = b""
     while not head.endswith(b"\r\n\r\n") and len(head) < _CHUNK:
         byte = stream.recv(1)
@@ -105,7 +113,7 @@ def _read_head(stream: ssl.SSLSocket) -> bytes:
 
 
 class PodWire:
-    """The attached streams of a container: a `Wire`. Closing it ends the container's stdin.
+    """The attached streams of a container: an `AttachedStreams`. Closing it ends the container's stdin.
 
     One thread may receive while another one sends.
     """
@@ -114,18 +122,18 @@ class PodWire:
         stream.settimeout(0)
         self._socket = stream
         self._protocol = protocol
-        self._tls = threading.Lock()  # OpenSSL lets one thread at a time use a connection
-        self._sending = threading.Lock()  # held for one frame
-        self._channel: int | None = None  # of the current message, whose first byte it is
-        self._pings: list[Ping] = []  # to be answered
-        self.ended = False  # by the other side
+        self._tls = threading.Lock()  # OpenSSL allows one thread at a time to use a connection
+        self._sending = threading.Lock()  # held while one frame is sent
+        self._channel: int | None = None  # channel of the current message, from its first byte
+        self._pings: list[Ping] = []  # received and not yet answered
+        self.ended = False  # True if the other side has ended the stream
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def receive(self) -> list[tuple[int, bytes]] | None:
         pieces = list(self._pieces(self._read()))
-        # pings are answered here, unless another thread is sending a frame: that one answers them
+        # pings are answered here, unless another thread is sending; the next send then answers them
         if self._pings and self._sending.acquire(blocking=False):
             try:
                 self._answer_pings()
@@ -134,7 +142,7 @@ class PodWire:
         return None if self.ended and not pieces else pieces
 
     def _read(self) -> bytes:
-        """All that is there, decrypted; ends only where TLS holds nothing back."""
+        """Reads and decrypts all available data. It stops only where TLS has no decrypted data left."""
         read = bytearray()
         try:
             while True:
@@ -159,14 +167,14 @@ class PodWire:
                 self._pings.append(event)
             elif isinstance(event, BytesMessage):
                 yield from self._output(event)
-            elif isinstance(event, CloseConnection):  # also for what is no websocket
+            elif isinstance(event, CloseConnection):  # also after data that is not a valid websocket frame
                 self.ended = True
 
     def _output(self, event: BytesMessage) -> Iterator[tuple[int, bytes]]:
         data = bytes(event.data)
         if data and self._channel is None:
             self._channel, data = data[0], data[1:]
-        # the API has a channel for its own errors, too: the Pod's status says more
+        # the API's channel for its own errors is ignored, because the Pod's status has more detail
         if data and self._channel in (STDOUT, STDERR):
             yield self._channel, data
         if event.message_finished:
@@ -185,7 +193,10 @@ class PodWire:
                 self._write(Pong(payload=self._pings.pop().payload), time.monotonic() + 1)
 
     def _write(self, event: Event, end: float) -> None:
-        """Sends one frame until `end`, by the monotonic clock. Raises OSError, and TimeoutError after closing the connection."""
+        """Sends one frame before `end`, a time of the monotonic clock.
+
+        Raises OSError, and TimeoutError after closing the connection.
+        """
         try:
             view = memoryview(self._protocol.send(event))
         except ProtocolError as error:
@@ -197,14 +208,15 @@ class PodWire:
             except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 left = end - time.monotonic()
                 if left <= 0 or not writable(self._socket, left):
-                    # half a frame was sent: nothing can follow it
+                    # after half a frame, nothing else can be sent
                     self.close()
                     raise TimeoutError("the other side does not take what is sent") from None
 
     def end(self) -> None:
-        """Lets whoever reads find the end, as of a container that ended. The wire is still to be closed."""
+        """Shuts the connection down, so that a reader sees the end of the stream. `close` must still be called."""
         with contextlib.suppress(OSError, ValueError):
-            # the connection's end alone: a TLS socket's own method would go on in plain text, in both directions
+            # shuts only the TCP connection: the shutdown of a TLS socket would continue in plain text in both
+            # directions
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -214,6 +226,6 @@ class PodWire:
 
 
 def attach(cluster: Cluster, pod: str, container: str) -> PodWire:
-    """The streams of a Pod's container. Raises StreamRefused until it runs."""
+    """Attaches to the streams of a Pod's container. Raises StreamRefused until the container runs."""
     query = f"stdin=true&stdout=true&stderr=true&container={container}"
     return connect(cluster, f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/attach?{query}")

@@ -1,1 +1,1 @@
-"""Containers without a daemon: crun or runc run directly on an unpacked image, by a server that is root (ADR 23)."""
+"""Containers without a daemon: the server runs crun or runc directly on an unpacked image (ADR 23)."""

@@ -1,10 +1,12 @@
 """The bundle of one container: the runtime's configuration, our labels and the mount points.
 
-A runtime creates missing mount points in the root file system, which all containers share. So its root is an
-overlay of this container's own empty points over the unpacked image, read-only and without an upper layer. It is mounted in a
-mount namespace that only one of our threads and the runtime's processes are in: the host never has it in its table, the container
-takes it along, and with the container it is gone, whoever was killed and when. A user that is not root may mount only in a user
-namespace, which a process with threads cannot enter: there unshare(1) and mount(8) do the same, and then become the runtime.
+A runtime creates missing mount points in the root file system, which all containers share. So the root of a container
+is an overlay of its own empty mount points over the unpacked image, read-only and without an upper layer. The overlay
+is mounted in a mount namespace that only one of our threads and the runtime's processes are in. It never appears in
+the host's mount table, and it disappears with the container, even if processes are killed.
+
+A user who is not root may mount only in a user namespace, which a process with threads cannot enter. For such users,
+unshare(1) and mount(8) mount the overlay, and then execute the runtime.
 """
 
 import contextlib
@@ -27,24 +29,25 @@ from sandbox.portable import call
 _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
 _LABELS, _GROUP, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "group", "pid", "log", "points", "config.json"
-# arguments: the log, the layers and the path of the root, then a command, whose stderr is the container's
+# arguments: the log, the overlay's layers, the path of the root, then a command, whose stderr is the container's
 _AS_USER: Final = """exec 3>&2 2>>"$1"
 exec unshare --map-root-user --mount --propagation private sh -c '
 mount -n -t overlay -o "ro,nosuid,nodev,$2" overlay "$3" && shift 3 && exec "$@" 2>&3 3>&-' sh "$@"
 """
 _TMP_PREFIX: Final = "new-"
-_TMP_SECONDS: Final = 3600.0  # far longer than writing three files takes
+_TMP_SECONDS: Final = 3600.0  # far longer than writing a bundle takes
 
 
 class Bundle:
-    """A bundle. It exists, with its labels, as long as anything of the container exists."""
+    """The folder of a container on disk. It exists, with its labels, as long as any part of the container exists."""
 
     def __init__(self, containers: Path, container: str) -> None:
         self.folder = containers / container
         self.log = self.folder / _LOG
 
     def write(self, labels: Mapping[str, str], config: Mapping[str, Any]) -> None:
-        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)  # an incomplete one is never visible
+        # written under a temporary name, so that an incomplete bundle is never visible
+        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)
         fresh.mkdir(mode=0o700)
         (fresh / _LABELS).write_text(json.dumps(dict(labels)), encoding="utf-8")
         (fresh / _GROUP).write_text(config["linux"]["cgroupsPath"], encoding="utf-8")
@@ -68,15 +71,15 @@ class Bundle:
         try:
             found = json.loads((self.folder / _LABELS).read_bytes())
             return {name: str(value) for name, value in found.items()}
-        except (OSError, ValueError, AttributeError):  # just removed, or damaged
+        except (OSError, ValueError, AttributeError):  # removed meanwhile, or damaged
             return {}
 
     @property
     def group(self) -> ControlGroup:
-        """The control group of its processes, within the one delegated to the server that created it."""
+        """The container's control group, below the one that was delegated to the server that created it."""
         try:
             return ControlGroup((self.folder / _GROUP).read_text(encoding="utf-8"))
-        except OSError:  # just removed
+        except OSError:  # the bundle was removed meanwhile
             return ControlGroup(f"/{PARENT}/{self.folder.name}")
 
     def with_root(
@@ -85,9 +88,10 @@ class Bundle:
         targets: Iterable[tuple[PurePosixPath, bool]],
         work: Callable[[Sequence[str]], None],
     ) -> None:
-        """Calls `work` where the root is mounted: `image` with mount points for `targets`, each with whether it is a file.
+        """Calls `work` while the root is mounted: the image with mount points for `targets`.
 
-        Without root, `work` gets words that mount it if they are put in front of a command. Raises EngineUnavailable, and errors of `work`.
+        `targets` maps each path to True if it is a file. Without root, `work` gets a command prefix that mounts the
+        root. Raises EngineUnavailable, and errors of `work`.
         """
         points = self.folder / _POINTS
         points.mkdir()
@@ -103,34 +107,38 @@ class Bundle:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 
     def close(self) -> None:
-        """Removes what a runtime needs, so that none can work on it any more."""
+        """Removes the files that a runtime needs, so that no runtime can work on the bundle any more."""
         (self.folder / _CONFIG).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Removes it atomically, so that it keeps its labels until then. Raises OSError."""
+        """Removes the bundle. Renames it first, so that it keeps its labels until it disappears. Raises OSError."""
         gone = self.folder.with_name(_TMP_PREFIX + self.folder.name)
         with contextlib.suppress(FileNotFoundError):
-            (self.folder / ROOTFS).rmdir()  # never its contents: here nothing is mounted on it
-        with contextlib.suppress(FileNotFoundError):  # another server was quicker
+            # rmdir never deletes contents, and nothing is mounted on it in this namespace
+            (self.folder / ROOTFS).rmdir()
+        with contextlib.suppress(FileNotFoundError):  # another server removed it first
             self.folder.rename(gone)
             shutil.rmtree(gone)
 
 
 def sweep(containers: Path) -> None:
-    """Removes incomplete bundles: their server was killed while it wrote or removed them."""
+    """Removes incomplete bundles, whose server was killed while it wrote or removed them."""
     for one in containers.glob(f"{_TMP_PREFIX}*"):
-        with contextlib.suppress(OSError):  # just renamed
+        with contextlib.suppress(OSError):  # renamed meanwhile
             if time.time() - one.stat().st_mtime > _TMP_SECONDS:
                 shutil.rmtree(one)
 
 
 def bundles(containers: Path) -> list[str]:
-    """The ids of all containers of which anything is left."""
+    """The ids of all containers with remains on this host."""
     return [name for name in os.listdir(containers) if not name.startswith(_TMP_PREFIX)]  # noqa: PTH208 - names alone
 
 
 def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bool) -> None:
-    """Creates a mount point. A folder gets the mode and owner of the image's folder, because an overlay shows those of the upper one."""
+    """Creates a mount point. A folder gets the mode and owner of the image's folder.
+
+    An overlay shows the mode and owner of the upper folder.
+    """
     place, below = points, image
     for number, part in enumerate(target.parts[1:], 2):
         place, below = place / part, below / part
@@ -149,7 +157,10 @@ def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bo
 
 
 def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
-    """Runs `work` with an overlay at `root`, in a separate thread: a thread can have its own mount namespace, which its processes inherit."""
+    """Runs `work` with an overlay mounted at `root`, in a separate thread.
+
+    A thread can have its own mount namespace, which processes that it starts inherit.
+    """
 
     def run() -> None:
         call("unshare", _CLONE_NEWNS)

@@ -1,7 +1,8 @@
 """Translates the policy to the OCI runtime specification: the `config.json` of a container. Pure.
 
-Stricter than Docker where that costs nothing: no shared memory, no terminals, no message queues, no writable /dev,
-a separate control group namespace with both versions of control groups, and binds whose options also apply to everything below.
+It is stricter than for Docker where that costs nothing: no shared memory, no terminals, no message queues, no
+writable /dev, a separate control group namespace with both versions of control groups, and bind mounts whose options
+also apply to all submounts.
 """
 
 import json
@@ -14,14 +15,14 @@ from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rl
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
-ROOTFS: Final = "rootfs"  # in the container's own folder
+ROOTFS: Final = "rootfs"  # name in the container's bundle
 IMAGE: Final = f"io.{PRODUCT}.image"
 NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _SETS: Final = ("bounding", "effective", "inheritable", "permitted", "ambient")
 _SAFE: Final = ("nosuid", "nodev", "noexec")
 _PSEUDO: Final = (
     {"destination": "/proc", "type": "proc", "source": "proc", "options": [*_SAFE]},
-    # the runtime first creates its harmless nodes in it; it is never writable later
+    # the runtime creates its harmless device nodes in it before it becomes read-only
     {
         "destination": "/dev",
         "type": "tmpfs",
@@ -37,11 +38,11 @@ _CONTROL_GROUPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The container's labels for the host's security modules; empty if a module is off."""
+    """The container's labels for the host's security modules; empty for a module that is not active."""
 
-    apparmor: str = ""  # a loaded profile
-    selinux: str = ""  # of the process
-    selinux_files: str = ""  # of the mounts that only it has
+    apparmor: str = ""  # name of a loaded profile
+    selinux: str = ""  # label of the process
+    selinux_files: str = ""  # label of the mounts that only this container has
 
 
 def config(
@@ -52,14 +53,15 @@ def config(
     *,
     rootless: bool = False,
 ) -> dict[str, Any]:
-    """The configuration for the runtime. Raises IsolationRefused for an architecture without a profile, and for a mounted volume.
+    """The configuration for the runtime.
 
-    `rootless`: the runtime is root in a user namespace of one user, which is then also the container's user.
+    `rootless` means that the runtime is root in a user namespace with one user, which is then also the container's
+    user. Raises IsolationRefused for an architecture without a profile, and for a mount of a volume.
     """
     (uid, gid), limits = template.user, template.limits
     made: dict[str, Any] = {
         "ociVersion": "1.0.2",
-        "annotations": {IMAGE: template.image},  # for the removal of unused images
+        "annotations": {IMAGE: template.image},  # read when unused images are removed
         "process": {
             "terminal": False,
             "user": {"uid": uid, "gid": gid, "additionalGids": []},
@@ -86,9 +88,9 @@ def config(
             "readonlyPaths": list(READ_ONLY),
             "cgroupsPath": cgroups_path,
             "resources": {
-                # the runtime also allows its own few: null, zero, full, random, urandom, tty
+                # the runtime also allows its default devices: null, zero, full, random, urandom, tty
                 "devices": [{"allow": False, "access": "rwm"}],
-                # memory and swap together, so no swap
+                # limit of memory and swap together, so swap is not used
                 "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
                 "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
                 "pids": {"limit": limits.pids},
@@ -101,7 +103,8 @@ def config(
         made["linux"]["namespaces"].append({"type": "user"})
         made["linux"]["uidMappings"] = [{"containerID": uid, "hostID": 0, "size": 1}]
         made["linux"]["gidMappings"] = [{"containerID": gid, "hostID": 0, "size": 1}]
-        # only the first user namespace can create nodes, and only root can lower what systemd has raised
+        # device nodes can only be created in the initial user namespace, and only root can lower an OOM score that
+        # systemd raised
         del made["linux"]["resources"]["devices"], made["process"]["oomScoreAdj"]
     return made
 
@@ -116,7 +119,7 @@ def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:
 
 
 def _bind(mount: Mount) -> dict[str, Any]:
-    """A bind mount. A read-only one also makes the mounts below it read-only; a writable one excludes them."""
+    """A bind mount. If it is read-only, its submounts are, too; if it is writable, submounts are excluded."""
     if mount.read_only:
         options = ["rbind", "rro", *(f"r{one}" for one in _SAFE), "rprivate"]
     else:

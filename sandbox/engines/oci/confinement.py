@@ -1,4 +1,4 @@
-"""Confines containers by the host's security module: our own AppArmor profile, loaded here, or SELinux's type for containers."""
+"""Confines containers with the host's security module: our AppArmor profile, or SELinux's container type."""
 
 import os
 import secrets
@@ -11,26 +11,27 @@ from typing import Final
 from sandbox.engines.oci.config import Labels
 from sandbox.errors import IsolationRefused
 
-PROFILE: Final = "gdal-mcp-sandbox"  # as in apparmor.profile
+PROFILE: Final = "gdal-mcp-sandbox"  # the name in apparmor.profile
 _APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
 _SELINUX: Final = Path("/sys/fs/selinux/enforce")
-_CATEGORIES: Final = 1024  # of the targeted policy, c0 to c1023
+_CATEGORIES: Final = 1024  # number of categories in the targeted policy, c0 to c1023
 _SECONDS: Final = 60.0
 
 
 @cache
 def security_options() -> tuple[str, ...]:
-    """The security options of this host, in the spelling of engines."""
+    """The security options of this host, in the notation of engines, such as name=apparmor."""
     apparmor = _APPARMOR.exists() and _APPARMOR.read_text(encoding="ascii").startswith("Y")
     modules = (("apparmor", apparmor), ("selinux", _SELINUX.exists()))
     return tuple(f"name={name}" for name, on in modules if on)
 
 
 def confinement() -> Labels:
-    """The labels for one container. Raises IsolationRefused if a module is on and no label can be set."""
+    """The labels for one container. Raises IsolationRefused if a module is active and no label can be set."""
     options = security_options()
     if "name=apparmor" in options:
-        if os.geteuid() == 0:  # else an administrator has loaded it, or no container can be created
+        # without root, an administrator must have loaded it; otherwise no container can be created
+        if os.geteuid() == 0:
             _load()
         return Labels(apparmor=PROFILE)
     if "name=selinux" in options:
@@ -39,7 +40,7 @@ def confinement() -> Labels:
 
 
 def selinux_labels(one: int, other: int) -> Labels:
-    """Labels with a pair of categories that hardly any other container has; `other` skips `one`."""
+    """SELinux labels with a pair of categories that hardly any other container has. `other` skips `one`."""
     first, second = sorted((one, other + (other >= one)))
     level = f"s0:c{first},c{second}"
     return Labels(
@@ -50,7 +51,7 @@ def selinux_labels(one: int, other: int) -> Labels:
 
 @cache
 def _load() -> None:
-    """Loads the profile once per process. A profile that an administrator removed is back after a restart."""
+    """Loads the profile, once per process. After a restart, it replaces a profile that an administrator removed."""
     text = resources.files(__package__).joinpath("apparmor.profile").read_bytes()
     try:
         ended = subprocess.run(

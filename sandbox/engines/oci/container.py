@@ -1,8 +1,10 @@
 """A container without a daemon, from the runtime's `create` to its removal.
 
 Invariants:
-* the remains of a container are found by our own id only, in our folder and in the control groups, not through its runtime;
-* no process of ours stands between a container and this server: its streams are pipes, and its first process becomes our child.
+* The remains of a container are found only by our own id, in our folder and in the control groups, and never through
+  its runtime.
+* No other process of ours is between a container and this server: its streams are pipes, and its first process
+  becomes our child.
 """
 
 import contextlib
@@ -26,20 +28,20 @@ from sandbox.waiting import Cancellation, Process, readable
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
-_PAUSE: Final = 0.05  # seconds; waiting for the end of a process costs less than polling its groups
+_PAUSE: Final = 0.05  # seconds; waiting for the end of a process is cheaper than polling its control groups
 _UNKNOWN: Final = -1  # the exit code of a process that is not our child
 _RUNTIMES: Final = (
     *FLOORS,
     "sh",
     "unshare",
-)  # and the programs that mount a root before they become a runtime
+)  # sh and unshare mount a root before they execute the runtime
 
 
 class _First(Process):
     """A container's first process, which is a child of ours once its runtime has ended."""
 
     def exit_code(self) -> int:
-        """The exit code, as in a shell, of a child of ours that has ended."""
+        """The exit code of an ended child process, as a shell reports it."""
         try:
             ended = os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
@@ -57,13 +59,17 @@ class OciContainer:
         self._containers, self._states = containers, states
         self._bundle = Bundle(containers, container)
         self._wire: PipeStreams | None = None
-        self._runtime: Runtime | None = None  # only for its creator, until it was started
-        self._first: _First | None = None  # readable once that process is gone
+        # set only in the process that created the container, until the start
+        self._runtime: Runtime | None = None
+        self._first: _First | None = None  # readable once that process has ended
         self._ended: ContainerState | None = None
         self._lock = threading.Lock()
 
     def create(self, image: Path, targets: Sequence[tuple[PurePosixPath, bool]], runtime: Runtime) -> int:
-        """Lets the runtime create it on that image, with mount points for `targets`. Returns the pid of its first process."""
+        """Lets the runtime create the container on an image, with mount points for `targets`.
+
+        Returns the pid of its first process.
+        """
         self._wire, theirs = piped()
         self._runtime = runtime
 
@@ -136,14 +142,14 @@ class OciContainer:
 
     def _close(self) -> None:
         if self._first is not None:
-            self._first.exit_code()  # else it would stay a zombie
+            self._first.exit_code()  # otherwise it would remain a zombie
             self._first.close()
         if self._wire is not None:
             self._wire.close()
         self._wire = self._first = self._runtime = None
 
     def _end(self, group: ControlGroup) -> None:
-        """Kills all its processes and, unless its first process is known, the runtimes that work on it."""
+        """Kills all processes of the container and, unless its first process is known, the runtimes that work on it."""
         end, first = time.monotonic() + _REMOVAL_SECONDS, self._first
         if first is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,8 +1,8 @@
-"""An engine without a daemon: crun or runc create and start containers on an image that is unpacked on this host.
+"""An engine without a daemon: crun or runc create containers on an image that is unpacked on this host.
 
 Invariants:
-* a container's folder is created first and removed last, so that `leftovers` misses none;
-* the kernel's view of it is compared with the request before its first instruction.
+* A container's folder is created first and removed last, so that `leftovers` finds every container.
+* The kernel's view of a container is compared with the request before its first instruction.
 """
 
 import os
@@ -34,17 +34,20 @@ _PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("
 
 
 class OciEngine:
-    """The containers and images below one folder of this host, which belongs to one user only. `prepared` creates the folder."""
+    """The containers and images below one folder of this host, which must belong to one user.
+
+    `prepared` creates the folder.
+    """
 
     def __init__(self, root: Path, runtime: str = "") -> None:
-        """`runtime` (crun, runc) is used if a template names no runtime; by default the first that is installed."""
+        """`runtime` (crun, runc) is used if a template names no runtime; the default is the first that is installed."""
         self.root, self._preferred, self._rootless = root, runtime, os.geteuid() != 0
         self.images = ImageStore(root, fetch)
         self._containers, self._states = root / "containers", root / "runtime"
 
     def prepared(self) -> "OciEngine":
-        """Creates the folders and returns itself. Raises EngineUnavailable if it cannot be used."""
-        # separators of overlay options cannot be part of its path
+        """Creates the folders and returns this engine. Raises EngineUnavailable if it cannot be used."""
+        # the path cannot contain the separators of overlay options
         if set(":,\\") & set(str(self.root)) or not self.root.is_absolute():
             raise EngineUnavailable(
                 f"{self.root} cannot be an engine's folder: name one without : , and \\, from the root on."
@@ -54,7 +57,7 @@ class OciEngine:
             for one in (self.root, self._containers, self._states, self.images.folder):
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
                 status = one.stat()
-                # anyone who can write there decides what is run, killed and removed
+                # anyone who can write to it controls which programs run and which processes are killed
                 if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
                     raise EngineUnavailable(
                         f"{one} belongs to user {status.st_uid}, or others may write to it. Name a folder of this user's alone."
@@ -78,9 +81,9 @@ class OciEngine:
         return EngineInfo(
             name=runtimes[0].name,
             version=runtimes[0].version,
-            api_version=(1, 0),  # of the runtime specification
+            api_version=(1, 0),  # version of the runtime specification
             architecture=os.uname().machine,
-            # as engines report it: 2 only if no controller is left in version 1
+            # as other engines report it: 2 only if version 1 has no controllers
             cgroup_version="2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1",
             security_options=("name=seccomp", *security_options()),
             rootless=self._rootless,
@@ -120,7 +123,7 @@ class OciEngine:
         with removed_on_failure(container):
             pid = container.create(image, _mount_points(template), runtime)
             try:
-                # crun applies the system call filter only at the start
+                # crun applies the seccomp filter only at the start
                 found = deviations(template, pid, group, filtered=runtime.name == "runc")
             except OSError as error:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
@@ -134,7 +137,7 @@ class OciEngine:
         return OciContainer(self._containers, self._states, id_)
 
     def describe(self, _container: str) -> None:
-        """None: it knows no containers of other engines, and does not run inside one."""
+        """None: this engine only knows its own containers, and the server does not run inside one of them."""
 
     def leftovers(self) -> tuple[Leftover, ...]:
         refuse_absent(self._containers)
@@ -143,7 +146,7 @@ class OciEngine:
 
 
 def _mount_points(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
-    """The mount points, each with whether it is a file."""
+    """The mount points of a template, each with True if it is a file."""
     binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
     folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
     return [*binds, *((one, False) for one in folders)]

@@ -1,4 +1,4 @@
-"""Fetches an image into the store: from a Docker that has it, else from its registry with skopeo and umoci, by digest."""
+"""Fetches an image into the store: from a Docker that has it, or by digest from its registry (skopeo, umoci)."""
 
 import contextlib
 import hashlib
@@ -22,20 +22,20 @@ from sandbox.engines.images import Archive, DockerImages, split
 from sandbox.engines.oci.store import LAYOUT, TMP_PREFIX, ImageStore
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
-IN_LAYOUT: Final = "image"  # the name of an image in its layout
+IN_LAYOUT: Final = "image"  # name of an image in its OCI layout
 PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
 INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
 _REACH: Final = "30s"  # for a registry to resolve a name
 _REACH_SECONDS: Final = 20.0
-_HUB: Final = "registry-1.docker.io"  # for names without a registry
-_SECONDS: Final = 3600.0  # for one step; half a gigabyte takes a while on a slow line
+_HUB: Final = "registry-1.docker.io"  # default registry, for names without one
+_SECONDS: Final = 3600.0  # for one step; half a gigabyte takes long on a slow line
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 Report = Callable[[str], None]
 
 
 def fetch(store: ImageStore, reference: str, report: Report) -> None:
-    """Raises PullFailed."""
+    """Fetches an image into the store. Raises PullFailed."""
     with contextlib.ExitStack() as opened:
         client = None
         with contextlib.suppress(EngineUnavailable):
@@ -48,7 +48,7 @@ def fetch(store: ImageStore, reference: str, report: Report) -> None:
 
 
 def from_docker(store: ImageStore, client: docker.DockerClient, reference: str) -> ImageInfo:
-    """Raises PullFailed."""
+    """Adds an image that a Docker has to the store. Raises PullFailed."""
     found = DockerImages(client.api).find(reference)
     if found is None:
         raise PullFailed(f"this Docker has no {reference}")
@@ -85,7 +85,7 @@ def from_archive(store: ImageStore, archive: Path, name: str, labels: Mapping[st
 
 
 def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
-    """Resolves the digest first and fetches exactly that: skopeo compares every part with it."""
+    """Adds an image from its registry. Resolves the digest first, and skopeo compares all parts with it."""
     _require_reachable(reference)
     ensure_installed(("skopeo", "umoci"), PACKAGES, report)
     repository, tag = split(reference)
@@ -117,12 +117,14 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
 
 @contextlib.contextmanager
 def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
-    """An image that was fetched from a registry, as an archive for `docker load`. None without such an image, or without skopeo.
+    """An image that was fetched from a registry, as an archive for `docker load`. Raises PullFailed.
 
-    In Docker it has the same content id, because its configuration is unchanged. Raises PullFailed.
+    None without such an image, or without skopeo. In Docker, the image has the same content id, because its
+    configuration is unchanged.
     """
     found = None
-    with contextlib.suppress(EngineUnavailable, ImageMissing):  # no store, or a damaged image
+    # the store does not exist, or the image is damaged
+    with contextlib.suppress(EngineUnavailable, ImageMissing):
         found = store.layout(reference)
     if found is None or not shutil.which("skopeo"):
         yield None
@@ -140,14 +142,14 @@ def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
 
 
 def _require_reachable(reference: str) -> None:
-    """Raises PullFailed if the registry cannot be reached, so that nothing is installed for an unavailable image."""
+    """Raises PullFailed if the registry cannot be reached, before any program is installed for it."""
     first = split(reference)[0].split("/")[0]
     is_host = "." in first or ":" in first or first == "localhost"
     host = first if is_host else _HUB
     try:
         requests.head(f"https://{host}/v2/", timeout=_REACH_SECONDS)
     except requests.exceptions.SSLError:
-        return  # it answers; skopeo's own configuration decides on its certificates
+        return  # the registry answers; skopeo's configuration decides which certificates are accepted
     except requests.exceptions.RequestException as error:
         raise PullFailed(f"its registry {host} cannot be reached from here") from error
 
@@ -170,7 +172,10 @@ def described(layout: Path) -> tuple[str, dict[str, str]]:
 
 
 def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: Report) -> None:
-    """Installs the programs as root on Debian and Ubuntu. On other systems, raises PullFailed with the command to run."""
+    """Installs programs as root on Debian and Ubuntu.
+
+    On other systems, raises PullFailed with the command to run.
+    """
     if all(map(shutil.which, programs)):
         return
     command = " ".join((*INSTALL, *packages))
@@ -178,7 +183,7 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
         raise PullFailed(f"{' and '.join(programs)} are needed for it. Run: sudo {command}")
     report(f"installing {' '.join(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    # the first may fail if the package lists are already there
+    # apt-get update may fail, because the package lists may be present already
     for words in (("apt-get", "-qq", "update"), (*INSTALL, *packages)):
         ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     if ended.returncode:
@@ -188,18 +193,18 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
 
 
 def _untar(root: Path, pieces: Iterator[bytes]) -> None:
-    """Unpacks with numeric owners and all attributes, except devices, which only root could create and no container gets.
+    """Unpacks a tar archive with numeric owners and all attributes. Raises PullFailed.
 
-    Raises PullFailed.
+    Excludes devices, which only root could create and no container gets.
     """
     options = (
         "--extract --numeric-owner --preserve-permissions --xattrs --anchored --exclude=dev/* --directory"
     )
     command = ["tar", *options.split(), str(root)]
-    with tempfile.TemporaryFile() as errors:  # a pipe would fill up before it is read
+    with tempfile.TemporaryFile() as errors:  # a file, because a pipe could fill up before it is read
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors) as process:  # noqa: S603 - fixed words
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # its output says why
+            with contextlib.suppress(BrokenPipeError):  # the reason is in its output
                 for piece in pieces:
                     process.stdin.write(piece)
                 process.stdin.close()

@@ -21,14 +21,16 @@ from sandbox.isolation.rows import Evidence, Row, judged, none, same
 from sandbox.mounted import mount_points, mountinfo
 from sandbox.template import SandboxTemplate
 
-PARENT: Final = "gdal-mcp"  # of the control groups of all containers
+PARENT: Final = "gdal-mcp"  # parent of the control groups of all containers
 _SERVERS: Final = (
-    "gdal-mcp-servers"  # for the processes of a server without root; the containers' groups are beside it
+    # control group for the processes of a server without root; a sibling of the containers' groups
+    "gdal-mcp-servers"
 )
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-_UNSEEN: Final = {"host name", "working folder", "environment", "writing to named pipes"}  # from outside
+# rules that cannot be judged from outside
+_UNSEEN: Final = {"host name", "working folder", "environment", "writing to named pipes"}
 _RLIMITS: Final = {
     "Max cpu time": "CPU",
     "Max file size": "FSIZE",
@@ -36,7 +38,7 @@ _RLIMITS: Final = {
     "Max core file size": "CORE",
     "Max open files": "NOFILE",
 }
-# by the names of the worker's facts: the file in version 2, then in version 1
+# names of the worker's facts -> the file in version 2, then in version 1
 _LIMITS: Final = {
     "memory": ("memory.max", "memory.limit_in_bytes"),
     "swap": ("memory.swap.max", "memory.memsw.limit_in_bytes"),
@@ -50,9 +52,9 @@ _CAP_SYS_ADMIN: Final = 1 << 21
 def deviations(
     template: SandboxTemplate, pid: int, group: "ControlGroup", *, filtered: bool
 ) -> tuple[Row, ...]:
-    """The rows in which a created container differs from the request. `filtered`: its system call filter is already in force.
+    """The rows in which a created container differs from the request. Raises OSError if the container has ended.
 
-    Raises OSError if it is gone.
+    `filtered` is True if its seccomp filter is already in force.
     """
     unseen = _UNSEEN if filtered else {*_UNSEEN, "Seccomp"}
     rules = [rule for rule in (*FACTS, *LIMITS_IN_FORCE) if rule.name not in unseen]
@@ -63,14 +65,14 @@ def deviations(
 
 
 def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
-    """Facts in the form of the worker's own measurements."""
+    """A container's properties as the kernel shows them, in the form of the worker's measurements."""
     own = Path("/proc") / str(pid)
     status = dict(line.split(":\t", 1) for line in _text(own / "status").splitlines() if ":\t" in line)
     limits = {line[:26].strip(): line[26:].split() for line in _text(own / "limits").splitlines()}
     return {
         "pid": int(status["NSpid"].split()[-1]),
         "status": {name: value.split() for name, value in status.items()},
-        # no map is needed: read from here, the status has the host's ids
+        # no id maps are needed, because outside the container the status shows the host's ids
         "ids": {"uid": (), "gid": ()},
         "mounts": [one._asdict() for one in mount_points(_text(own / "mountinfo"))],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
@@ -94,7 +96,7 @@ def _namespaces(pid: int) -> Row:
 
 
 def _covers(template: SandboxTemplate, pid: int, mounts: list[dict[str, Any]]) -> Row:
-    """The row on hidden and read-only paths: each needs its own mount, except paths that do not exist."""
+    """The row on masked and read-only paths. Each needs its own mount, unless the path does not exist."""
     read_only = {row["target"]: "ro" in row["options"] for row in mounts}
     open_ones = [path for path in masked(template) if path not in read_only]
     writable = [path for path in READ_ONLY if not read_only.get(path)]
@@ -107,7 +109,7 @@ def _text(path: Path) -> str:
 
 
 def is_of(pid: int, container: str) -> bool:
-    """True if a process is in the control groups of a container. Pids are reused, container ids never."""
+    """True if a process is in the control groups of a container. Pids are reused, but container ids never are."""
     try:
         return f"/{PARENT}/{container}" in _text(Path(f"/proc/{pid}/cgroup"))
     except OSError:
@@ -115,7 +117,7 @@ def is_of(pid: int, container: str) -> bool:
 
 
 class ControlGroup:
-    """The control groups of one container: one folder with version 2, one for each hierarchy with version 1."""
+    """The control groups of one container: one folder in version 2, one folder for each hierarchy in version 1."""
 
     def __init__(self, path: str) -> None:
         self.path = path  # as named in the runtime's configuration
@@ -125,7 +127,7 @@ class ControlGroup:
         return [one for one in folders if one.is_dir()]
 
     def limits(self) -> dict[str, str | None]:
-        """The limits in force, by the names of the worker's facts."""
+        """The limits in force, by the names of the worker's measurements."""
         folders = self._folders()
         found = {name: _first(folders, *files) for name, files in _LIMITS.items()}
         return {name: text.strip() if text is not None else None for name, text in found.items()}
@@ -136,7 +138,7 @@ class ControlGroup:
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
     def kill_and_remove(self) -> bool:
-        """Kills all processes in it and removes it. True once it is gone; call it again until then."""
+        """Kills all processes in the control groups and removes them. True once they are removed; call it until then."""
         gone = True
         for point in hierarchies():
             folder = Path(f"{point}{self.path}")
@@ -144,7 +146,7 @@ class ControlGroup:
                 folder.rmdir()
             except FileNotFoundError:
                 continue
-            except OSError:  # still in use
+            except OSError:  # contains processes
                 _kill(folder)
                 gone = False
         return gone
@@ -152,7 +154,8 @@ class ControlGroup:
 
 def _first(folders: Iterable[Path], *names: str) -> str | None:
     for path in (f"{folder}/{name}" for name in names for folder in folders):
-        if os.access(path, os.F_OK):  # checking is cheaper than failing, and most folders have none of them
+        # checking is cheaper than an exception, and most folders have none of the files
+        if os.access(path, os.F_OK):
             with contextlib.suppress(OSError):
                 return _text(Path(path))
     return None
@@ -160,13 +163,13 @@ def _first(folders: Iterable[Path], *names: str) -> str | None:
 
 def _kill(folder: Path) -> None:
     pids: list[str] = []
-    with contextlib.suppress(OSError):  # gone meanwhile
+    with contextlib.suppress(OSError):  # removed meanwhile
         pids = _text(folder / "cgroup.procs").split()
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
-    # version 2: this includes new processes. Version 1: a runtime that is killed during clean-up leaves its group frozen,
-    # and frozen processes do not die
+    # in version 2, cgroup.kill also kills new processes; in version 1, a runtime that is killed during clean-up leaves
+    # its group frozen, and frozen processes do not die
     for name, text in (("cgroup.kill", "1"), ("freezer.state", "THAWED")) if pids else ():
         with contextlib.suppress(OSError):
             (folder / name).write_text(text, encoding="ascii")
@@ -174,12 +177,15 @@ def _kill(folder: Path) -> None:
 
 @cache
 def hierarchies() -> tuple[Path, ...]:
-    """The mount points of control groups of both versions."""
+    """The mount points of the control group hierarchies of both versions."""
     return tuple(Path(one.target) for one in mount_points(mountinfo()) if one.type in ("cgroup", "cgroup2"))
 
 
 def obstacle() -> str:
-    """The reason why this process cannot create containers without a daemon, whatever the runtime; "" if it can. In a container it rarely can."""
+    """The reason why this process cannot create containers without a daemon, with any runtime; "" if it can.
+
+    In a container, it usually cannot.
+    """
     if platform.system() != "Linux":
         return "containers without a daemon need Linux"
     if os.geteuid() != 0:
@@ -196,7 +202,7 @@ def obstacle() -> str:
 
 
 def parent_group() -> str:
-    """The parent of the containers' control groups. Raises EngineUnavailable if nothing would limit them."""
+    """The parent of the containers' control groups. Raises EngineUnavailable if limits could not be enforced."""
     return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
 
 
@@ -228,7 +234,7 @@ def _parent_group_of_user() -> str:
 def delegated_group(mounted: Path = _MOUNTED, groups: Path = Path("/proc/self/cgroup")) -> Path:
     """The control group of version 2 that was delegated to this process, even if the process has left it.
 
-    `mounted` is the mount point of version 2, `groups` a file that names the process's own group, cgroups(7).
+    `mounted` is the mount point of version 2, and `groups` a file that names the process's own group, cgroups(7).
     """
     own = mounted / _text(groups).rpartition("0::/")[2].strip()
     return own.parent if own.name == _SERVERS else own

@@ -14,7 +14,7 @@ _CHUNK: Final = 1 << 18
 
 
 class PipeStreams:
-    """Our ends of a container's stdin, stdout and stderr. It is readable if stdout or stderr is."""
+    """Our ends of a container's stdin, stdout and stderr. `fileno` is readable if stdout or stderr is."""
 
     def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
         for one in (stdin, stdout, stderr):
@@ -40,10 +40,11 @@ class PipeStreams:
                     pieces.append((stream, data))
                 elif data is not None:  # end of the stream
                     if len(self._open) == 1:
-                        return pieces or None  # the end of both; it stays readable
+                        # all streams have ended; the last one stays registered, so that it remains readable
+                        return pieces or None
                     self._epoll.unregister(number)
                     del self._open[stream]
-        except (OSError, ValueError):  # closed, perhaps by another thread
+        except (OSError, ValueError):  # the streams were closed, possibly by another thread
             return None
         return pieces
 
@@ -56,7 +57,7 @@ class PipeStreams:
                 if left <= 0 or not writable(self._stdin, left):
                     raise TimeoutError("the container does not read its stdin")
                 view = view[self._stdin.write(view[:_CHUNK]) or 0 :]
-        except ValueError as error:  # closed, perhaps by another thread at any moment
+        except ValueError as error:  # the streams were closed, possibly by another thread
             raise BrokenPipeError("the streams of the container were closed") from error
 
     def close(self) -> None:
@@ -69,7 +70,7 @@ class PipeStreams:
 def piped() -> tuple[PipeStreams, tuple[int, int, int]]:
     """Our ends of three new pipes, and the container's ends, which its runtime passes on.
 
-    Close the latter here once it has; otherwise the end of a stream is never seen.
+    Once the runtime has them, close the container's ends here; otherwise the end of a stream is never detected.
     """
     (reading, stdin), (stdout, writing), (stderr, writing_too) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
     return PipeStreams(stdin, stdout, stderr), (reading, writing, writing_too)

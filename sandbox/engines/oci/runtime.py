@@ -11,11 +11,11 @@ from typing import Final
 
 from sandbox.errors import EngineUnavailable
 
-# in order of preference, each with the oldest version that passed the suite; older ones are not used
+# in order of preference, with the oldest version that passed the conformance suite; older versions are not used
 FLOORS: Final = {"crun": (1, 8), "runc": (1, 1, 5)}
-# the first with every fix published so far; distributions backport fixes without changing the number
+# the first version with every published fix; distributions backport fixes without changing the version
 ADVISED: Final = {"crun": (1, 8), "runc": (1, 2, 8)}
-# for one step of a runtime; it takes hundredths of a second, and only a hanging one needs them all
+# for one step of a runtime, which usually takes hundredths of a second
 SECONDS: Final = 60.0
 _PLACES: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -38,7 +38,10 @@ class Runtime:
         streams: tuple[int, int, int] | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
-        """Runs one command, prefixed by `wrapper`. `streams` become the container's. Raises EngineUnavailable with the runtime's error."""
+        """Runs one command, prefixed by `wrapper`. `streams` become the container's streams.
+
+        Raises EngineUnavailable with the runtime's error.
+        """
         stdin, stdout, stderr = streams or (subprocess.DEVNULL,) * 3
         try:
             code = subprocess.run(  # noqa: S603 - our own words, no shell
@@ -95,7 +98,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def too_old(runtime: Runtime) -> str:
-    """The reason why a runtime is too old, "" if it is not."""
+    """The reason why a runtime is too old; "" if it is not."""
     floor = FLOORS[runtime.name]
     if numbers(runtime.version) >= floor:
         return ""

@@ -1,6 +1,7 @@
-"""The images of an engine without a daemon: each is unpacked once, in a folder named by its content, with a list of its files.
+"""The images of an engine without a daemon. Each is unpacked once, in a folder named after its content id.
 
-An attacker who can write root's files owns the host anyway: the list detects accidents, not attacks.
+A list of its files is stored with it. The list detects accidents, not attacks: an attacker who can write root's files
+controls the host anyway.
 """
 
 import contextlib
@@ -25,9 +26,9 @@ from sandbox.errors import EngineUnavailable, ImageMissing
 _ABOUT, _LIST = "image.json", "list.jsonl"
 TMP_PREFIX: Final = "new-"  # prefix of folders that are being created
 LAYOUT: Final = (
-    "layout"  # beside the root: the image as downloaded from its registry, for other engines of this machine
+    "layout"  # beside the root: the image as downloaded from its registry, for other engines on this machine
 )
-# after it has lost its last name; a server may still create containers of it until then
+# seconds after an image has lost its last name, in which a server may still create containers from it
 UNUSED_SECONDS: Final = 24 * 3600.0
 
 
@@ -36,27 +37,28 @@ class Stored:
     """The metadata of one image."""
 
     id: str  # content id, `sha256:...`
-    digest: str  # the registry's, or the id
+    digest: str  # digest in the registry, or the content id
     names: tuple[str, ...]
     labels: Mapping[str, str]
-    source: str  # where it came from, for people
+    source: str  # origin, as text for people
     list_digest: str  # SHA-256 of the list of its files
-    named_until: float = 0.0  # when it lost its last name; seconds since the epoch
+    named_until: float = 0.0  # time at which it lost its last name, in seconds since the epoch
 
 
 Fetch = Callable[["ImageStore", str, Callable[[str], None]], None]
 
 
 class ImageStore:
-    """The `Images` below one folder. `containers` and images have one parent."""
+    """The `Images` below one folder, which is next to the folder `containers`."""
 
     def __init__(self, root: Path, fetch: Fetch) -> None:
         """`fetch` downloads an image into a store, as for `Images.pull`."""
         self.root, self.folder, self._fetch = root, root / "images", fetch
-        self._looked_at: set[str] = set()  # ids whose files this process has compared with their list
+        # ids of images that this process has already compared with their lists
+        self._looked_at: set[str] = set()
 
     def find(self, reference: str) -> ImageInfo | None:
-        """Finds an image by reference. Raises ImageMissing also if its files have changed since it was unpacked."""
+        """Finds an image by reference. Raises ImageMissing if its files have changed since it was unpacked."""
         stored = self._stored(reference)
         if stored is None:
             return None
@@ -74,7 +76,7 @@ class ImageStore:
             self._compare(stored, wholly=True)
 
     def rootfs(self, image: str) -> Path:
-        """The folder of its root file system. Raises ImageMissing."""
+        """The folder of an image's root file system. Raises ImageMissing."""
         if image not in self._looked_at and self.find(image) is None:
             raise ImageMissing(f"image {image} is not in {self.folder}.")
         place = self._place(image) / ROOTFS
@@ -84,7 +86,10 @@ class ImageStore:
         return place
 
     def layout(self, reference: str) -> tuple[str, Path] | None:
-        """The content id of an image and its OCI layout, if it came from a registry. Raises EngineUnavailable without a store."""
+        """The content id of an image and its OCI layout; None if it did not come from a registry.
+
+        Raises EngineUnavailable without a store.
+        """
         stored = self._stored(reference)
         if stored is None:
             return None
@@ -97,8 +102,8 @@ class ImageStore:
     def add(self, unpack: Callable[[Path], Mapping[str, Any]]) -> ImageInfo:
         """Adds or replaces an image. `unpack` fills a folder and returns fields of `Stored`.
 
-        Without an id, the id is computed from its content. It appears complete, under its names, which other images lose. Raises what
-        `unpack` raises, and EngineUnavailable.
+        Without an id, the id is computed from the content. The image appears only when it is complete, and takes its
+        names from other images. Raises the errors of `unpack`, and EngineUnavailable.
         """
         try:
             with self._locked(), tempfile.TemporaryDirectory(prefix=TMP_PREFIX, dir=self.folder) as temporary:
@@ -115,7 +120,7 @@ class ImageStore:
                 stored = Stored(**{**about, "names": tuple(about["names"]), "list_digest": list_digest})
                 (fresh / _LIST).write_bytes(text)
                 self._describe(fresh, stored)
-                os.sync()  # a name that exists after a crash means a complete image
+                os.sync()  # so that after a crash, a name that exists always means a complete image
                 self._replace(fresh, stored)
                 self._collect()
         except OSError as error:
@@ -124,7 +129,8 @@ class ImageStore:
 
     def _replace(self, fresh: Path, stored: Stored) -> None:
         place = self._place(stored.id)
-        if place.exists():  # damaged, or added again; running containers have its files open
+        # a damaged image, or the same one; it is moved away, because running containers have its files open
+        if place.exists():
             place.rename(fresh.with_name("old"))
         fresh.rename(place)
         self._looked_at.discard(stored.id)
@@ -134,10 +140,10 @@ class ImageStore:
                 self._describe(self._place(other.id), replace(other, names=names, named_until=time.time()))
 
     def _collect(self) -> None:
-        """Removes images that lost their last name long ago and have no containers, and incomplete ones."""
+        """Removes incomplete images, and images that lost their last name long ago and have no containers."""
         used = b""
         for config in (self.root / "containers").glob("*/config.json"):
-            with contextlib.suppress(FileNotFoundError):  # a container that ends meanwhile
+            with contextlib.suppress(FileNotFoundError):  # the container ended meanwhile
                 used += config.read_bytes()
         for one in self._all():
             is_old = not one.names and time.time() - one.named_until > UNUSED_SECONDS
@@ -158,7 +164,7 @@ class ImageStore:
 
     def _stored(self, reference: str) -> Stored | None:
         plain = "@" not in reference and not reference.startswith("sha256:")
-        # as stored: without a tag it is the latest
+        # names are stored with a tag; the default is latest
         wanted = ":".join(split(reference)) if plain else reference
         return next((one for one in self._all() if wanted == one.id or wanted in one.names), None)
 

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-_THREADS: Final = 2  # digests run outside the interpreter's lock, and two threads saturate a disk
+_THREADS: Final = 2  # digests release the interpreter's lock, and two threads saturate a disk
 _DEVICES: Final = (stat.S_ISBLK, stat.S_ISCHR, stat.S_ISSOCK, stat.S_ISFIFO)
-_MARKS: Final = (".dockerenv", "run/.containerenv")  # left by an engine in an image that it exports
+_MARKS: Final = (".dockerenv", "run/.containerenv")  # files that an engine leaves in an image that it exports
 
 Row = dict[str, Any]
 
@@ -27,7 +27,7 @@ def harden(root: Path) -> None:
     for path, status in [*_walk(root)]:
         mode = stat.S_IMODE(status.st_mode)
         if not os.path.lexists(path):
-            continue  # removed with its folder
+            continue  # already removed with its folder
         needed = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
         if os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode) and not mode & needed:
             shutil.rmtree(path) if stat.S_ISDIR(status.st_mode) else Path(path).unlink()
@@ -49,7 +49,10 @@ def listed(root: Path) -> Iterator[Row]:
 
 
 def changed(root: Path, rows: list[Row], *, wholly: bool) -> str:
-    """The first entry that differs from the list, "" if none does. `wholly` compares contents, else size and time."""
+    """The first entry that differs from the list; "" if none does.
+
+    `wholly` compares contents; otherwise, size and time are compared.
+    """
     known = {row["path"]: row for row in rows}
     found = listed(root) if wholly else (_outside(path, status, root) for path, status in _walk(root))
     seen = set()
@@ -62,7 +65,7 @@ def changed(root: Path, rows: list[Row], *, wholly: bool) -> str:
 
 
 def content_id(rows: list[Row], labels: Mapping[str, str]) -> str:
-    """The content id of an image that was made here: a digest of its files and labels, without times."""
+    """The content id of an image that was built here: a digest of its files and labels, without times."""
     timeless = [{**row, "time": 0} for row in rows]
     text = json.dumps([timeless, dict(labels)], sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
