@@ -3,20 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from pydantic import Field
-
+from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.base import Arguments, Tool, schema_of
-
-
-class CheckArguments(Arguments):
-    workflow: dict[str, Any] | str = Field(description="Document, or its path")
-    parameters: dict[str, str | float | bool] | None = None
-
-
-class RunWorkflowArguments(CheckArguments):
-    fresh: bool = Field(default=False, description="Run every step again")
-    manifest: str | None = Field(None, description="File for the record, as JSON", max_length=1000)
+from gdal_mcp.toolboxes.base import Tool, schema_of
 
 
 def _elsewhere(_arguments: Mapping[str, Any], _context: Any) -> NoReturn:

@@ -3,17 +3,21 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
 
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.refusals import invalid
+from gdal_mcp.calls.workflows.arguments import CheckArguments
 from gdal_mcp.calls.workflows.check import Checked, Checker, find_external_inputs
 from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowInvalid, bind, load, parse
 from gdal_mcp.calls.workflows.report import check_answer, invalid_workflow
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolboxes.base import ImmediateResult
+from gdal_mcp.toolboxes.base import ImmediateResult, named
 from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.errors import PathRefused
 from sandbox.workspace import open_file
@@ -23,20 +27,29 @@ from sandbox.workspace import open_file
 class WorkflowOperation(Operation):
     """Shared by `workflow_check` and `workflow_run`: the workflow, checked with what is known now."""
 
+    model: ClassVar[type[CheckArguments]] = CheckArguments
     checker: Checker
     joins: bool = True
     reads_remote: bool = False
 
+    def arguments(self, call: Invocation) -> CheckArguments:
+        """Raises ToolError for arguments that the tool does not have or accept."""
+        try:
+            return self.model.model_validate(named(self.model, call.request.arguments))
+        except ValidationError as error:
+            raise invalid(error) from error
+
     def fresh(self, call: Invocation) -> bool:
         """True if no result of an earlier run is used."""
-        return bool(call.request.arguments.get("fresh"))
+        return bool(getattr(self.arguments(call), "fresh", False))
 
     def checked(self, call: Invocation) -> Checked:
         """Raises ToolError for a document that is not valid or outputs that cannot be published."""
-        given = call.request.arguments
+        arguments = self.arguments(call)
+        # with the caller's own types: pydantic turns 5 into 5.0
+        parameters = call.request.arguments.get("parameters") or {}
         try:
-            document = _document(given["workflow"], call)
-            workflow = bind(document, given.get("parameters") or {})
+            workflow = bind(_document(arguments.workflow, call), parameters)
             return self.checker.check(call, workflow, fresh=self.fresh(call))
         except WorkflowInvalid as error:
             raise invalid_workflow(error) from error

@@ -278,7 +278,7 @@ def bind(document: WorkflowDocument, given: Mapping[str, Any]) -> Workflow:
     """The workflow with values for its parameters. Raises WorkflowInvalid."""
     declared = document.parameters
     problems = [
-        Problem(f"there is no parameter {name!r}; they are {', '.join(declared) or 'none'}")
+        Problem(f"there is no parameter {name!r}; the workflow has {', '.join(declared) or 'none'}")
         for name in given
         if name not in declared
     ]

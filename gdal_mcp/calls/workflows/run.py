@@ -15,12 +15,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from anyio import from_thread
 
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
 from gdal_mcp.calls.workflows.check import digest_of, find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
@@ -48,6 +49,7 @@ _MANIFEST_START: Final = b'{\n "manifest": '  # its first key, as `json.dumps` w
 class WorkflowRun(WorkflowOperation):
     """`workflow_run`."""
 
+    model: ClassVar[type[CheckArguments]] = RunWorkflowArguments
     pipeline: Callable[[], "Pipeline"]
 
     @property
@@ -70,7 +72,7 @@ class WorkflowRun(WorkflowOperation):
                 "the workflow publishes nothing.",
                 "Name what it makes under `outputs`; for questions alone call the tools by themselves.",
             )
-        if name := call.request.arguments.get("manifest"):
+        if name := getattr(self.arguments(call), "manifest", None):
             run.manifest = self._manifest_output(name, outputs, call)
             outputs += (run.manifest,)
         words = (

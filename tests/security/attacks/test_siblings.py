@@ -196,7 +196,14 @@ def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_an
 
 # --- values of every wrong shape ---
 
+WORKFLOW: dict[str, Any] = {
+    "workflow": 1,
+    "name": "never",
+    "steps": [{"id": "one", "tool": "convert", "arguments": {"input": "ok.tif", "output": "one.tif"}}],
+    "outputs": {"one": {"from": "${steps.one}", "to": "never.tif"}},
+}
 GIVEN: dict[str, dict[str, Any]] = {
+    "workflow_check": {"workflow": WORKFLOW}, "workflow_run": {"workflow": WORKFLOW},
     "list_workspace": {}, "info": {"path": "ok.tif"}, "preview": {"path": "ok.tif"}, "formats": {}, "find_crs": {"query": "utm"}, "gdal_search": {"query": "x"},
     "convert": {"input": "ok.tif", "output": "never.tif"}, "reproject": {"input": "ok.tif", "output": "never.tif", "dst_crs": "EPSG:4326"},
     "raster_clip": {"input": "ok.tif", "output": "never.tif"}, "raster_overview_add": {"input": "ok.tif"}, "raster_overview_delete": {"input": "ok.tif"},
