@@ -20,7 +20,7 @@ from gdal_mcp.testing.workflows import WorkflowRunner
 _PASSED_ON: Final = (
     *("PATH", "PYTHONPATH", "HOME", "XDG_RUNTIME_DIR"),
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
-    *("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "GDAL_MCP_RUNTIME"),
+    *("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "GDAL_MCP_RUNTIME", "KUBECONFIG"),
 )
 
 

@@ -11,6 +11,7 @@ from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import invalid
+from gdal_mcp.calls.translation import explain
 from gdal_mcp.calls.workflows.arguments import CheckArguments
 from gdal_mcp.calls.workflows.check import Checked, Checker, find_external_inputs
 from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowInvalid, bind, load, parse
@@ -19,7 +20,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.base import ImmediateResult, named
 from gdal_mcp.toolboxes.preflight import Preflight
-from sandbox.errors import PathRefused
+from sandbox.errors import PathRefused, SandboxError
 from sandbox.workspace import open_file
 
 
@@ -53,6 +54,8 @@ class WorkflowOperation(Operation):
             return self.checker.check(call, workflow, fresh=self.fresh(call))
         except WorkflowInvalid as error:
             raise invalid_workflow(error) from error
+        except SandboxError as error:
+            raise explain(error, Stage.RUN) from error
 
     def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
         """One job that describes all inputs of the workflow that are not known well enough."""

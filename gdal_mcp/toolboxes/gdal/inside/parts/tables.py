@@ -79,12 +79,15 @@ def columns(dataset):
 
 def schema(dataset):
     """The names of the only layer, its fields and its geometries; empty for several layers or too many fields."""
-    definition = dataset.GetLayer(0).GetLayerDefn()
+    layer = dataset.GetLayer(0)
+    definition = layer.GetLayerDefn()
     if dataset.GetLayerCount() != 1 or definition.GetFieldCount() > MOST_FIELDS:
         return {}
     return {
         "layer": [definition.GetName()],
-        "fields": [one.GetName() for one in fields(definition)],
+        # the column of feature ids is no field, and a statement can name it
+        "fields": [one.GetName() for one in fields(definition)]
+        + [one for one in [layer.GetFIDColumn()] if one],
         "geometries": [one.GetName() for one in shapes(definition)],
     }
 

@@ -314,7 +314,7 @@ class _Reader:
 
 # columns that a table has but does not list
 _HIDDEN: Final = frozenset(
-    "rowid oid _rowid_ fid ogc_fid ogr_style ogr_native_data ogr_native_media_type ogr_geometry ogr_geom_wkt ogr_geom_area".split()
+    "rowid oid _rowid_ fid ogc_fid id ogr_style ogr_native_data ogr_native_media_type ogr_geometry ogr_geom_wkt ogr_geom_area".split()
 )
 
 
