@@ -105,7 +105,7 @@ class ApprovalQueue:
         try:
             if row.state == "asked":
                 row = await self._wait(call, row, asks=given is None)
-        except BaseException as ended:
+        except BaseException as ended:  # raised again: a cancelled call must not keep its question either
             give_up = store.suspend if isinstance(ended, Suspended) else store.end
             with anyio.CancelScope(shield=True):
                 await run_sync(give_up, row.id, holder)
