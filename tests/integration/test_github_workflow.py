@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.integration.actions import Job
-from tests.integration.workflow_kit import EXAMPLES, PASSED_ON
+from tests.integration.workflow_kit import EXAMPLES, environment
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
@@ -73,7 +73,7 @@ def job(tmp_path: Path) -> Job:
         "PIP_NO_DEPS": "1",
         "PIP_FORCE_REINSTALL": "1",
     }
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    passed = environment()
     uses = {
         "actions/checkout": checkout,
         "actions/setup-python": setup_python,

@@ -18,7 +18,7 @@ from gdal_mcp.testing.client import GdalMcpClient, connected
 from sandbox.labels import CALL
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
-PASSED_ON = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "DOCKER_HOST", "PATH", "HOME")
+PASSED_ON = ("KUBECONFIG", "DOCKER_HOST", "PATH", "HOME")
 
 
 def made_ground(tmp_path: Path) -> Path:
@@ -38,11 +38,17 @@ def options(ground: Path) -> list[str]:
     return ["--workspace", str(ground), "--state-dir", str(ground.parent / "state")]
 
 
+def environment() -> dict[str, str]:
+    """What a server needs of this process' environment to reach the engine that tests run on."""
+    return {
+        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("GDAL_MCP_")
+    }
+
+
 @contextmanager
 def serving(ground: Path, *more: str) -> Iterator[GdalMcpClient]:
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     words = ["-m", "gdal_mcp", "serve", *options(ground), *more]
-    with connected(StdioServerParameters(command=sys.executable, args=words, env=passed)) as client:
+    with connected(StdioServerParameters(command=sys.executable, args=words, env=environment())) as client:
         yield client
 
 
