@@ -6,7 +6,7 @@ import pytest
 
 from gdal_mcp.cli.options import option_of
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.settings.fields import describe
+from gdal_mcp.settings.reference import describe
 from gdal_mcp.settings.types import LEAST_MEMORY, parse_size
 from sandbox.template import Limits
 
