@@ -13,15 +13,14 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
-from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
+from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.publishing import (
     Publishing,
@@ -42,7 +41,6 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
 from gdal_mcp.policy.policy import Deny, case, decide
 from gdal_mcp.records.provenance import Materials
-from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
@@ -52,72 +50,6 @@ from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Identity, WorkspacePath, Workspaces
 
 _UNHASHED: Final = "not digested"
-
-
-class StepState(StrEnum):
-    FINE = "fine"
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class CheckedStep:
-    """The facts about one step before the workflow runs. `key` is empty if its result cannot be used again."""
-
-    id: str
-    tool: str
-    state: StepState
-    draft: Draft | None = None
-    toolbox: str = ""
-    command: str = ""  # the command as a person sees it
-    checks: tuple[Mapping[str, Any], ...] = ()
-    unknown: tuple[str, ...] = ()  # what is not known, in words
-    predicts: str = ""  # what it would write, in words
-    crs: str | None = None  # CRS of what it would write
-    figures: Mapping[str, int | None] | None = None  # expected bytes and files
-    key: str = ""
-    # the files of workspaces that it reads, each with the digest or identity of its content
-    used: tuple[tuple[WorkspacePath, str], ...] = ()
-    result: StepResult | None = None  # result of an earlier run
-    error: ToolError | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The step in the answer of `workflow_check`, without keys that do not apply."""
-        row: dict[str, Any] = {"id": self.id, "tool": self.tool, "state": str(self.state)}
-        if self.error is not None:
-            row["error"] = {
-                "code": str(self.error.code),
-                "message": self.error.message,
-                "suggestion": self.error.suggestion,
-            }
-            row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
-        optional = {
-            "checks": [dict(one) for one in self.checks],
-            "unknown": list(self.unknown),
-            "predicts": self.predicts,
-            "done": self.result is not None,
-        }
-        return row | {name: value for name, value in optional.items() if value}
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A workflow as it would run now."""
-
-    workflow: Workflow
-    steps: tuple[CheckedStep, ...]
-    publishes: tuple[Publishing, ...] = ()
-
-    @property
-    def wrong(self) -> CheckedStep | None:
-        return next((one for one in self.steps if one.state is StepState.WRONG), None)
-
-    @property
-    def drafts(self) -> tuple[Draft, ...]:
-        return tuple(one.draft for one in self.steps if one.draft is not None)
-
-    def step(self, name: str) -> CheckedStep:
-        return next(one for one in self.steps if one.id == name)
 
 
 @dataclass(frozen=True)
@@ -374,28 +306,6 @@ class _CheckRun:
             entitlements, call.toolbox, request.principal, call.call_id, request.operation.as_new
         )
         return call.toolbox.analysis.context(scope).paths
-
-
-def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
-    """The id of each step, its command as a person sees it, and what it writes."""
-    rows = []
-    for one in checked.steps:
-        done = " (done before; its result is used)" if one.result else ""
-        makes = f" -> {one.predicts}" if one.predicts else ""
-        rows.append((f"{one.id}{done}", f"{one.command or one.tool}{makes}"))
-    return tuple(rows)
-
-
-def find_external_inputs(
-    checked: Checked, entitlements: Entitlements
-) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
-    """The inputs that no step wrote, and the remote addresses among them."""
-    roots = {one.root for one in entitlements.workspaces.items}
-    inputs = (one for draft in checked.drafts for one in draft.inputs)
-    found = dict.fromkeys(
-        one for one in inputs if one.workspace.root in roots or one not in tuple(local((one,)))
-    )
-    return tuple(found), tuple(dict.fromkeys(one for draft in checked.drafts for one in draft.addresses))
 
 
 def digest_of(text: str) -> str:

@@ -22,8 +22,9 @@ from anyio import from_thread
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
-from gdal_mcp.calls.workflows.check import digest_of, find_external_inputs, question_parts
+from gdal_mcp.calls.workflows.check import digest_of
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
+from gdal_mcp.calls.workflows.checked import find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
 from gdal_mcp.calls.workflows.report import WorkflowReport, failed_step, wrong_step

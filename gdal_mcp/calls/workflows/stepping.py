@@ -16,7 +16,8 @@ from anyio.to_thread import run_sync
 
 from gdal_mcp.approvals.model import Authorization, NullApprover
 from gdal_mcp.calls.invocation import Invocation, Reply, Request
-from gdal_mcp.calls.workflows.check import CheckedStep, Checker
+from gdal_mcp.calls.workflows.check import Checker
+from gdal_mcp.calls.workflows.checked import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
