@@ -186,7 +186,7 @@ class Executor:
                 raise LaunchCancelled("cancelled before its inputs were copied")
 
         if staging is not None and operation.copies(plan.draft):
-            operation.copy_in(call, staging, self.hosting.seen, go_on)
+            operation.copy_in(call, staging, self.hosting.templates.mount_source, go_on)
         return job
 
     @staticmethod

@@ -61,7 +61,7 @@ class Checker:
         """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
         SandboxError.
         """
-        self.store.prepare(self.drafting.hosting.user())
+        self.store.prepare(self.drafting.hosting.templates.user())
         folder = self.store.folder / f"check-{call.call_id}"
         try:
             return _CheckRun(self, call, workflow, folder, fresh=fresh).run()

@@ -105,7 +105,7 @@ class WorkflowRun(WorkflowOperation):
         """Runs the steps. Raises ToolError for the first that fails."""
         run = _get_run(call)
         try:
-            user = self.checker.drafting.hosting.user()
+            user = self.checker.drafting.hosting.templates.user()
             folder = run.held.enter_context(self.store.run(run.run_id, user))
             calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)

@@ -289,7 +289,7 @@ def _attested(host: Host, group: str) -> Iterator[DoctorRow]:
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[DoctorRow]:
-    uid, gid = hosting.user()
+    uid, gid = hosting.templates.user()
     narrow = settings.mount_scope == "inputs"
     sees = "inputs: only what it names; none waits" if narrow else "workspaces: the whole of each"
     yield DoctorRow("workspace", "a call's container sees", "ok", sees)
@@ -298,7 +298,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
         if workspace.writable and not os.access(root, os.W_OK):
             fix = "Correct its permissions, or use --workspace-ro."
             yield DoctorRow("workspace", str(root), "failed", "not writable by this server", fix)
-        elif not hosting.readable(root):
+        elif not hosting.templates.readable(root):
             found = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
             fix = f"chmod o+rx {root}, or give it to a user that is not root."
             yield DoctorRow("workspace", str(root), "failed", found, fix)

@@ -131,7 +131,7 @@ class Replay(Operation):
         if scope.places is not None:
             compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.analysis.mounts(compared))
-        template = self.hosting.template(host, None, scope)
+        template = self.hosting.templates.build(host, None, scope)
         mount = replace(staging.mount, read_only=True)
         sent = delivered(toolbox.execution.compare())
         mounts = (*template.mounts, mount)

@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.admission import Admission
-from gdal_mcp.runtime.hosting import capacity
-from sandbox.errors import CapacityExhausted
-from sandbox.template import Limits
 from tests.unit.virtual_time import run, settle
 
 GIB = 1 << 30
@@ -281,28 +278,3 @@ def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behi
         assert not [visit for visit in hall.those("waits") if visit.scope.cancel_called]
 
     play(Admission(concurrent, length, 5.0), acts)
-
-
-def test_processors_decide_how_many_calls_fit_unless_it_is_said():
-    limits = Limits(memory_bytes=GIB)
-    assert capacity(4, 64 * GIB, limits, 0.5) == 8
-    assert capacity(4, 64 * GIB, limits, 0.5, concurrent=3) == 3
-    assert capacity(4, 64 * GIB, limits, 0.5, concurrent=20) == 20
-    assert capacity(0, 64 * GIB, limits, 0.5) >= 1
-
-
-@given(
-    st.integers(1, 512),
-    st.integers(0, 1 << 45),
-    st.integers(1 << 26, 1 << 40),
-    st.floats(0.01, 1.0),
-    st.integers(0, 99),
-)
-def test_the_sum_of_what_runs_at_once_never_exceeds_the_share(cpus, memory, each, share, asked):
-    try:
-        found = capacity(cpus, memory, Limits(memory_bytes=each), share, asked)
-    except CapacityExhausted:
-        assert each > int(memory * share)
-    else:
-        assert found >= 1
-        assert found * each <= memory * share
