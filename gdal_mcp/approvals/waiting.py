@@ -165,8 +165,8 @@ class ApprovalQueue:
             return row
         try:
             row = self.service.decide(row.id, decision) or row
-        except Exception:
-            store.claim(row.id, holder)  # the question stays open for other ways
+        except Exception:  # raised again: whatever failed, the question stays open for other ways
+            store.claim(row.id, holder)
             raise
         return (store.claim(row.id, holder) if row.state == "approved" else None) or row
 

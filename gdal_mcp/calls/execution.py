@@ -81,8 +81,9 @@ class Executor:
             return trail.outcome(None if trail.done else explain(error, Stage.RUN))
         except ToolError as error:
             return trail.outcome(None if trail.done else call.request.operation.explain(error))
-        except Exception:
-            # once outputs are published, even a fault of ours must not hide them from the records
+        except (
+            Exception
+        ):  # once outputs are published, even an internal error must not hide them from the records
             if trail.done is None:
                 raise
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)

@@ -396,7 +396,7 @@ def _record_end(call: Invocation, deps: Pipeline) -> Reply:
             result = structured(call, done)
         except ToolError as error:
             call = call.failed(error)
-        except Exception:  # noqa: BLE001 - as in `_run_steps`
+        except Exception:  # noqa: BLE001 - as above: logged, and reported without its text
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
             call = call.failed(failed(call.call_id, published=call.published is not None))
     unrecorded = deps.records.record_end(call)

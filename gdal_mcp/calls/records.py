@@ -216,7 +216,7 @@ class Records:
                 outputs=effects if published and published.undo_id else (),
                 printed=_answer(done),
             )
-        except Exception:  # noqa: BLE001 - a fault of ours in what is nice to know must not cost the record of what was done
+        except Exception:  # noqa: BLE001 - the record of what was done matters more than its details; the log has the error
             _log.exception("record_incomplete", call=call.call_id)
             return ended
 

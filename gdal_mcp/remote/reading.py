@@ -47,8 +47,9 @@ class Source:
             # failures are ignored here, because needed files are requested again
             for name in self._keys.first()[:AT_ONCE]:
                 deps.work.submit(self._file(name).look)
-        # for example if the call has ended; nothing else closes a partly created source
-        except BaseException:
+        except (
+            BaseException
+        ):  # raised again, for example if the call has ended: nothing else closes a partly created source
             self.close()
             raise
 

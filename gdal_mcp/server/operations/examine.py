@@ -84,7 +84,7 @@ def examine(settings: Settings) -> DoctorReport:
                 *_removed(settings),
                 *_policy(settings, app.entitlements.policy),
             ]
-    except Exception as error:  # noqa: BLE001 - shows whatever is wrong
+    except Exception as error:  # noqa: BLE001 - the outermost handler of `doctor`: the error is a failed row
         return DoctorReport(
             (DoctorRow("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {}
         )

@@ -61,7 +61,7 @@ class Hall:
                     await visit.done.wait()
             except ToolError as error:
                 visit.state, visit.refusal = "refused", error
-            except BaseException:
+            except anyio.get_cancelled_exc_class():
                 visit.state = "cancelled"
                 raise
             else:

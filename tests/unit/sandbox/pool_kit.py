@@ -121,7 +121,7 @@ def together(count: int, do: Callable[[int], object]) -> list[object]:
         start.wait()
         try:
             results[number] = do(number)
-        except BaseException as error:  # noqa: BLE001 - the test's to look at
+        except BaseException as error:  # noqa: BLE001 - returned to the test in place of a result
             results[number] = error
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]

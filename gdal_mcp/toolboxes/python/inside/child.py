@@ -72,7 +72,7 @@ def main(helper):
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
             failed(leaving)
-    except BaseException as error:
+    except BaseException as error:  # the caller's code may raise anything; it is the result of the call
         del spare
         failed(error)
     finish()
@@ -90,7 +90,7 @@ def await_job():
                 break
             modules = iter(EARLY)
         elif (name := next(modules, None)) is not None:
-            with contextlib.suppress(Exception):  # code that needs it gets the error
+            with contextlib.suppress(Exception):  # code that needs it gets the same error
                 importlib.import_module(name)
         else:
             modules = None
