@@ -101,36 +101,48 @@ def of_data(
         instructions=INSTRUCTIONS,
         prompts=partial(prompts, catalogue),
         upload=UPLOAD,
-        execution=Execution(
-            environment=environment,
-            answer_settings=ANSWER_SETTINGS,
-            program=gdal_command,
-            request=partial(_request, catalogue),
-            tool_version=lambda final: str(final.get("gdal_version", "")),
-            version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
-            incompatible=catalogue.incompatible,
-            compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
-        ),
-        analysis=Analysis(
-            context=partial(_context, catalogue),
-            preflight=lambda limits: Preflight(limits, catalogue),
-            validates=VALIDATE_CALL.name,
-            companions=companions,
-            mounts=places,
-            mount_advice=ADVICE,
-        ),
-        answering=Answering(
-            failure=Code.GDAL_ERROR,
-            explain=partial(_explain, catalogue),
-            describe=described,
-            shorten=shortened,
-            summarize=summarize_messages,
-            suggest=suggestion_for,
-            read_json=read_json,
-            belongs=belongs,
-            next_calls=partial(_next_calls, catalogue),
-            suggested_call=partial(suggested_call_for_output, catalogue),
-        ),
+        execution=_execution(catalogue, environment),
+        analysis=_analysis(catalogue),
+        answering=_answering(catalogue),
+    )
+
+
+def _execution(catalogue: Catalogue, environment: Environment) -> Execution:
+    return Execution(
+        environment=environment,
+        answer_settings=ANSWER_SETTINGS,
+        program=gdal_command,
+        request=partial(_request, catalogue),
+        tool_version=lambda final: str(final.get("gdal_version", "")),
+        version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
+        incompatible=catalogue.incompatible,
+        compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
+    )
+
+
+def _analysis(catalogue: Catalogue) -> Analysis:
+    return Analysis(
+        context=partial(_context, catalogue),
+        preflight=lambda limits: Preflight(limits, catalogue),
+        validates=VALIDATE_CALL.name,
+        companions=companions,
+        mounts=places,
+        mount_advice=ADVICE,
+    )
+
+
+def _answering(catalogue: Catalogue) -> Answering:
+    return Answering(
+        failure=Code.GDAL_ERROR,
+        explain=partial(_explain, catalogue),
+        describe=described,
+        shorten=shortened,
+        summarize=summarize_messages,
+        suggest=suggestion_for,
+        read_json=read_json,
+        belongs=belongs,
+        next_calls=partial(_next_calls, catalogue),
+        suggested_call=partial(suggested_call_for_output, catalogue),
     )
 
 

@@ -42,15 +42,7 @@ def create_body(
     low-level runtime, if the template does not set it). Raises IsolationRefused if the engine cannot provide the
     isolation.
     """
-    if info.api_version < _OLDEST_API:
-        spoken = ".".join(map(str, info.api_version))
-        raise IsolationRefused(
-            f"the engine speaks API {spoken}, which isolates too little. Use Docker 20.10 or newer."
-        )
-    if not any("seccomp" in option for option in info.security_options):
-        raise IsolationRefused(
-            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
-        )
+    _require_isolation(info)
     uid, gid = user_inside(template.user, info)
     ours = template.environment
     # a name without a value removes a variable that the image or the engine would set
@@ -76,6 +68,19 @@ def create_body(
         "StopSignal": "SIGKILL",
         "HostConfig": _host_config(template, info),
     }
+
+
+def _require_isolation(info: EngineInfo) -> None:
+    """Raises IsolationRefused for an engine that cannot isolate a container."""
+    if info.api_version < _OLDEST_API:
+        version = ".".join(map(str, info.api_version))
+        raise IsolationRefused(
+            f"the engine speaks API {version}, which isolates too little. Use Docker 20.10 or newer."
+        )
+    if not any("seccomp" in option for option in info.security_options):
+        raise IsolationRefused(
+            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
+        )
 
 
 def user_inside(user: tuple[int, int], info: EngineInfo) -> tuple[int, int]:

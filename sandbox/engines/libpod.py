@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
 from sandbox.isolation.rows import Row, differs
-from sandbox.template import SCRATCH_TARGET, SandboxTemplate
+from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # this file shows a program that it runs in Podman; masked
 # the image's resolv.conf contains the name servers of the machine that built it
@@ -38,8 +38,7 @@ def create_spec(
     `most_processes` limits all processes of the user on the host. With None, Podman sets the highest limit that its
     own user may set.
     """
-    (uid, gid), limits = template.user, template.limits
-    processes = {} if most_processes is None else {"nproc": most_processes}
+    uid, gid = template.user
     return {
         "image": template.image.removeprefix("sha256:"),
         "image_volume_mode": "ignore",
@@ -63,6 +62,17 @@ def create_spec(
         "systemd": "false",
         "sdnotifyMode": "ignore",
         **({"oci_runtime": template.runtime} if template.runtime else {}),
+        **_isolation(template, seccomp_file),
+        "manage_password": False,  # Podman adds no passwd entry for the user
+        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
+        "use_image_resolve_conf": True,
+        "mounts": _asked_mounts(template),
+        **_limits(template.limits, most_processes),
+    }
+
+
+def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
+    return {
         "cap_drop": ["all"],
         "cap_add": [],
         "no_new_privileges": True,
@@ -72,10 +82,12 @@ def create_spec(
         "mask": [*masked(template), *_COVERED],
         **{name: {"nsmode": "private"} for name in ("pidns", "utsns", "cgroupns")},
         **{name: {"nsmode": "none"} for name in ("netns", "ipcns")},
-        "manage_password": False,  # Podman adds no passwd entry for the user
-        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
-        "use_image_resolve_conf": True,
-        "mounts": _asked_mounts(template),
+    }
+
+
+def _limits(limits: Limits, most_processes: int | None) -> dict[str, Any]:
+    processes = {} if most_processes is None else {"nproc": most_processes}
+    return {
         "resource_limits": {
             "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
             "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},

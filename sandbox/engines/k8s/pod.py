@@ -122,27 +122,31 @@ def _spec(template: SandboxTemplate, image: str, architecture: str, seconds: flo
             }
             for state in ("not-ready", "unreachable")
         ],
-        "containers": [
-            {
-                "name": CONTAINER,
-                "image": image,
-                # with a digest, a node that pulls the image gets the attested one; an id by itself names no registry
-                "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
-                "command": [one.replace("$", "$$") for one in gated(template, architecture)],
-                "workingDir": str(SCRATCH_TARGET),
-                "stdin": True,
-                "stdinOnce": True,
-                "securityContext": {
-                    "privileged": False,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "resources": _resources(template.limits),
-                "volumeMounts": mounts,
-            }
-        ],
+        "containers": [_container(template, image, architecture, mounts)],
         "volumes": volumes,
+    }
+
+
+def _container(
+    template: SandboxTemplate, image: str, architecture: str, mounts: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "name": CONTAINER,
+        "image": image,
+        # with a digest, a node that pulls the image gets the attested one; an id by itself names no registry
+        "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
+        "command": [one.replace("$", "$$") for one in gated(template, architecture)],
+        "workingDir": str(SCRATCH_TARGET),
+        "stdin": True,
+        "stdinOnce": True,
+        "securityContext": {
+            "privileged": False,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": _resources(template.limits),
+        "volumeMounts": mounts,
     }
 
 
