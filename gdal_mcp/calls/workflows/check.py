@@ -8,19 +8,19 @@ There are three answers for each step: `fine`, `wrong` and `unknown`. A step is 
 is not known, so that checks could not use it. A workflow with a wrong step does not run.
 """
 
+import hashlib
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
-from gdal_mcp.calls.workflows.contents import FileContents, find_companions
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.publishing import (
     Publishing,
@@ -40,22 +40,25 @@ from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
 from gdal_mcp.policy.policy import Deny, case, decide
+from gdal_mcp.records.provenance import Materials
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
 from gdal_mcp.toolboxes.preflight import Preflight
-from sandbox.errors import SandboxError
+from sandbox.errors import PathRefused, SandboxError
 from sandbox.template import STAGING_TARGET
-from sandbox.workspace import WorkspacePath, Workspaces
+from sandbox.workspace import Identity, WorkspacePath, Workspaces
+
+_UNHASHED: Final = "not digested"
 
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks workflows. Safe to use from several threads."""
+    """Checks workflows. `digests` caches the digests of unchanged files. Safe to use from several threads."""
 
     drafting: Drafting
     store: StepStore
-    contents: FileContents = field(default_factory=FileContents)
+    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
 
     def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
         """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
@@ -67,6 +70,34 @@ class Checker:
             return _CheckRun(self, call, workflow, folder, fresh=fresh).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def content(self, located: WorkspacePath, limit: int) -> str:
+        """The digest of a file or folder; for one that is too large or cannot be read, its identity."""
+        return self.digest(located, limit) or f"{_UNHASHED}: {located.identity}"
+
+    def is_unchanged(self, step: CheckedStep, limit: int) -> bool:
+        """True if the files of workspaces that a step reads have the content with which it was checked."""
+        for located, content in step.used:
+            try:
+                now = replace(located, identity=Identity.of(located.path.lstat()))
+            except OSError:
+                return False
+            if self.content(now, limit) != content:
+                return False
+        return True
+
+    def digest(self, located: WorkspacePath, limit: int) -> str | None:
+        """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
+        if located.identity is None or located.identity.size > limit:
+            return None
+        if located.is_folder:  # a folder's identity does not change with its contents
+            return Materials.digest(located)
+        known = (str(located), located.identity)
+        if known not in self.digests:
+            if len(self.digests) > 10_000:
+                self.digests.clear()
+            self.digests[known] = Materials.digest(located)
+        return self.digests[known]
 
 
 @dataclass
@@ -187,8 +218,8 @@ class _CheckRun:
         limit, store = self.call.entitlements.settings.digest_size, self.checker.store.workspace
         inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
         own = [one for one in inputs if one.workspace != store]
-        files = dict.fromkeys(file for one in own for file in (one, *find_companions(sub, one)))
-        return tuple((one, self.checker.contents.content(one, limit)) for one in files)
+        files = dict.fromkeys(file for one in own for file in (one, *_find_companions(sub, one)))
+        return tuple((one, self.checker.content(one, limit)) for one in files)
 
     def _key(self, sub: Invocation, draft: Draft, files: Sequence[tuple[WorkspacePath, str]]) -> str:
         """The digest of everything that decides the result; "" if not all of it is known, as for remote data."""
@@ -275,6 +306,26 @@ class _CheckRun:
             entitlements, call.toolbox, request.principal, call.call_id, request.operation.as_new
         )
         return call.toolbox.analysis.context(scope).paths
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _find_companions(sub: Invocation, located: WorkspacePath) -> list[WorkspacePath]:
+    """The sidecar files of an input."""
+    try:
+        paths = sorted(sub.toolbox.analysis.companions()(located))
+    except (OSError, PathRefused):
+        return []
+    rows = (replace(located, relative=located.relative.parent / path.name, is_folder=False) for path in paths)
+    found = []
+    for one in rows:
+        try:
+            found.append(replace(one, identity=Identity.of(one.path.lstat())))
+        except OSError:
+            continue
+    return found
 
 
 def _make_stand_in(path: Path, kind: OutputKind) -> None:

@@ -10,7 +10,6 @@ Invariants:
 * a step whose result differs from the prediction that a person saw ends the workflow: it has to be approved again.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from anyio import from_thread
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
+from gdal_mcp.calls.workflows.check import digest_of
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
 from gdal_mcp.calls.workflows.checked import find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
@@ -78,7 +78,7 @@ class WorkflowRun(WorkflowOperation):
             outputs += (run.manifest,)
         words = (
             f"--workflow={checked.workflow.document.name}",
-            f"--sha256={hashlib.sha256(checked.workflow.canonical.encode()).hexdigest()}",
+            f"--sha256={digest_of(checked.workflow.canonical)}",
         )
         draft = Draft(
             Command("identify", words),

@@ -86,7 +86,7 @@ class StepCalls:
         """Stores a result for later runs, if its key covers everything that decided it. Raises ToolError if an input
         has changed.
         """
-        if not self.checker.contents.are_unchanged(checked.used, self.call.entitlements.settings.digest_size):
+        if not self.checker.is_unchanged(checked, self.call.entitlements.settings.digest_size):
             raise ToolError(
                 Code.APPROVAL_EXPIRED,
                 Stage.APPROVAL,
