@@ -18,12 +18,13 @@ MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
 _SIGNS: Final = ("!", "[", "]")
 # No alternative is tried twice, so that a long text costs no more than its length. A remaining quote is never closed.
+# Only single characters are repeated possessively: Python before 3.11.5 matches possessive groups wrongly.
 _TOKEN: Final = re.compile(
     r"""(?P<before>(?:--[a-z-]++=)?)'(?P<single>[^']*+)'(?=[ \t\n]|\Z)"""
-    r"""|(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")""",
+    r"""|(?:[^" \t\n]++|"[^"\\]*+(?:\\.[^"\\]*+)*")+|(?P<unclosed>")""",
     re.DOTALL,
 )
-_QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_QUOTED: Final = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*)"', re.DOTALL)
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 

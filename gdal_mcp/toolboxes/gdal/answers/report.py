@@ -58,7 +58,7 @@ _Leaf = words.Flag | words.Real | None
 # Matches a string as a whole, closed or not, so that no word in it is taken for a number and each character is scanned
 # once.
 _TEXT_OR_NUMBER = re.compile(
-    r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?<![\w.+-])([+-]?)(nan|inf(?:inity)?)(?![\w.+-])',
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|(?<![\w.+-])([+-]?)(nan|inf(?:inity)?)(?![\w.+-])',
     re.IGNORECASE | re.DOTALL,
 )
 
