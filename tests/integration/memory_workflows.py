@@ -80,11 +80,12 @@ def _join(arguments: Joining, context: Any) -> Draft:
 
 @dataclass
 class Steps(World):
-    """What ran. `at` is the step at which `then` is called before it writes anything."""
+    """What ran. `at` is the step at which `then` is called before it reads, and `read` before it writes."""
 
     ran: list[str] = field(default_factory=list)
     at: str = ""
     then: Callable[[], int] = lambda: 0
+    read: Callable[[], object] = lambda: None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def worker(self, box: Box) -> int:
@@ -101,6 +102,8 @@ class Steps(World):
             code = self.then() if name == self.at else 0
             if code == 0:
                 data = joined(word, *(Path(one).read_bytes() for one in request["inputs"]))
+                if name == self.at:
+                    self.read()
                 [staging] = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
                 for one in request["outputs"]:
                     Path(staging.host_path, Path(one["path"]).name).write_bytes(data)
@@ -158,12 +161,16 @@ async def run(made: Server, *, word: str = "", fresh: bool = False, yes: bool | 
 
 
 def main(folder: Path, step: str, word: str) -> None:
+    """Exits with 1 if the step did not run and the workflow failed nevertheless."""
+
     def end() -> int:
         os.kill(os.getpid(), signal.SIGKILL)
         return 1
 
     with workflows(folder, Steps(at=step, then=end)) as made:
-        anyio.run(lambda: run(made, word=word))
+        reply = anyio.run(lambda: run(made, word=word))
+    if reply.error is not None:
+        sys.exit(str(reply.error))
 
 
 if __name__ == "__main__":

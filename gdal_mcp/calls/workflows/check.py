@@ -12,9 +12,9 @@ import hashlib
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
@@ -37,28 +37,26 @@ from gdal_mcp.calls.workflows.steps import (
     tool_of,
 )
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
+from gdal_mcp.calls.workflows.used import UsedFile, UsedFiles
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
 from gdal_mcp.policy.policy import Deny, case, decide
-from gdal_mcp.records.provenance import Materials
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
 from gdal_mcp.toolboxes.preflight import Preflight
-from sandbox.errors import PathRefused, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.template import STAGING_TARGET
-from sandbox.workspace import Identity, WorkspacePath, Workspaces
-
-_UNHASHED: Final = "not digested"
+from sandbox.workspace import WorkspacePath, Workspaces
 
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks workflows. `digests` caches the digests of unchanged files. Safe to use from several threads."""
+    """Checks workflows. Safe to use from several threads."""
 
     drafting: Drafting
     store: StepStore
-    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
+    files: UsedFiles = field(default_factory=UsedFiles)
 
     def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
         """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
@@ -70,34 +68,6 @@ class Checker:
             return _CheckRun(self, call, workflow, folder, fresh=fresh).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def content(self, located: WorkspacePath, limit: int) -> str:
-        """The digest of a file or folder; for one that is too large or cannot be read, its identity."""
-        return self.digest(located, limit) or f"{_UNHASHED}: {located.identity}"
-
-    def is_unchanged(self, step: CheckedStep, limit: int) -> bool:
-        """True if the files of workspaces that a step reads have the content with which it was checked."""
-        for located, content in step.used:
-            try:
-                now = replace(located, identity=Identity.of(located.path.lstat()))
-            except OSError:
-                return False
-            if self.content(now, limit) != content:
-                return False
-        return True
-
-    def digest(self, located: WorkspacePath, limit: int) -> str | None:
-        """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
-        if located.identity is None or located.identity.size > limit:
-            return None
-        if located.is_folder:  # a folder's identity does not change with its contents
-            return Materials.digest(located)
-        known = (str(located), located.identity)
-        if known not in self.digests:
-            if len(self.digests) > 10_000:
-                self.digests.clear()
-            self.digests[known] = Materials.digest(located)
-        return self.digests[known]
 
 
 @dataclass
@@ -213,19 +183,15 @@ class _CheckRun:
             self.tokens[path] = f"<{name}.{number}>"
         return paths
 
-    def _used(self, sub: Invocation, draft: Draft) -> tuple[tuple[WorkspacePath, str], ...]:
-        """The files of workspaces that a step reads, each with the digest or identity of its content."""
+    def _used(self, sub: Invocation, draft: Draft) -> tuple[UsedFile, ...]:
         limit, store = self.call.entitlements.settings.digest_size, self.checker.store.workspace
-        inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
-        own = [one for one in inputs if one.workspace != store]
-        files = dict.fromkeys(file for one in own for file in (one, *_find_companions(sub, one)))
-        return tuple((one, self.checker.content(one, limit)) for one in files)
+        return self.checker.files.read_by(draft, store, sub.toolbox.analysis.companions(), limit)
 
-    def _key(self, sub: Invocation, draft: Draft, files: Sequence[tuple[WorkspacePath, str]]) -> str:
+    def _key(self, sub: Invocation, draft: Draft, files: Sequence[UsedFile]) -> str:
         """The digest of everything that decides the result; "" if not all of it is known, as for remote data."""
         if draft.addresses:
             return ""
-        used = {str(one): content for one, content in files}
+        used = {str(one.located): one.content for one in files}
         for located in dict.fromkeys((*local(draft.inputs), *draft.looked_at)):
             if located.workspace == self.checker.store.workspace:
                 step = self._maker(str(located))
@@ -310,22 +276,6 @@ class _CheckRun:
 
 def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _find_companions(sub: Invocation, located: WorkspacePath) -> list[WorkspacePath]:
-    """The sidecar files of an input."""
-    try:
-        paths = sorted(sub.toolbox.analysis.companions()(located))
-    except (OSError, PathRefused):
-        return []
-    rows = (replace(located, relative=located.relative.parent / path.name, is_folder=False) for path in paths)
-    found = []
-    for one in rows:
-        try:
-            found.append(replace(one, identity=Identity.of(one.path.lstat())))
-        except OSError:
-            continue
-    return found
 
 
 def _make_stand_in(path: Path, kind: OutputKind) -> None:

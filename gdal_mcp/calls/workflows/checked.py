@@ -11,6 +11,7 @@ from gdal_mcp.calls.workflows.publishing import (
     Publishing,
 )
 from gdal_mcp.calls.workflows.store import StepResult
+from gdal_mcp.calls.workflows.used import UsedFile
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -40,8 +41,7 @@ class CheckedStep:
     crs: str | None = None  # CRS of what it would write
     figures: Mapping[str, int | None] | None = None  # expected bytes and files
     key: str = ""
-    # the files of workspaces that it reads, each with the digest or identity of its content
-    used: tuple[tuple[WorkspacePath, str], ...] = ()
+    used: tuple[UsedFile, ...] = ()  # the files of workspaces that it reads
     result: StepResult | None = None  # result of an earlier run
     error: ToolError | None = None
 
