@@ -26,14 +26,12 @@ from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.toolboxes.base import Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
-from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Execution, ImageSpec, Toolbox
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Toolbox
 from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
-from sandbox import slot as slot_module
-from sandbox.pool import pool as pool_module
 from sandbox.template import STAGING_TARGET, Limits
 from tests.engines.memory import Box
-from tests.integration.memory_server import Person, Server, World, server
-from tests.unit.sandbox.pool_kit import _exactly, frame
+from tests.integration.memory_server import Person, Server, World, memory_toolbox, server
+from tests.unit.sandbox.pool_kit import _exactly, frame, measure_nothing
 
 # two outputs of three steps; `b` depends on `a`, and `c` on neither
 STEPS = {"a": ["one.bin"], "b": ["${steps.a}"], "c": ["two.bin"]}
@@ -126,18 +124,11 @@ def toolbox(
         paths = Paths(scope.workspaces, "outputs", scope.call_id, as_new=scope.as_new)
         return SimpleNamespace(paths=paths, workspaces=scope.workspaces)
 
-    return Toolbox(
-        name="mem",
-        title="Memory",
-        version="1",
-        image=ImageSpec({"mem": "sha256:a"}),
-        toolsets={"core": lambda: tools},
+    return memory_toolbox(
+        tools,
+        Analysis(context=context, preflight=preflight),
+        Answering(describe=lambda _final, count: (Described({"crs": {"code": MADE_CRS}}),) * count),
         operations=frozenset({"join"}),
-        execution=Execution(
-            environment=lambda _limits, _digest: {}, program=lambda _seconds: ("worker", "-c", "pass")
-        ),
-        analysis=Analysis(context=context, preflight=preflight),
-        answering=Answering(describe=lambda _final, count: (Described({"crs": {"code": MADE_CRS}}),) * count),
     )
 
 
@@ -145,8 +136,7 @@ def toolbox(
 def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
     """A server on `folder/ws` with these tools, whose containers measure nothing and have memory enough."""
     with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as made:
-        patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
-        patch.setattr(pool_module, "machine_memory", dict)
+        measure_nothing(patch)
         pipeline, operations = made.app.pipeline, made.app.pipeline.operations
         checker = Checker(pipeline.drafting, StepStore(made.app.settings.state.workflows))
         operations["workflow_check"] = replace(operations["workflow_check"], checker=checker)  # type: ignore[type-var]

@@ -16,9 +16,8 @@ from gdal_mcp.approvals.model import ApprovalQuestion, Decision
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
-from sandbox import slot as slot_module
-from sandbox.pool import pool as pool_module
 from tests.integration.memory_server import ANN, BEN, Person, Server, server
+from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -28,9 +27,7 @@ BOUNDS = '[[principal]]\nprincipals = ["local:ann"]\n{}\n[[principal]]\nprincipa
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
-    monkeypatch.setattr(pool_module, "machine_memory", dict)
+    measure_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")
