@@ -85,11 +85,15 @@ def parts(
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.display_command[:200]],
-        "steps": [{"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.parts],
-        "code": told_code(draft.code, code) if draft.code else None,
+        "steps": [
+            {"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.review.steps
+        ],
+        "code": told_code(draft.review.code, code) if draft.review.code else None,
         "writes": _some(writes),
-        "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
-        "removes": _some([lost(one) for one in draft.removes]),
+        "moves": _some(
+            [{"from": _name(one.source), "to": _name(one.target)} for one in draft.files.transfers]
+        ),
+        "removes": _some([lost(one) for one in draft.files.removes]),
         "reads": _some(reads),
         "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
         "hidden": _hidden(plan.hidden, last.get("hidden")) if plan.hidden else None,
@@ -118,16 +122,16 @@ def title(draft: Draft) -> str:
     does = [
         (f"{verb} {shown_text(places[0].name or str(places[0]), 100)}", len(places))
         for verb, places in (
-            ("delete", list(draft.removes)),
+            ("delete", list(draft.files.removes)),
             ("replace", replaced),
-            ("move", [one.source for one in draft.transfers]),
+            ("move", [one.source for one in draft.files.transfers]),
             ("write", new),
         )
         if places
     ]
     actions = [f"{what}, {count} files" if count > 1 else what for what, count in does]
-    if draft.code:
-        actions.append(f"run {len(draft.code.splitlines())} lines of code")
+    if draft.review.code:
+        actions.append(f"run {len(draft.review.code.splitlines())} lines of code")
     text = " and ".join(actions) or f"read {_counted(list(draft.inputs))}"
     return f"{text[:1].upper()}{text[1:]}"
 

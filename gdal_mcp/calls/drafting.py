@@ -61,7 +61,7 @@ class Drafting:
             raise reads_only()
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
-        draft = replace(draft, algorithm=draft.algorithm or call.tool.like, addresses=scope.remote.addresses)
+        draft = replace(draft.like(call.tool.like), addresses=scope.remote.addresses)
         report = entitlements.preflights[toolbox.name].check(draft)
         request.operation.accept(draft)
         return Drafted(draft, report)

@@ -275,8 +275,8 @@ class Records:
                     for one in draft.inputs
                 ],
                 "outputs": [str(output.target) for output in draft.outputs],
-                "transfers": [[str(one.source), str(one.target)] for one in draft.transfers],
-                "removes": [str(located) for located in draft.removes],
+                "transfers": [[str(one.source), str(one.target)] for one in draft.files.transfers],
+                "removes": [str(located) for located in draft.files.removes],
                 "effect": str(plan.effect),
                 "plan": plan.digest,
                 "mounts": list(plan.mounts),
@@ -311,8 +311,8 @@ def _answer(done: JobResult) -> str:
 
 def _touched(draft: Draft) -> frozenset[Path]:
     places = [located for one in draft.outputs for located in (one.target, *one.replaces, *one.shared)]
-    places += [located for one in draft.transfers for located in (one.source, one.target)]
-    return frozenset(located.path for located in (*places, *draft.removes))
+    places += [located for one in draft.files.transfers for located in (one.source, one.target)]
+    return frozenset(located.path for located in (*places, *draft.files.removes))
 
 
 def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
@@ -321,8 +321,10 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
     rows = list(zip(draft.outputs, places, strict=False))
     written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
     changed = [{"path": str(one.target), "kind": "changed", **at} for one, at in rows if one.update]
-    moved = [{"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.transfers]
-    removed = [{"path": str(located), "kind": "removed"} for located in draft.removes]
+    moved = [
+        {"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.files.transfers
+    ]
+    removed = [{"path": str(located), "kind": "removed"} for located in draft.files.removes]
     return (*written, *changed, *moved, *removed)
 
 

@@ -227,8 +227,8 @@ def _next_calls(
     """
     served = {path for path in catalogue.algorithms if surface.permits(path)}
     rows = []
-    inputs = [label(located) for name, located in draft.named or () if name == "input"]
-    for step in next_steps(draft.algorithm, outputs, inputs, served):
+    inputs = [label(located) for name, located in draft.work.named or () if name == "input"]
+    for step in next_steps(draft.work.algorithm, outputs, inputs, served):
         tool, given = tool_name(step.algorithm), dict(step.arguments)
         if tool not in surface.callable:
             tool = "gdal_write" if may_write(catalogue.algorithms[step.algorithm]) else "gdal_read"

@@ -22,7 +22,7 @@ import pytest
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.store import StepStore
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, Work
 from gdal_mcp.toolboxes.base import Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
@@ -73,7 +73,7 @@ def _join(arguments: Joining, context: Any) -> Draft:
     made = Output(target, kind="file", replaces=(target,) if target.identity else ())
     name = target.name.partition(".")[0]
     command = Command("join", (name, arguments.word), tuple(map(str, sources)), made.inside)
-    return Draft(command, sources, (made,), algorithm="join")
+    return Draft(command, sources, (made,), work=Work("join"))
 
 
 @dataclass

@@ -330,7 +330,7 @@ class Mistaken(Preflight):
         return self
 
     def predicted(self, draft: Draft, /) -> Any:
-        return SimpleNamespace(crs="EPSG:4326") if draft.algorithm == "join" else None
+        return SimpleNamespace(crs="EPSG:4326") if draft.work.algorithm == "join" else None
 
     def learn(self, located: WorkspacePath, _facts: object, _predicted: object = None, /) -> None:
         self.learned.add(located.path)

@@ -206,7 +206,7 @@ class _CheckRun:
                 "tool": sub.tool.name,
                 "argv": [self._token(word) for word in draft.command.argv],
                 "extra": self._token(repr(sorted(draft.command.extra.items()))),
-                "code": draft.code,
+                "code": draft.review.code,
                 "inputs": used,
             }
         )

@@ -82,7 +82,7 @@ class WorkflowCheck(WorkflowOperation):
             preflight.described(look.looked_at, answer.parsed)
             return check_answer(self.checked(call))
 
-        return Drafted(replace(look, present=present), preflight.check(look))
+        return Drafted(replace(look, printed=replace(look.printed, present=present)), preflight.check(look))
 
     def look(self, _call: Invocation, _preflight: Preflight) -> Draft | None:
         return None

@@ -33,7 +33,7 @@ from gdal_mcp.calls.workflows.self_contained import find_name
 from gdal_mcp.calls.workflows.stepping import StepCalls
 from gdal_mcp.calls.workflows.store import StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, PrintedOutput, Review, Work
 from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.errors import SandboxError
 from sandbox.outputs.staging import Staging
@@ -85,15 +85,14 @@ class WorkflowRun(WorkflowOperation):
             inputs,
             outputs,
             addresses=addresses,
-            algorithm="workflow run",
-            steps=tuple(
-                dict.fromkeys(path for one in checked.drafts for path in (one.algorithm, *one.steps) if path)
+            work=Work("workflow run", algorithms=_algorithms(checked.drafts)),
+            review=Review(
+                any(one.review.always_asked for one in checked.drafts),
+                "\n\n".join(one.review.code for one in checked.drafts if one.review.code),
+                question_parts(checked),
             ),
-            code="\n\n".join(one.code for one in checked.drafts if one.code),
-            always_asked=any(one.always_asked for one in checked.drafts),
-            parts=question_parts(checked),
+            printed=PrintedOutput(present=lambda _answer: step_rows(run)),
             detail=run,
-            present=lambda _answer: step_rows(run),
         )
         self.accept(draft)
         return Drafted(draft, WorkflowReport(checked))
@@ -207,3 +206,9 @@ def _name_files(one: Publishing, result: StepResult, call: Invocation) -> list[t
             old, new = (source.name, target.name) if whole else (source.stem, target.stem)
             rows.append((path, new + path.name.removeprefix(old)))
     return rows
+
+
+def _algorithms(drafts: Sequence[Draft]) -> tuple[str, ...]:
+    """The algorithms of all steps."""
+    work = [one.work for one in drafts]
+    return tuple(dict.fromkeys(path for one in work for path in (one.algorithm, *one.algorithms) if path))

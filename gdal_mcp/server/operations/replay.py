@@ -64,7 +64,7 @@ class Replay(Operation):
     def accept(self, draft: Draft) -> None:
         """Raises ToolError if a draft changes the workspace in any way other than writing new outputs."""
         changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
-        if draft.transfers or draft.removes or changes:
+        if draft.files.transfers or draft.files.removes or changes:
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.VALIDATE,

@@ -80,7 +80,7 @@ def _geometry_selected(call: "AlgorithmCall", before: str) -> str:
 
 def tables_of(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Mapping[str, DatasetFacts]:
     """The tables of a statement by lower-case name. A name that several layers have is left out."""
-    if len(draft.chain) > 1:  # the statement reads the result of the previous step
+    if len(draft.work.chain) > 1:  # the statement reads the result of the previous step
         return {}
     known = [(one, one.schema) for one in inputs if one and one.schema]
     own = [schema.layer.lower() for _, schema in known]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, PrintedOutput, Step, Work
 from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, driver_for, lacking_by_file
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct, forwarded_facts, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct, forwarded_facts
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
     fields,
@@ -138,10 +138,10 @@ class Preflight:
 
     def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
         """The findings of each step of a pipeline, with the number of the step."""
-        first = len(draft.chain) - len(calls)  # the read step is not a call
+        first = len(draft.work.chain) - len(calls)  # the read step is not a call
         for number, call in enumerate(calls, first):
             for one in findings(call):
-                yield replace(one, step=number) if len(draft.chain) > 1 else one
+                yield replace(one, step=number) if len(draft.work.chain) > 1 else one
 
     def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
         """Findings from the pixel probes of each input."""
@@ -151,7 +151,7 @@ class Preflight:
             if facts is not None:
                 looks = {name: facts.looks.get(name) or {} for name in wanted}
                 merges = draft.command.program == "gdal_merge"
-                for one in values.findings(looks, facts.nodata, steps_of(draft), merges=merges):
+                for one in values.findings(looks, facts.nodata, draft.work.steps, merges=merges):
                     yield replace(one, inputs=(number,)) if len(described) > 1 else one
 
     def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
@@ -159,7 +159,7 @@ class Preflight:
 
     def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
         """Each change of CRS in the call, with the numbers of its inputs if the call has several."""
-        mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
+        mains = {located for name, located in draft.work.named or () if name in _MAIN} or {*draft.inputs}
         numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
         found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
         for source, change in transformations.crs_changes_by_input(draft, self.catalogue):
@@ -217,8 +217,8 @@ class Preflight:
             (),
             looked_at=unknown,
             addresses=tuple(dict.fromkeys(one for draft in drafts for one in draft.addresses)),
-            wants_json=True,
-            algorithm="dataset identify",
+            work=Work("dataset identify"),
+            printed=PrintedOutput(is_json=True),
         )
 
     def learn(
@@ -292,23 +292,23 @@ class Preflight:
 
     def _calls(self, draft: Draft) -> list[AlgorithmCall]:
         """The draft as one call, or as the steps of a pipeline, each with the predicted raster of the previous step."""
-        named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
         changed = [("input", one.target) for one in draft.outputs if one.update]
-        facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
+        facts = [(name, self.known.get(located)) for name, located in (*draft.named_inputs, *changed)]
         inputs = tuple(one for name, one in facts if name in _MAIN)
         # if two steps have the argument, its step is unclear
         count = Counter(name for name, _ in facts)
         others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
-        path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
+        path, chain = draft.work.algorithm, draft.work.chain
+        steps = [(_ENDS.get(path, path), given) for path, given in chain]
         if len(steps) < 2:
             if draft.command.program in table().algorithm:  # a classic program with its own row of costs
                 path = draft.command.program
             elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
                 path = "vector convert"  # the tool `convert` accepts rasters and vectors
-            steps = [(path, draft.arguments)]
+            steps = [(path, draft.work.arguments)]
         # an open option may change the size or select a part of the file
         certain = 0.0 if steps[0][1].get("open-option") else 1.0
-        if len(draft.chain) > 1:
+        if len(chain) > 1:
             # a first step that combines inputs makes a raster that differs from the first input
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
         calls: list[AlgorithmCall] = []
@@ -317,7 +317,7 @@ class Preflight:
             if calls:
                 made, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
-            own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
+            own = {name: one for name, one in others.items() if name in arguments} if chain else others
             call = AlgorithmCall(
                 path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits
             )
@@ -326,7 +326,7 @@ class Preflight:
             last, name = calls[-1], draft.output.target.name
             algorithms = self.catalogue.algorithms
             # a classic program is not among the algorithms; the draft names the corresponding one
-            algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.algorithm)
+            algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.work.algorithm)
             kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
             driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
             updates = any(one.update for one in draft.outputs)
@@ -372,7 +372,7 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """True if a call writes, runs SQL, reads at a position or changes a CRS, so that its result can be wrong."""
-    asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
+    asks = any({"sql", "where", "position"} & set(given) for _, given in draft.work.steps)
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 
@@ -400,7 +400,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
     """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
-    steps = ((draft.algorithm, draft.arguments), *draft.chain)
+    steps = (Step(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
     found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
     return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
@@ -412,13 +412,13 @@ def crs_to_describe(draft: Draft) -> tuple[str, ...]:
     They are spelled as in the call.
     """
     texts: list[str] = []
-    steps = ((draft.algorithm, draft.arguments), *draft.chain)
+    steps = (Step(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     for _, given in steps:
         for name, needed_for in _CRS_ARGUMENTS.items():
             if any(given.get(one) for one in needed_for):
                 texts += given.get(name, ())
     texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
-    reprojections = [given for path, given in draft.chain if path == "vector reproject"]
+    reprojections = [given for path, given in draft.work.chain if path == "vector reproject"]
     texts += [text for given in reprojections for text in given.get("output-crs", ())]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     texts += [f"?{text}" for text in every_crs(draft) if text not in texts]

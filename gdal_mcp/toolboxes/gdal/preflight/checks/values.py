@@ -8,17 +8,15 @@ probe reads up to some million pixels, so it runs only for calls whose arguments
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gdal_mcp.plan import Draft
+from gdal_mcp.plan import Draft, Step
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import (
     Finding,
-    Step,
     is_on,
     make_finding,
     number_of,
     options_of,
-    steps_of,
 )
 from gdal_mcp.toolboxes.gdal.preflight.checks.raster import COMPUTES, keeps_all
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
@@ -79,7 +77,7 @@ _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
 def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
-    steps = steps_of(draft)
+    steps = draft.work.steps
     found = list(_passed_over(steps))
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         found.append("holes")
