@@ -34,8 +34,9 @@ from gdal_mcp.toolboxes.gdal.environment import (
 )
 from gdal_mcp.toolboxes.gdal.faults import load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
+from gdal_mcp.toolboxes.gdal.preflight.description import absent_format, description_request
 from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
-from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, description_request, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, is_judged
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import suggested_call_for_output
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command

@@ -12,7 +12,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.formats import lacking_by_file, lacking_b
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
-from gdal_mcp.toolboxes.gdal.preflight.service import absent_format
+from gdal_mcp.toolboxes.gdal.preflight.description import absent_format
 
 
 def without(*names: str) -> Catalogue:

@@ -12,8 +12,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.preflight.description import crs_to_describe
 from gdal_mcp.toolboxes.gdal.preflight.facts import facts_of
-from gdal_mcp.toolboxes.gdal.preflight.service import crs_to_describe
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.run import draft_call
