@@ -39,8 +39,8 @@ def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
         say(f"there is no log at {path}. Name the server's --state-dir.")
         return Exit.FAILED
     for record in tail(path, count):
-        told = json.dumps({"seq": record.seq, "time": record.time, **record.event})
-        out(told if as_json else _line(record))
+        text = json.dumps({"seq": record.seq, "time": record.time, **record.event})
+        out(text if as_json else _line(record))
     return Exit.DONE
 
 

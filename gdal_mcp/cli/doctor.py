@@ -58,8 +58,8 @@ def show(
         out_either({"ok": False, "error": text, "rows": []}, text, as_json=as_json)
         return Exit.NOT_READY
     ok = all(row.ok for row in rows)
-    told = {"ok": ok, "rows": [asdict(row) for row in rows]}
-    out_either(told, "\n".join(table(rows)), as_json=as_json)
+    answer = {"ok": ok, "rows": [asdict(row) for row in rows]}
+    out_either(answer, "\n".join(table(rows)), as_json=as_json)
     return Exit.DONE if ok else Exit.FAILED
 
 

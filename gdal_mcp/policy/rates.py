@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
-_KEPT_DAYS: Final = 35  # so that last month's use can be seen
+_MAX_DAYS: Final = 35  # so that last month's use can be seen
 _BUSY_SECONDS: Final = 5.0
 _SOON: Final = 1.0  # seconds to wait: the end of a running call is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
@@ -160,7 +160,7 @@ class Rates:
                         if self._tidied != self._day():
                             self._tidied = self._day()
                             for table in ("usage", "remote"):
-                                db.execute(f"DELETE FROM {table} WHERE day < ?", (self._tidied - _KEPT_DAYS,))  # noqa: S608 - ours
+                                db.execute(f"DELETE FROM {table} WHERE day < ?", (self._tidied - _MAX_DAYS,))  # noqa: S608 - ours
                     yield db
                 self._unwritten.clear()
         except (sqlite3.Error, OSError) as error:

@@ -122,8 +122,10 @@ class Templates:
         if os.geteuid() == 0:
             check_traversable(source, located, user)
         identity = located.identity
-        told = (identity.device, identity.inode) if identity is not None else None
-        return Mount(self._paths(source / located.relative), PurePosixPath(located.path), identity=told)
+        device_and_inode = (identity.device, identity.inode) if identity is not None else None
+        return Mount(
+            self._paths(source / located.relative), PurePosixPath(located.path), identity=device_and_inode
+        )
 
     def mount_source(self, root: Path) -> Path:
         """The path that containers mount for the workspace at `root`: its own, or that of a view.

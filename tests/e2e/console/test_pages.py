@@ -305,7 +305,10 @@ def test_an_administrator_sees_the_audit_log_checked_and_the_host_examined(opene
 
 def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened):
     code = f"import os  # {MARKUP}\nx = 1\n" + "\n".join(f"y{number} = {number}" for number in range(300))
-    details = {"sentence": "ann asks to run code.", "code": describe_code(code, code.replace("x = 1", "x = 2"))}
+    details = {
+        "sentence": "ann asks to run code.",
+        "code": describe_code(code, code.replace("x = 1", "x = 2")),
+    }
     row = asked(stage.place, local_user().id, details=details, tool="run_python")
     shown = card(opened, row.id)
     expect(shown.locator("ol.source li")).to_have_count(302)
