@@ -382,7 +382,7 @@ def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
     entry = call.entitlements.entry
     if entry is not None and entry.by_day:
         written = sum(file.size for file in ended.published.files) if ended.published else 0
-        deps.rates.spent(call.request.principal, ended.cpu_seconds, written)
+        deps.rates.record_use(call.request.principal, ended.cpu_seconds, written)
     return replace(outcome, durations={**audited, **outcome.durations})
 
 

@@ -109,7 +109,7 @@ class Rates:
                 left,
             )
 
-    def spent(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
+    def record_use(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
         """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
         with self._db_lock:
             self._unwritten.append((self._day(), principal, max(cpu_seconds, 0.0), max(output_bytes, 0)))
@@ -133,7 +133,7 @@ class Rates:
             read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
         return read, requests
 
-    def remote_spent(self, principal: str, read: int, requests: int) -> None:
+    def record_remote_use(self, principal: str, read: int, requests: int) -> None:
         """Adds the remote reads of a call. Raises as `used`."""
         if requests:
             with self._database() as db:

@@ -57,7 +57,7 @@ NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
 REMOTE: Final = (STAC_SEARCH, REMOTE_LIST, FETCH)  # listed if the server reads anything over the network
 # algorithms that a classic program may do in addition to the most similar one
-_BESIDES: Final = MappingProxyType(
+_ADDITIONAL_ALGORITHMS: Final = MappingProxyType(
     {
         "gdal_translate": ("raster clip", "raster select"),
         "gdalwarp": ("raster mosaic",),
@@ -154,7 +154,7 @@ def aliases_of(catalogue: Catalogue) -> Aliases:
         _, _, name = path.partition(" ")
         if name in catalogue.algorithms:
             generic[name] += (path,)
-    return Aliases(generic, _BESIDES)
+    return Aliases(generic, _ADDITIONAL_ALGORITHMS)
 
 
 def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]:
