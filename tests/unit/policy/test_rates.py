@@ -120,11 +120,11 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(rates: Rates, now: list[f
 @pytest.mark.claim("identity.quotas")
 def test_a_restart_gives_nobody_a_new_day_and_servers_of_one_state_folder_share_it(make: Callable[[], Rates]):
     first = make()
-    first.spent("token:ann", 8.0, 100)
+    first.record_use("token:ann", 8.0, 100)
     first.close()
     servers = [make(), make()]
     for number in range(40):
-        servers[number % 2].spent("token:ann", 1.0, 10)
+        servers[number % 2].record_use("token:ann", 1.0, 10)
     assert [one.used("token:ann") for one in servers] == [(48.0, 500)] * 2
     assert not admitted(servers[1], entry(cpu_seconds_a_day=48.0))
 
