@@ -320,7 +320,7 @@ def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened
     opened.shot("code")
 
 
-def test_two_datasets_of_one_call_with_one_stem_are_both_in_the_gallery_and_a_check_is_not_in_the_history(
+def test_outputs_with_one_stem_are_both_in_the_gallery(
     stage,
 ):
     place, me = stage.place, stage.enter()

@@ -26,7 +26,7 @@ def test_no_line_of_code_hides_forges_or_is_cut():
     assert len(lines) == 5  # no line end but Python's own makes a line
 
 
-def test_words_have_the_kinds_that_colour_them_and_what_is_no_python_is_shown_all_the_same():
+def test_code_is_coloured_and_other_text_is_shown():
     kinds = {kind: text for line in describe_code(CODE, None)["lines"] for kind, text in line if kind}
     assert kinds == {"keyword": "in", "string": '  b"""', "comment": "# why", "number": "3"}
     assert joined(describe_code("x = (\n'", None)) == ["x = (", "'"]

@@ -166,7 +166,7 @@ def test_nobody_waits_longer_than_is_set_and_who_gave_up_takes_no_place():
     play(Admission(1, 8, 5), acts)
 
 
-def test_a_place_given_to_a_call_that_is_cancelled_in_the_same_moment_goes_to_the_next():
+def test_a_cancelled_calls_place_goes_to_the_next():
     async def acts(hall: Hall) -> None:
         first, second, third = hall.come("ann", 3)
         await settle()

@@ -82,7 +82,7 @@ def test_a_full_minute_says_when_the_next_call_may_come_and_its_refusal_takes_no
     assert admitted(rates, entry(concurrent=1))
 
 
-def test_one_that_is_refused_takes_nothing_of_the_minute_and_one_that_fails_gives_its_place_back(rates):
+def test_refused_and_failed_calls_use_no_rate(rates):
     bounds = entry(calls_per_minute=2, concurrent=1)
     with pytest.raises(RuntimeError), rates.admit("token:ann", bounds):
         assert not any(admitted(rates, bounds) for _ in range(5))

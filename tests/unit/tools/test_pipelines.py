@@ -218,7 +218,7 @@ def test_an_excluded_algorithm_is_no_step_either(draft: Drafting) -> None:
 
 @pytest.mark.claim("args.exclusion-whole")
 @pytest.mark.claim("args.rules-hold-for-what-runs")
-def test_a_step_of_both_kinds_is_either_and_runs_only_where_the_data_cannot_choose_the_excluded_one(draft):
+def test_a_step_of_both_kinds_cannot_evade_exclusion(draft):
     text = "read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg"
     assert {"raster reproject", "vector reproject"} <= set(draft(text).work.algorithms)
     for path in ("pipeline", "raster pipeline"):
