@@ -13,7 +13,8 @@ from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.calls.results import cost, file_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.provenance import DIGEST_GRACE, Materials
 from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.records.schema import json_text

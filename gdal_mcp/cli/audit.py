@@ -4,8 +4,9 @@ import json
 
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out, say
-from gdal_mcp.records.audit import AuditLog, tail, verify
+from gdal_mcp.records.audit import AuditLog, tail
 from gdal_mcp.records.audit_record import AuditRecord, Checkpoint
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
 

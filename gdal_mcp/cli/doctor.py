@@ -8,7 +8,7 @@ from typing import Final
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out_either, out_json
 from gdal_mcp.invoked import cite
-from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.registry import RegistryUnavailable
 from gdal_mcp.server.app import running
 from gdal_mcp.server.operations.examine import DoctorReport, examine, some_workspace

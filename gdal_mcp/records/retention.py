@@ -13,7 +13,8 @@ from typing import Final
 
 import structlog
 
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.registry import Registry, RegistryUnavailable
 from gdal_mcp.settings import Settings
 

@@ -13,7 +13,8 @@ from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.plan import Command, Draft, Output, Work
 from gdal_mcp.records.artifacts import ArtifactStore
-from gdal_mcp.records.audit import tail, verify
+from gdal_mcp.records.audit import tail
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.server.app import App, running
 from gdal_mcp.server.console.service import ConsoleService

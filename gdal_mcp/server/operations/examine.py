@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gdal_mcp.plan import Effect
 from gdal_mcp.policy.policy import Policy
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.runtime.connection import Host
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.runtime.nested import is_lasting, program

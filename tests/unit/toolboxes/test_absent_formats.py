@@ -59,7 +59,7 @@ def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension(
     bind(algorithm, {"input": "a.gpkg", "output": "a.parquet", "output-format": "GPKG"}, Context(SMALL))
 
 
-def test_a_report_with_an_absent_formats_ending_is_invalid():
+def test_a_dataset_format_is_not_a_report_format():
     algorithm = SMALL.algorithms["raster info"]
     bound = bind(algorithm, {"input": "a.tif", "output-format": "JSON"}, Context(SMALL))
     assert bound.get("output-format") == ("json",)
