@@ -14,11 +14,11 @@ from gdal_mcp.untrusted import shown_text
 def check(settings: Settings, checkpoint: str | None) -> Exit:
     """Prints whether the chain is complete and contains the checkpoint. Raises SettingsError, AuditUnavailable."""
     try:
-        kept = Checkpoint.parse(checkpoint) if checkpoint is not None else None
+        expected = Checkpoint.parse(checkpoint) if checkpoint is not None else None
     except ValueError as error:
         raise SettingsError(f"--checkpoint: {error}") from error
     path = settings.state.audit
-    found = verify(path, kept)
+    found = verify(path, expected)
     where = f" at record {found.first_bad}" if found.first_bad else ""
     verdict = "OK" if found.ok else f"BROKEN{where}: {found.reason}"
     since = f" from number {found.first} on" if found.first > 1 else ""

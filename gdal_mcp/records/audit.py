@@ -154,17 +154,17 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
     at = last.checkpoint if last else EMPTY
     if at != head.at:
         _accept_behind(log, last, head.at)
-    noted = head.torn
+    torn_line = head.torn
     if torn:
-        noted = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
+        torn_line = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
         # Noted before anything else: a crash before the record is written must not lose it.
-        write_head(head_file, Head(head.at, noted))
+        write_head(head_file, Head(head.at, torn_line))
         os.ftruncate(log, os.fstat(log).st_size - len(torn))
-    if noted is None and at == head.at:
+    if torn_line is None and at == head.at:
         return at
-    found = {"torn_line": noted, "head_behind": at.seq - head.at.seq}
+    found = {"torn_line": torn_line, "head_behind": at.seq - head.at.seq}
     event = {"type": RECOVERED, "source": "audit", "outcome": "repaired", **found}
-    return _write(log, head_file, at, event, Head(head.at, noted)).checkpoint
+    return _write(log, head_file, at, event, Head(head.at, torn_line)).checkpoint
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:

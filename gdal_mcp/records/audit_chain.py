@@ -27,14 +27,14 @@ def base_of(log: int) -> Checkpoint:
 
 
 def walk(
-    log: int, size: int, *wanted: Checkpoint, last: Checkpoint = EMPTY
+    log: int, size: int, *expected: Checkpoint, last: Checkpoint = EMPTY
 ) -> tuple[Checkpoint, str, set[Checkpoint]]:
     """Follows the chain from `last` through the first `size` bytes of a file, one line in memory at a time.
 
     Returns how far it is valid, why it ends if too early, and the checkpoints that it does not contain.
     """
     problem, left = "", size
-    missing = set(wanted) - {last, EMPTY}
+    missing = set(expected) - {last, EMPTY}
     with os.fdopen(log, "rb", closefd=False) as stream:
         stream.seek(0)
         while left and not problem:

@@ -25,7 +25,7 @@ class Verification:
     first: int = 1  # number of the first record in these files; earlier ones are in an archive
 
 
-def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
+def verify(path: Path, stored: Checkpoint | None = None) -> Verification:
     """Verifies every record of all files, the head and, if given, that the log contains a checkpoint stored
     elsewhere.
 
@@ -40,21 +40,21 @@ def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
             sizes = [os.fstat(one.fileno()).st_size for one in opened]
             head = read_head(path.with_suffix(".head")).at
         base = base_of(opened[0].fileno())
-        last, reason, missing = base, "", {head, kept or EMPTY} - {base, EMPTY}
+        last, reason, missing = base, "", {head, stored or EMPTY} - {base, EMPTY}
         for file, size in zip(opened, sizes, strict=True):
-            last, reason, absent = walk(file.fileno(), size, head, kept or EMPTY, last=last)
+            last, reason, absent = walk(file.fileno(), size, head, stored or EMPTY, last=last)
             missing &= absent
             if reason:
                 reason = f"{Path(file.name).name}: {reason}" if len(opened) > 1 else reason
                 break
     matches = head == last and not reason
     first_bad = last.seq + 1 if reason else None
-    if not reason and kept in missing:
-        archived = kept.seq < base.seq
+    if not reason and stored in missing:
+        archived = stored.seq < base.seq
         reason = (
-            f"record {kept.seq} is in a file that is not here: put the archived files beside the log, and verify again"
+            f"record {stored.seq} is in a file that is not here: put the archived files beside the log, and verify again"
             if archived
-            else f"the log does not hold record {kept.seq} as the checkpoint has it"
+            else f"the log does not hold record {stored.seq} as the checkpoint has it"
         )
     elif not reason and head in missing:
         reason = f"the log ends at {last.seq} and does not hold record {head.seq} as its head has it"
