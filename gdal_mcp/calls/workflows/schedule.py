@@ -26,7 +26,7 @@ class StepFailed(Exception):
         self.step, self.cause, self.done = step, cause, done
 
 
-async def run_steps(document: WorkflowDocument, run: RunStep[T]) -> dict[str, T]:
+async def run_steps(document: WorkflowDocument, run: RunStep[T], at_once: int = AT_ONCE) -> dict[str, T]:
     """The result of `run` for each step, called with the id of the step and the results of the steps that have ended.
 
     Raises StepFailed for the first step that raises.
@@ -34,7 +34,7 @@ async def run_steps(document: WorkflowDocument, run: RunStep[T]) -> dict[str, T]
     waiting = dependencies(document)
     done: dict[str, T] = {}
     failed: list[StepFailed] = []
-    slots = anyio.Semaphore(AT_ONCE)
+    slots = anyio.Semaphore(at_once)
     ended = {step: anyio.Event() for step in waiting}
 
     async def one(step: str) -> None:

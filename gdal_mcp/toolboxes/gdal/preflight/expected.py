@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.plan import Draft, Step
+from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import HIDES, KEEPS_FEATURES, PIXELS_OF_INPUT
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
@@ -64,7 +64,7 @@ def expected(draft: Draft) -> Sequence[str]:
     return found
 
 
-def _hidden(steps: Sequence[Step]) -> Sequence[str]:
+def _hidden(steps: Sequence[AlgorithmStep]) -> Sequence[str]:
     """`holes` if hidden pixels must stay hidden; `by_value` if those hidden by a nodata value may become visible."""
     paths = {"raster convert" if path == "convert" else path for path, _ in steps}
     shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
@@ -122,7 +122,7 @@ def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | Non
 def _kept(draft: Draft) -> Sequence[str]:
     # the catalogue treats the shortcut `convert` as a raster command; the container compares only layers
     shortcut = draft.work.algorithm in ("convert", "raster convert")
-    steps = (Step("vector convert", draft.work.arguments),) if shortcut else draft.work.steps
+    steps = (AlgorithmStep("vector convert", draft.work.arguments),) if shortcut else draft.work.steps
     inputs = [name for name, _ in draft.work.named or () if name == "input"]
     if len(draft.outputs) != 1 or len(inputs) != 1 or len(draft.inputs) != 1:
         return ()

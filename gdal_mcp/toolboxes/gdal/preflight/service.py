@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, PrintedOutput, Step, Work
+from gdal_mcp.plan import AlgorithmStep, Command, Draft, PrintedOutput, Work
 from gdal_mcp.remote.places import label
 from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, driver_for, lacking_by_file
@@ -400,7 +400,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
     """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
-    steps = (Step(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
+    steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
     found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
     return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
@@ -412,7 +412,7 @@ def crs_to_describe(draft: Draft) -> tuple[str, ...]:
     They are spelled as in the call.
     """
     texts: list[str] = []
-    steps = (Step(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
+    steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     for _, given in steps:
         for name, needed_for in _CRS_ARGUMENTS.items():
             if any(given.get(one) for one in needed_for):

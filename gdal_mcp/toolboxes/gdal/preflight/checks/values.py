@@ -8,7 +8,7 @@ probe reads up to some million pixels, so it runs only for calls whose arguments
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gdal_mcp.plan import Draft, Step
+from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import COMPUTES, IGNORES_MASKS, KEEPS_PIXELS
@@ -123,7 +123,7 @@ def _mixes_overviews(options: Mapping[str, str]) -> bool:
     return options.get("OVERVIEW_RESAMPLING", options.get("RESAMPLING", "CUBIC")) not in _KEEPS_CLASSES
 
 
-def _mixes_neighbours(step: Step) -> bool:
+def _mixes_neighbours(step: AlgorithmStep) -> bool:
     """True if an algorithm computes a pixel from several neighbours, for example as their mean."""
     path, given = step
     if path == "raster fill-nodata":
@@ -131,7 +131,7 @@ def _mixes_neighbours(step: Step) -> bool:
     return path == "raster neighbors" and "mean" in given.get("method", ())
 
 
-def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
+def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
     """Names of the probes for data that the algorithms skip or misread."""
     if any(_takes_shapes(path, given) for path, given in steps):
         yield "curves"
@@ -152,7 +152,7 @@ def _merges(draft: Draft) -> bool:
     return draft.command.program == "gdal_merge"
 
 
-def _selected(steps: Sequence[Step]) -> str:
+def _selected(steps: Sequence[AlgorithmStep]) -> str:
     """The selected bands of the only input, such as `1,3`; "" for all bands, or if uncertain."""
     choosing = ("raster select", "raster convert")  # convert has bands if it stands for gdal_translate
     texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
@@ -168,13 +168,13 @@ def _lossless(options: Mapping[str, str]) -> bool:
     return reversible or exact_tiles or any(is_on(options.get(name, "")) for name in _LOSSLESS)
 
 
-def _nodata_of_edit(steps: Sequence[Step]) -> str:
+def _nodata_of_edit(steps: Sequence[AlgorithmStep]) -> str:
     """The nodata value that `raster edit` sets while pixels are unchanged; "" if none."""
     given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
     return given[-1] if given and all(path in KEEPS_PIXELS for path, _ in steps) else ""
 
 
-def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
+def _of_holes(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
     """The finding if the first step that changes pixels treats nodata pixels as data."""
     path, given = next((one for one in steps if one[0] not in KEEPS_PIXELS), ("", {}))
     for argument, name, value in _OF_HOLES.get(path, ()):
@@ -186,7 +186,7 @@ def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
 def findings(
     looks: Mapping[str, Mapping[str, Any]],
     nodata: float | None = None,
-    steps: Sequence[Step] = (),
+    steps: Sequence[AlgorithmStep] = (),
     *,
     merges: bool = False,
 ) -> Iterator[Finding]:
