@@ -65,7 +65,7 @@ class Command:
         return (self.program, *self.options, *operands)
 
 
-class Step(NamedTuple):
+class AlgorithmStep(NamedTuple):
     """One algorithm with its arguments by canonical name."""
 
     algorithm: str
@@ -80,15 +80,15 @@ class Work:
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by canonical name
     # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
     named: tuple[tuple[str, WorkspacePath], ...] | None = None
-    chain: tuple[Step, ...] = ()  # the steps of a pipeline, without its branches
+    chain: tuple[AlgorithmStep, ...] = ()  # the steps of a pipeline, without its branches
     # of a pipeline: each branch from the step that reads its data, and the nested pipelines that it reads from
-    branches: tuple[tuple[Step, ...], ...] = ()
+    branches: tuple[tuple[AlgorithmStep, ...], ...] = ()
     algorithms: tuple[str, ...] = ()  # of a pipeline: those of all steps, including those of branches
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[AlgorithmStep, ...]:
         """The steps of a pipeline; any other work is a single step."""
-        return self.chain or (Step(self.algorithm, self.arguments),)
+        return self.chain or (AlgorithmStep(self.algorithm, self.arguments),)
 
 
 @dataclass(frozen=True, slots=True)

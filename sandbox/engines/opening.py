@@ -94,9 +94,9 @@ class Candidate:
 _NO_OPTIONS: Final = ClusterOptions()
 
 
-def open_engine(address: str | None = None, owner: str = "", options: ClusterOptions = _NO_OPTIONS) -> Engine:
+def open_engine(address: str | None = None, options: ClusterOptions = _NO_OPTIONS) -> Engine:
     """The engine that `open_first` opens."""
-    return open_first(address, owner, options).engine
+    return open_first(address, options=options).engine
 
 
 def open_first(

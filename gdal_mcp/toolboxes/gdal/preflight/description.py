@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gdal_mcp.plan import Draft, Step
+from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, lacking_by_file
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
@@ -44,7 +44,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
     """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
-    steps = (Step(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
+    steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
     found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
     return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
@@ -56,7 +56,7 @@ def crs_to_describe(draft: Draft) -> tuple[str, ...]:
     They are spelled as in the call.
     """
     texts: list[str] = []
-    steps = (Step(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
+    steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     for _, given in steps:
         for name, needed_for in _CRS_ARGUMENTS.items():
             if any(given.get(one) for one in needed_for):

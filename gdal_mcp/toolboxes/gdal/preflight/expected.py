@@ -3,18 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.plan import Draft, Step
+from gdal_mcp.plan import AlgorithmStep, Draft
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import HIDES, KEEPS_FEATURES, PIXELS_OF_INPUT
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import texts_equalled
 
-# algorithms that output each input feature with the same fields and values
-_VALUES: Final = frozenset(
-    f"vector {name}"
-    for name in (
-        "read write convert edit reproject make-valid buffer simplify segmentize simplify-coverage swap-xy convex-hull concave-hull"
-    ).split()
-)
 _COORDINATES: Final = frozenset({"vector read", "vector write", "vector convert", "vector edit"})
 # arguments of these algorithms that leave something out or change it
 _OTHERWISE: Final = frozenset(
@@ -31,18 +25,6 @@ _MAY: Final = {
 _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
-)
-# algorithms whose pixels have the values of their inputs' pixels, or lie between them
-_PIXELS: Final = frozenset(
-    f"raster {name}"
-    for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
-)
-# algorithms whose outputs must hide the pixels that their inputs hide
-_HIDES: Final = frozenset(
-    f"raster {name}"
-    for name in (
-        "read write convert set-type clip reproject resize mosaic stack select calc reclassify scale unscale neighbors hillshade slope aspect roughness tri tpi sieve color-map blend pansharpen rgb-to-palette"
-    ).split()
 )
 # of these, algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
@@ -67,7 +49,7 @@ def expected(draft: Draft) -> Sequence[str]:
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
         found.append("rounded")
     # bands that are not selected may have values that the output cannot store
-    if all(path in _PIXELS and path != "raster select" for path, _ in steps):
+    if all(path in PIXELS_OF_INPUT and path != "raster select" for path, _ in steps):
         found.append("pixels")
     found += _hidden(steps)
     functions = {text for _, given in steps for text in given.get("pixel-function", ())}
@@ -82,11 +64,11 @@ def expected(draft: Draft) -> Sequence[str]:
     return found
 
 
-def _hidden(steps: Sequence[Step]) -> Sequence[str]:
+def _hidden(steps: Sequence[AlgorithmStep]) -> Sequence[str]:
     """`holes` if hidden pixels must stay hidden; `by_value` if those hidden by a nodata value may become visible."""
     paths = {"raster convert" if path == "convert" else path for path, _ in steps}
     shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
-    if not paths <= _HIDES or shown:
+    if not paths <= HIDES or shown:
         return ()
     return ("holes", *(["by_value"] if paths & _GIVES_VALUE else []))
 
@@ -140,11 +122,11 @@ def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | Non
 def _kept(draft: Draft) -> Sequence[str]:
     # the catalogue treats the shortcut `convert` as a raster command; the container compares only layers
     shortcut = draft.work.algorithm in ("convert", "raster convert")
-    steps = (Step("vector convert", draft.work.arguments),) if shortcut else draft.work.steps
+    steps = (AlgorithmStep("vector convert", draft.work.arguments),) if shortcut else draft.work.steps
     inputs = [name for name, _ in draft.work.named or () if name == "input"]
     if len(draft.outputs) != 1 or len(inputs) != 1 or len(draft.inputs) != 1:
         return ()
-    if any(path not in _VALUES or _OTHERWISE & set(arguments) for path, arguments in steps):
+    if any(path not in KEEPS_FEATURES or _OTHERWISE & set(arguments) for path, arguments in steps):
         return ()
     unchanged = all(path in _COORDINATES and not arguments.get("crs") for path, arguments in steps)
     if draft.outputs[0].update:

@@ -11,7 +11,6 @@ from gdal_mcp.toolboxes.gdal.preflight.call import Finding, options_of
 from sandbox.workspace import WorkspacePath
 
 Change: TypeAlias = Mapping[str, Sequence[str] | None]
-Step: TypeAlias = tuple[str, Mapping[str, Any]]
 # arguments of the read and write steps of a pipeline
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
 _ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # list arguments that are replaced as a whole
@@ -79,7 +78,9 @@ def _clipped(
 
 
 def _piped(
-    draft: Draft, steps: Sequence[Step], inputs: Sequence[WorkspacePath] | None = None
+    draft: Draft,
+    steps: Sequence[tuple[str, Mapping[str, Any]]],
+    inputs: Sequence[WorkspacePath] | None = None,
 ) -> Mapping[str, Any] | None:
     """A pipeline from the only input (or the only one of `inputs`) to the only output; None if there are several."""
     inputs = draft.inputs if inputs is None else inputs

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gdal_mcp.plan import Draft, Step
+from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, is_on, make_finding, options_of
@@ -72,13 +72,15 @@ def key(change: Change) -> str:
     return "\n".join(change)
 
 
-def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterator[tuple[str, Change]]:
+def _named(
+    steps: Sequence[AlgorithmStep], draft: Draft, catalogue: Catalogue
+) -> Iterator[tuple[str, Change]]:
     read = steps[0][1].get("input", ()) if draft.work.chain else ()
     source = read[0] if len(read) == 1 else ""
     like = [f"{_FILE}{located}" for name, located in draft.work.named or () if name == "like"]
     current = ""  # the CRS of the data at each step
     if demanded := _demanded(draft, steps[-1], catalogue):
-        steps = (*steps, Step("vector reproject", {"output-crs": (demanded,)}))
+        steps = (*steps, AlgorithmStep("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
         given = {name: values[0] for name, values in arguments.items() if values}
         target = given.get("output-crs")  # the CRS of the argument, else of the dataset `like`
@@ -112,7 +114,7 @@ def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[s
         yield source if source or len(draft.inputs) == 1 else files.get(table, ""), before, after
 
 
-def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
+def _demanded(draft: Draft, last: AlgorithmStep, catalogue: Catalogue) -> str | None:
     """The CRS that the format of the output requires; None if it requires none."""
     path, arguments = last
     if path == "raster tile":
