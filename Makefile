@@ -67,9 +67,10 @@ python-image: setup ## the images of the toolboxes `python` and `augment`, built
 test-all: setup browser engines python-image lint types ## everything, in about half an hour; needs Chromium, Podman, gVisor, npm, and for a cluster root on Debian 12
 	scripts/cluster.sh run $(python) -m pytest $(spread) $(pytest_options)
 
-oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon; about twenty minutes
+oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon, and other tests that only root can run; about twenty minutes
 	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest $(spread) $(pytest_options) \
-	    tests/engines/test_oci.py tests/security/escape tests/security/attacks tests/security/faults --ignore tests/security/faults/test_engine.py --ignore tests/security/faults/test_silence.py --ignore tests/security/escape/test_weakened.py
+	    tests/engines/test_oci.py tests/unit/runtime/test_user.py tests/unit/sandbox/test_staging.py \
+	    tests/security/escape tests/security/attacks tests/security/faults --ignore tests/security/faults/test_engine.py --ignore tests/security/faults/test_silence.py --ignore tests/security/escape/test_weakened.py
 
 kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 200 mixed calls as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
 	KUBERNETES=1 scripts/cluster.sh run sh -c '$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 3600 $(pytest_options) tests/kubernetes \

@@ -130,7 +130,7 @@ def _options() -> argparse.Namespace:
 def _measured(where: Place, scale: Scale, only: Sequence[str]) -> str:
     load_before = os.getloadavg()[0]
     hosting = where.app.hosting
-    environment = hosting.template(hosting.ready(), None).environment
+    environment = hosting.templates.build(hosting.ready(), None).environment
     with ExitStack() as stack:
         rivals = calls.Rivals(
             where,

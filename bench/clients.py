@@ -85,7 +85,7 @@ class BareClient:
                 who = {"name": "bench", "version": "0"}
                 self.ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": who})
                 self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        except BaseException:
+        except BaseException:  # raised again, after the server has ended
             self.__exit__()
             raise
         return self
@@ -183,7 +183,7 @@ class Plain:
 def plain(place: Place) -> Iterator[Plain]:
     """Plain processes by the same user and on the same number of processors as a call gets."""
     hosting = place.app.hosting
-    user, cpus = ":".join(map(str, hosting.user())), place.app.settings.limits().cpus
+    user, cpus = ":".join(map(str, hosting.templates.user())), place.app.settings.limits().cpus
     flags = ["--interactive", "--network=none", "--security-opt=seccomp=unconfined", f"--cpus={cpus:g}"]
     flags += [f"--user={user}", *_folders(place), "--entrypoint=python3"]
     words = [place.docker, "run", "--rm", *flags, hosting.ready().image.reference, "-I", "-c", _LOOP]
@@ -215,7 +215,7 @@ def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
     host = place.app.hosting.ready()
     written = Mount(host_source(place.scratch), STAGING_TARGET, read_only=False)
-    template = place.app.hosting.template(host, written)
+    template = place.app.hosting.templates.build(host, written)
     with closing(open_engine(place.address)) as docker:
         body = create_body(template, docker.info(), {})
     asked = body["HostConfig"]

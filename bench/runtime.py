@@ -41,7 +41,7 @@ class RuntimeAlone:
         """The seconds from the start of the runtime to its end. Raises NotMeasurable when it fails."""
         hosting, name = self.place.app.hosting, secrets.token_hex(32)
         group = ControlGroup(f"{parent_group()}/{name}")
-        template = hosting.template(hosting.ready(), None)
+        template = hosting.templates.build(hosting.ready(), None)
         made = config(template, group.path, os.uname().machine, confinement())
         made["process"]["args"] = ["python3", "-I", "-c", _INFO, str(path)]
         bundle = Bundle(self.folder, name)

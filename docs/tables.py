@@ -18,7 +18,7 @@ from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
-from gdal_mcp.settings.fields import describe
+from gdal_mcp.settings.reference import describe
 from gdal_mcp.toolboxes.base import Tool
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Role

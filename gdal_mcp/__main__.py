@@ -3,14 +3,14 @@
 import os
 import sys
 
-_ELSEWHERE = r"""gdal-mcp: this program needs a Unix. On Windows it runs in a container of Docker Desktop:
+_NOT_UNIX = r"""gdal-mcp: this program needs a Unix. On Windows it runs in a container of Docker Desktop:
   docker run -i --rm -v /var/run/docker.sock:/var/run/docker.sock -v C:\maps:/maps ghcr.io/gdal-mcp/gdal-mcp serve --workspace /maps
 """
 
 
 def main() -> int:
     if os.name != "posix":
-        sys.stderr.write(_ELSEWHERE)
+        sys.stderr.write(_NOT_UNIX)
         return 2
     if problem := _stranger():
         sys.stderr.write(problem)

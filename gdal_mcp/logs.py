@@ -12,7 +12,7 @@ import sys
 
 import structlog
 
-_OURS = ("gdal_mcp", "sandbox", "__main__")  # the last one is a module run with `python -m`
+_OWN_PACKAGES = ("gdal_mcp", "sandbox", "__main__")  # the last one is a module run with `python -m`
 
 
 def configure(level: str) -> None:
@@ -20,7 +20,7 @@ def configure(level: str) -> None:
 
     Can be called again; the last call takes effect.
     """
-    ours = logging.getLevelNamesMapping()[level.upper()]
+    own_level = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -29,7 +29,7 @@ def configure(level: str) -> None:
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(ours),
+        wrapper_class=structlog.make_filtering_bound_logger(own_level),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
@@ -37,12 +37,14 @@ def configure(level: str) -> None:
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         structlog.processors.JSONRenderer(),
     ]
-    theirs = max(ours, logging.WARNING)
+    library_level = max(own_level, logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
-    handler.addFilter(lambda record: record.levelno >= theirs or record.name.split(".")[0] in _OURS)
+    handler.addFilter(
+        lambda record: record.levelno >= library_level or record.name.split(".")[0] in _OWN_PACKAGES
+    )
     # force: a library that configured logging itself may write elsewhere
-    logging.basicConfig(handlers=[handler], level=theirs, force=True)
+    logging.basicConfig(handlers=[handler], level=library_level, force=True)
     logging.captureWarnings(capture=True)
-    for name in _OURS:
-        logging.getLogger(name).setLevel(ours)
+    for name in _OWN_PACKAGES:
+        logging.getLogger(name).setLevel(own_level)

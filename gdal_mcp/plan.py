@@ -3,11 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label
@@ -65,6 +65,64 @@ class Command:
         return (self.program, *self.options, *operands)
 
 
+class AlgorithmStep(NamedTuple):
+    """One algorithm with its arguments by canonical name."""
+
+    algorithm: str
+    arguments: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What policies, checks and advice know about the work: its algorithm, or the steps of a pipeline."""
+
+    algorithm: str = ""  # the `gdal` command that this is, or that is most similar
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by canonical name
+    # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
+    named: tuple[tuple[str, WorkspacePath], ...] | None = None
+    chain: tuple[AlgorithmStep, ...] = ()  # the steps of a pipeline, without its branches
+    # of a pipeline: each branch from the step that reads its data, and the nested pipelines that it reads from
+    branches: tuple[tuple[AlgorithmStep, ...], ...] = ()
+    algorithms: tuple[str, ...] = ()  # of a pipeline: those of all steps, including those of branches
+
+    @property
+    def steps(self) -> tuple[AlgorithmStep, ...]:
+        """The steps of a pipeline; any other work is a single step."""
+        return self.chain or (AlgorithmStep(self.algorithm, self.arguments),)
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """What the host copies, renames and removes before and after the command."""
+
+    copies: tuple[Transfer, ...] = ()  # copied to the path of an output in staging, before the command runs
+    transfers: tuple[Transfer, ...] = ()  # renamed in the workspace after the command has succeeded
+    removes: tuple[
+        WorkspacePath, ...
+    ] = ()  # removed after the command has succeeded, a folder with its contents
+    # listings of folders that are renamed or removed
+    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedOutput:
+    """How the printed output of the command is read."""
+
+    is_json: bool = False
+    verify: Callable[[Any], None] | None = None  # raises ToolError for an output that shows a failure
+    present: Callable[[Any], Mapping[str, Any]] | None = None  # replaces the tool's own `present`
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a person decides about, beyond the files of the call."""
+
+    always_asked: bool = False  # needs approval, regardless of the server's setting
+    code: str = ""  # the caller's code, which a person reads before it runs
+    # of a workflow: the id and the command line of each step, in the order of execution
+    steps: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """The work that a tool derives from its arguments: a command, and the files it touches.
@@ -75,65 +133,57 @@ class Draft:
     command: Command
     inputs: tuple[WorkspacePath, ...]
     outputs: tuple[Output, ...] = ()
-    copies: tuple[Transfer, ...] = ()  # copied to the path of an output in staging, before the command runs
-    transfers: tuple[Transfer, ...] = ()  # renamed in the workspace after the command has succeeded
-    removes: tuple[WorkspacePath, ...] = ()  # removed after the command has succeeded
-    # listings of folders that are renamed or removed
-    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)
-    # checks the printed output; raises ToolError
-    verify: Callable[[Any], None] | None = field(default=None, compare=False)
-    always_asked: bool = False  # needs approval, regardless of the server's setting
-    code: str = ""  # the caller's code, which a person reads before it runs
-    wants_json: bool = False  # the printed output is JSON
+    files: FileChanges = FileChanges()
+    work: Work = Work()
+    printed: PrintedOutput = field(default=PrintedOutput(), compare=False)
+    review: Review = Review()
     allows: frozenset[str] = frozenset()  # codes of checks that must not refuse this call
     # opened too, but no output is made from them, so they are not digested
     looked_at: tuple[WorkspacePath, ...] = ()
     # remote data that the host reads for the container, which sees it at /vsihost/NUMBER; a `Remote` stands for it in
     # `inputs`
     addresses: tuple[Address, ...] = ()
-    # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
-    named: tuple[tuple[str, WorkspacePath], ...] | None = None
-    algorithm: str = ""  # the `gdal` command that this is, or that is most similar
-    # arguments of `algorithm` by canonical name
-    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # for a pipeline: its steps, each with its arguments
-    chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()
-    # for a pipeline: its branches, each from the step that reads its data, and the nested pipelines that it reads from
-    branches: tuple[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...], ...] = ()
-    steps: tuple[str, ...] = ()  # for a pipeline: the algorithms of all steps, including those of branches
-    # for a workflow: the id and the command line of each step, in the order of execution
-    parts: tuple[tuple[str, str], ...] = ()
     detail: Any = field(default=None, compare=False)  # private data of the operation that made the draft
-    # replaces the tool's own `present`
-    present: Callable[[Any], Mapping[str, Any]] | None = field(default=None, compare=False)
+
+    def like(self, algorithm: str) -> "Draft":
+        """The draft with the algorithm that is most similar, if it names none itself."""
+        return self if self.work.algorithm else replace(self, work=replace(self.work, algorithm=algorithm))
 
     @property
     def output(self) -> Output | None:
         return self.outputs[0] if self.outputs else None
 
     @property
+    def named_inputs(self) -> tuple[tuple[str, WorkspacePath], ...]:
+        """The inputs with the arguments that name them; `input` for all if the arguments are not known."""
+        return tuple(("input", one) for one in self.inputs) if self.work.named is None else self.work.named
+
+    @property
     def writes(self) -> bool:
-        return bool(self.outputs or self.transfers or self.removes)
+        return bool(self.outputs or self.files.transfers or self.files.removes)
 
     @property
     def display_command(self) -> tuple[str, ...]:
         """The command to display: the renames and deletions of the host if nothing else changes files."""
         if self.outputs:
             return self.command.argv
-        moves = [word for one in self.transfers for word in ("move", str(one.source), str(one.target))]
-        return (*moves, *(("delete", *map(str, self.removes)) if self.removes else ())) or self.command.argv
+        moves = [word for one in self.files.transfers for word in ("move", str(one.source), str(one.target))]
+        return (
+            *moves,
+            *(("delete", *map(str, self.files.removes)) if self.files.removes else ()),
+        ) or self.command.argv
 
     @property
     def touched(self) -> frozenset[Path]:
-        places = [*(one.target for one in self.outputs), *self.removes]
-        places += [place for one in self.transfers for place in (one.source, one.target)]
+        places = [*(one.target for one in self.outputs), *self.files.removes]
+        places += [place for one in self.files.transfers for place in (one.source, one.target)]
         return frozenset(located.workspace.root for located in places)
 
 
 def effect_of(draft: Draft) -> Effect:
     if not draft.writes:
         return Effect.READ
-    if draft.transfers or draft.removes:
+    if draft.files.transfers or draft.files.removes:
         return Effect.DESTROY
     replaces = any(output.replaces or output.shared for output in draft.outputs)
     return Effect.REPLACE if replaces else Effect.CREATE
@@ -189,10 +239,10 @@ class Plan:
                 }
                 for output in draft.outputs
             ],
-            "copies": [[_place(one.source), _place(one.target)] for one in draft.copies],
-            "transfers": [[_place(one.source), _place(one.target)] for one in draft.transfers],
-            "listings": {str(path): listing for path, listing in draft.listings.items()},
-            "removes": [_place(located) for located in draft.removes],
+            "copies": [[_place(one.source), _place(one.target)] for one in draft.files.copies],
+            "transfers": [[_place(one.source), _place(one.target)] for one in draft.files.transfers],
+            "listings": {str(path): listing for path, listing in draft.files.listings.items()},
+            "removes": [_place(located) for located in draft.files.removes],
             "limits": asdict(self.limits),
             "image": self.image_id,
             "runtime": self.runtime,

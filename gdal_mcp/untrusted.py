@@ -23,7 +23,7 @@ MAX_MARKS = 6
 # consecutive marks that are normalized; the limit of Unicode's Stream-Safe Text Format (UAX #15)
 MAX_RUN = 30
 _NO_ASCII = re.compile(f"[^\\x00-\\x7f]{{{MAX_RUN + 1},}}")
-CUT = " [truncated]"
+TRUNCATED = " [truncated]"
 
 _KEPT_CONTROLS = "\n\t"
 _FORMATS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # controls, formats, surrogates, private use, unassigned
@@ -45,7 +45,7 @@ _MARKS = frozenset({"Mn", "Me"})  # characters that are drawn on the preceding l
 
 
 def clean_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The text in NFC without hidden characters, at most `limit` characters long; CUT is appended to a cut text."""
+    """The text in NFC without hidden characters, at most `limit` characters long; TRUNCATED is appended to a shortened text."""
     if text.isascii() and text.isprintable():
         kept = text
     else:
@@ -53,8 +53,8 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
         hidden = dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter))
         seen = some.translate(hidden) if hidden else some  # translate visits every character
         kept = seen if seen.isascii() else unicodedata.normalize("NFC", _short_runs(seen))
-        kept = kept if kept.isascii() else _cut_piles(kept, r"\1")
-    return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
+        kept = kept if kept.isascii() else _shorten_piles(kept, r"\1")
+    return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + TRUNCATED
 
 
 def shown_text(text: str, limit: int = MAX_TEXT) -> str:
@@ -63,8 +63,8 @@ def shown_text(text: str, limit: int = MAX_TEXT) -> str:
         letter if _visible(letter) and letter not in _KEPT_CONTROLS else _escape(letter)
         for letter in text[:limit]
     )
-    kept = _cut_piles(kept, lambda found: found[1] + "".join(map(_escape, found[2])))
-    return kept if len(text) <= limit else kept + CUT
+    kept = _shorten_piles(kept, lambda found: found[1] + "".join(map(_escape, found[2])))
+    return kept if len(text) <= limit else kept + TRUNCATED
 
 
 def locked(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _short_runs(text: str) -> str:
     return _NO_ASCII.sub(shortened, text)  # combining marks are never ASCII
 
 
-def _cut_piles(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
+def _shorten_piles(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
     """Replaces excess marks on one letter. In a match, group 1 has the permitted marks, group 2 the excess ones."""
     marks = "".join(re.escape(letter) for letter in set(text) if unicodedata.category(letter) in _MARKS)
     return re.sub(f"([{marks}]{{{MAX_MARKS}}})([{marks}]+)", instead, text) if marks else text
@@ -117,13 +117,13 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if depth >= MAX_DEPTH:
-        return CUT.strip()
+        return TRUNCATED.strip()
     if isinstance(value, list):
         kept = [clean_value(item, depth + 1) for item in value[:MAX_ITEMS]]
-        return kept if len(value) <= MAX_ITEMS else [*kept, CUT.strip()]
+        return kept if len(value) <= MAX_ITEMS else [*kept, TRUNCATED.strip()]
     if isinstance(value, dict):
         rows = _clean_object(value, depth)
-        return rows if len(value) <= MAX_ITEMS else {**rows, CUT.strip(): True}
+        return rows if len(value) <= MAX_ITEMS else {**rows, TRUNCATED.strip(): True}
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
         return clean_text(str(value))  # JSON parsers refuse it or read another number
     if isinstance(value, float) and not math.isfinite(value):

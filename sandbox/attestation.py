@@ -42,12 +42,12 @@ def attest(
     """
     with_limits = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines mount them as a tmpfs that is writable for all
-    asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": [*QUICK]}}
+    extra: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": [*QUICK]}}
     if runner.engine.info().limits_by_node:
-        asked["processes"] = {"most": template.limits.pids}
+        extra["processes"] = {"most": template.limits.pids}
     rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *QUICK.values())
     writable = {STAGING_TARGET: staging} if staging is not None else {}
-    rows = judged(rules, _evidence(runner, with_limits, writable, asked, cancel))
+    rows = judged(rules, _evidence(runner, with_limits, writable, extra, cancel))
     if failing := failure_summary(rows):
         raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {failing}")
     return rows
@@ -96,7 +96,7 @@ def _evidence(
     runner: Runner,
     template: SandboxTemplate,
     writable: Mapping[PurePosixPath, Path],
-    asked: Mapping[str, Any],
+    extra: Mapping[str, Any],
     cancel: Cancellation,
 ) -> Evidence:
     """Measures one container. A nonce is written to each writable folder, and the container must find it there."""
@@ -118,7 +118,7 @@ def _evidence(
         if table and is_share(path, table):
             shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}
-    job = Job(f"attest-{secrets.token_hex(4)}", probing(template), {"files": files, **asked})
+    job = Job(f"attest-{secrets.token_hex(4)}", probing(template), {"files": files, **extra})
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
@@ -133,9 +133,9 @@ def comparable_boot(info: EngineInfo) -> str:
 def probed(result: SandboxResult) -> Mapping[str, Any]:
     """The report of the probe. Raises AttestationFailed when it did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
-        said = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
+        last_line = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
         raise AttestationFailed(
-            f"the container that looks at its isolation did not finish: {result.outcome}. It said: {said}"
+            f"the container that looks at its isolation did not finish: {result.outcome}. It said: {last_line}"
         )
-    seen = result.final.get("look")
-    return seen if isinstance(seen, Mapping) else {}
+    look = result.final.get("look")
+    return look if isinstance(look, Mapping) else {}

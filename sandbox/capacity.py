@@ -198,7 +198,7 @@ class LockFileCapacity:
         self._held.add(taken)
         try:
             self._write()
-        except BaseException:
+        except BaseException:  # raised again: memory that is not in the ledger is not held
             self._held.discard(taken)
             raise
         return taken

@@ -136,16 +136,16 @@ class Usage:
 
     def of_run(self, seconds: float, final: Mapping[str, Any] | None) -> "Usage":
         """Adds the job's duration and those of the worker's figures that are plausible."""
-        said = (final or {}).get("usage")
-        said = said if isinstance(said, dict) else {}
-        cpu, peak = _amount(said.get("cpu_seconds")), _amount(said.get("peak_memory_bytes"))
+        reported = (final or {}).get("usage")
+        reported = reported if isinstance(reported, dict) else {}
+        cpu, peak = _amount(reported.get("cpu_seconds")), _amount(reported.get("peak_memory_bytes"))
         memory = None if peak is None else int(peak)
         return replace(self, run_seconds=seconds, cpu_seconds=cpu, peak_memory_bytes=memory)
 
 
-def _amount(said: object) -> float | None:
-    if isinstance(said, int | float) and not isinstance(said, bool) and said >= 0:
-        return float(said)
+def _amount(reported: object) -> float | None:
+    if isinstance(reported, int | float) and not isinstance(reported, bool) and reported >= 0:
+        return float(reported)
     return None
 
 

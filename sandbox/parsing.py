@@ -19,7 +19,7 @@ class TooComplex(ValueError):
     """A JSON text has more values or levels than allowed."""
 
 
-def require_simple(data: bytes, most_values: int, most_depth: int = MAX_DEPTH) -> None:
+def require_simple(data: bytes, most_values: int) -> None:
     """Checks the number of values and levels in a JSON text in UTF-8. Needs about as much memory as the text.
 
     Exact for well-formed JSON. For other text it covers everything before the first error, which is all that a parser
@@ -32,8 +32,8 @@ def require_simple(data: bytes, most_values: int, most_depth: int = MAX_DEPTH) -
             raise TooComplex(f"more than {most_values} values")
         levels = accumulate((_STEP[one] for one in part.translate(None, _NO_BRACKETS)), initial=level)
         for level in levels:  # the last character is where the next part begins
-            if level > most_depth:
-                raise TooComplex(f"more than {most_depth} levels")
+            if level > MAX_DEPTH:
+                raise TooComplex(f"more than {MAX_DEPTH} levels")
 
 
 def _structure(data: bytes) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ MAX_RANGES: Final = 64  # of one question
 MAX_READ_BYTES: Final = 8 << 20  # of all ranges of one question; our worker asks for half as many
 MAX_IN_FLIGHT: Final = 64  # unanswered questions of one job
 FIRST_BYTES: Final = 64 << 10  # bytes from the start of a file, sent with the answer to LOOK
-_LOOKED: Final = struct.Struct(">BQQ")
+_LOOK: Final = struct.Struct(">BQQ")
 
 
 class Op(IntEnum):
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` of LOOK is made by `looked`; of READ it is the bytes of the ranges in order; of LIST the names in that
+    """`body` of LOOK is made by `pack_look`; of READ it is the bytes of the ranges in order; of LIST the names in that
     folder, one per line.
 
     With EIO and ENOENT it is empty.
@@ -70,8 +70,8 @@ class Answerer(Protocol):
         """Ends reads in progress as soon as possible. No more requests follow."""
 
 
-def looked(kind: Kind, size: int, mtime: int, first: bytes = b"") -> bytes:
+def pack_look(kind: Kind, size: int, mtime: int, first: bytes = b"") -> bytes:
     """The body of an answer to LOOK: kind, size in bytes, modification in seconds since 1970, and the first bytes of
     the file.
     """
-    return _LOOKED.pack(kind, size, mtime) + first[:FIRST_BYTES]
+    return _LOOK.pack(kind, size, mtime) + first[:FIRST_BYTES]

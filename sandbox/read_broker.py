@@ -57,7 +57,7 @@ class ReadBroker:
     def _work(self, question: Question) -> None:
         try:
             answer = self._answerer.answer(question)
-        except Exception:  # noqa: BLE001 - the outermost handler of this thread: the job would wait for ever
+        except Exception:  # noqa: BLE001 - the outermost handler of this thread: without an answer the job would wait until its deadline
             _log.exception("question_failed")
             answer = Answer(Status.EIO)
         if answer.status is Status.EIO:

@@ -132,7 +132,7 @@ class Runner:
         marks = labels(self.owner, call, idle_seconds + limits.wall_seconds)
         try:
             slot = launch(self.engine, template, marks, self.unremoved, cancel)
-        except BaseException:
+        except BaseException:  # raised again: memory of a container that did not start must be free
             if reservation is not None:
                 reservation.release()
             raise

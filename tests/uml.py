@@ -47,26 +47,11 @@ def tools(name: str, packages: Sequence[str]) -> Path:
     return found
 
 
-def results(
-    folder: Path,
-    tools: Path,
-    modules: Sequence[str],
-    script: str,
-    files: Sequence[str],
-    memory: str = "700M",
-    disk: Path | None = None,
-) -> dict[str, str]:
-    """The `outcomes` of the files of JUnit that `run` leaves."""
-    found: dict[str, str] = {}
-    for one in run(folder, tools, modules, script, files, memory, disk):
-        found |= outcomes(one)
-    return found
-
-
-def outcomes(file: Path) -> dict[str, str]:
-    """Of a file of JUnit: name of a test -> what went wrong, "" when nothing did."""
+def outcomes(*files: Path) -> dict[str, str]:
+    """Of files of JUnit: name of a test -> what went wrong, "" when nothing did."""
     return {
         case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
+        for file in files
         for case in ET.parse(file).iter("testcase")
     }
 

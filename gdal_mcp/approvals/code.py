@@ -17,7 +17,7 @@ CONTEXT: Final = 3  # context lines of a difference
 _KINDS: Final = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokenize.NUMBER: "number"}
 
 
-def told_code(code: str, before: str | None) -> dict[str, Any]:
+def describe_code(code: str, before: str | None) -> dict[str, Any]:
     """The part of a question about its code. `before` is what the same person approved last, None if there is
     nothing.
 

@@ -5,11 +5,11 @@ another.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from gdal_mcp.approvals.code import code_lines, told_code
+from gdal_mcp.approvals.code import code_lines, describe_code
 from gdal_mcp.approvals.model import Approval
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Plan
@@ -49,33 +49,6 @@ def parts(
     """
     draft, last = plan.draft, before or {}
     code = last["code"]["text"] if last.get("code") else None
-
-    def lost(located: WorkspacePath) -> dict[str, Any]:
-        """Existing files that the call would change, replace or remove."""
-        identity = located.identity
-        return {
-            "path": _name(located),
-            "bytes": identity.size if identity else None,
-            "modified": identity.modified if identity else None,
-            "kind": shown_text(forecast.kind_of(located), 100),
-        }
-
-    writes = [
-        {
-            "path": _name(one.target),
-            "changes": one.update,
-            "becomes": shown_text(forecast.becomes, 200) if one is draft.output else "",
-            "replaces": _some([lost(old) for old in one.replaces]),
-            "may_replace": _some([lost(old) for old in one.shared]),
-        }
-        for one in draft.outputs
-    ]
-    reads = [
-        {"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in local(draft.inputs)
-    ]
-    remote = by_host(draft.inputs, forecast.size_of)
-    mounts = _some([shown_text(one) for one in plan.mounts])
-    shown_mounts = [*mounts["shown"], *(line.strip() for line in _more(mounts))]
     return {
         "title": title(draft),
         "client": shown_text(forecast.client, 100),
@@ -85,20 +58,64 @@ def parts(
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.display_command[:200]],
-        "steps": [{"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.parts],
-        "code": told_code(draft.code, code) if draft.code else None,
-        "writes": _some(writes),
-        "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
-        "removes": _some([lost(one) for one in draft.removes]),
-        "reads": _some(reads),
-        "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
+        "steps": [
+            {"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.review.steps
+        ],
+        "code": describe_code(draft.review.code, code) if draft.review.code else None,
+        **_effects(draft, forecast),
         "hidden": _hidden(plan.hidden, last.get("hidden")) if plan.hidden else None,
         "checks": [dict(one) for one in forecast.checks],
         "estimate": dict(forecast.estimate) if forecast.estimate else None,
         "limits": asdict(plan.limits),
-        "where": {**where, "network": "none", "mounts": shown_mounts},
+        "where": {**where, "network": "none", "mounts": _list_mounts(plan)},
         "plan": plan.digest,
     }
+
+
+def _effects(draft: Draft, forecast: Forecast) -> dict[str, Any]:
+    """The files that the call would write, move, remove and read."""
+
+    def list_files(places: Iterable[WorkspacePath]) -> dict[str, Any]:
+        return _some([_existing_file(one, forecast) for one in places])
+
+    writes = [
+        {
+            "path": _name(one.target),
+            "changes": one.update,
+            "becomes": shown_text(forecast.becomes, 200) if one is draft.output else "",
+            "replaces": list_files(one.replaces),
+            "may_replace": list_files(one.shared),
+        }
+        for one in draft.outputs
+    ]
+    moves = [{"from": _name(one.source), "to": _name(one.target)} for one in draft.files.transfers]
+    reads = [
+        {"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in local(draft.inputs)
+    ]
+    remote = by_host(draft.inputs, forecast.size_of)
+    return {
+        "writes": _some(writes),
+        "moves": _some(moves),
+        "removes": list_files(draft.files.removes),
+        "reads": _some(reads),
+        "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
+    }
+
+
+def _existing_file(located: WorkspacePath, forecast: Forecast) -> dict[str, Any]:
+    """An existing file that the call would change, replace or remove."""
+    identity = located.identity
+    return {
+        "path": _name(located),
+        "bytes": identity.size if identity else None,
+        "modified": identity.modified if identity else None,
+        "kind": shown_text(forecast.kind_of(located), 100),
+    }
+
+
+def _list_mounts(plan: Plan) -> list[str]:
+    mounts = _some([shown_text(one) for one in plan.mounts])
+    return [*mounts["shown"], *(line.strip() for line in _more(mounts))]
 
 
 def _hidden(seal: str, last: Mapping[str, Any] | None) -> dict[str, str]:
@@ -118,16 +135,16 @@ def title(draft: Draft) -> str:
     does = [
         (f"{verb} {shown_text(places[0].name or str(places[0]), 100)}", len(places))
         for verb, places in (
-            ("delete", list(draft.removes)),
+            ("delete", list(draft.files.removes)),
             ("replace", replaced),
-            ("move", [one.source for one in draft.transfers]),
+            ("move", [one.source for one in draft.files.transfers]),
             ("write", new),
         )
         if places
     ]
     actions = [f"{what}, {count} files" if count > 1 else what for what, count in does]
-    if draft.code:
-        actions.append(f"run {len(draft.code.splitlines())} lines of code")
+    if draft.review.code:
+        actions.append(f"run {len(draft.review.code.splitlines())} lines of code")
     text = " and ".join(actions) or f"read {_counted(list(draft.inputs))}"
     return f"{text[:1].upper()}{text[1:]}"
 

@@ -16,7 +16,7 @@ from gdal_mcp.approvals.model import Approval, Authorization, Decision, Grant
 from gdal_mcp.approvals.states import OPEN, counts
 from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.schema import RegistryUnavailable
 
 _log = structlog.get_logger()

@@ -30,7 +30,7 @@ from gdal_mcp.approvals.store import MOST_OPEN, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Plan
 from gdal_mcp.policy.policy import RequireApproval
-from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.runtime.nested import program
 
@@ -165,8 +165,8 @@ class ApprovalQueue:
             return row
         try:
             row = self.service.decide(row.id, decision) or row
-        except Exception:
-            store.claim(row.id, holder)  # the question stays open for other ways
+        except Exception:  # raised again: whatever failed, the question stays open for other ways
+            store.claim(row.id, holder)
             raise
         return (store.claim(row.id, holder) if row.state == "approved" else None) or row
 

@@ -21,7 +21,8 @@ from gdal_mcp.policy.policy import Policy, case, decide
 from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.places import AddressTable, local
 from gdal_mcp.remote.seal import Seal
-from gdal_mcp.runtime.hosting import Hosting, SandboxScope
+from gdal_mcp.runtime.hosting import Hosting
+from gdal_mcp.runtime.templates import SandboxScope
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult
 from gdal_mcp.toolboxes.preflight import Report
@@ -60,7 +61,7 @@ class Drafting:
             raise reads_only()
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
-        draft = replace(draft, algorithm=draft.algorithm or call.tool.like, addresses=scope.remote.addresses)
+        draft = replace(draft.like(call.tool.like), addresses=scope.remote.addresses)
         report = entitlements.preflights[toolbox.name].check(draft)
         request.operation.accept(draft)
         return Drafted(draft, report)
@@ -89,7 +90,7 @@ class Drafting:
         scope = SandboxScope(visible, reach.limits, places)
         try:
             host = self.hosting.ready(toolbox)
-            template = self.hosting.template(host, None, scope)
+            template = self.hosting.templates.build(host, None, scope)
         except SandboxError as error:
             raise explain(error, Stage.RUN) from error
         plan = Plan(

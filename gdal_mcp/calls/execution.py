@@ -81,8 +81,9 @@ class Executor:
             return trail.outcome(None if trail.done else explain(error, Stage.RUN))
         except ToolError as error:
             return trail.outcome(None if trail.done else call.request.operation.explain(error))
-        except Exception:
-            # once outputs are published, even a fault of ours must not hide them from the records
+        except (
+            Exception
+        ):  # once outputs are published, even an internal error must not hide them from the records
             if trail.done is None:
                 raise
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
@@ -105,8 +106,8 @@ class Executor:
             if failure := judge(result, call.toolbox, writes=lease.staging is not None):
                 raise self._enrich_error(failure, result, call, trail)
             done = self._done(call, result)
-            if draft.verify is not None:
-                draft.verify(done.parsed)
+            if draft.printed.verify is not None:
+                draft.printed.verify(done.parsed)
             if lease.staging is not None:
                 begun = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
@@ -175,7 +176,7 @@ class Executor:
             ),
             staging,
             # the caller's code can write anything into its messages, and people see them outside `untrusted`
-            call.report_fraction if plan.draft.code else call.report_progress,
+            call.report_fraction if plan.draft.review.code else call.report_progress,
             on_interim=judge_inputs,
             answerer=trail.reading,
             result_only=staging is None,
@@ -186,7 +187,7 @@ class Executor:
                 raise LaunchCancelled("cancelled before its inputs were copied")
 
         if staging is not None and operation.copies(plan.draft):
-            operation.copy_in(call, staging, self.hosting.seen, go_on)
+            operation.copy_in(call, staging, self.hosting.templates.mount_source, go_on)
         return job
 
     @staticmethod
@@ -202,7 +203,7 @@ class Executor:
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
-        parsed = _parsed(printed, toolbox, required=draft.wants_json)
+        parsed = _parsed(printed, toolbox, required=draft.printed.is_json)
         library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
@@ -293,8 +294,8 @@ def _make_outputs_folder(target: WorkspacePath) -> None:
 def home(draft: Draft) -> Workspace:
     places = (
         *(output.target for output in draft.outputs),
-        *(one.target for one in draft.transfers),
-        *draft.removes,
+        *(one.target for one in draft.files.transfers),
+        *draft.files.removes,
     )
     return places[0].workspace
 

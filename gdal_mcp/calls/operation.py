@@ -74,7 +74,7 @@ class Operation:
 
     def copies(self, draft: Draft) -> bool:
         """True if anything is copied into staging before the job."""
-        return bool(draft.copies) or any(output.update for output in draft.outputs)
+        return bool(draft.files.copies) or any(output.update for output in draft.outputs)
 
     def copy_in(
         self, call: "Invocation", staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
@@ -86,16 +86,20 @@ class Operation:
         draft, limits = call.plan.draft, call.plan.limits
         updated = (output for output in draft.outputs if output.update)
         worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
-        for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
+        for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.files.copies)):
             staging.copy_in(located, name, limits, seen(located.workspace.root), go_on)
 
     def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes the files in staging. Raises ToolError for a file that belongs to no output, and SandboxError."""
         plan, draft, belongs = call.plan, call.plan.draft, call.toolbox.answering.belongs
         publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
-        gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
+        gone = (*(old for output in draft.outputs for old in output.replaces), *draft.files.removes)
         return staging.publish(
-            plan.call_id, publications, removes=gone, transfers=draft.transfers, listings=draft.listings
+            plan.call_id,
+            publications,
+            removes=gone,
+            transfers=draft.files.transfers,
+            listings=draft.files.listings,
         )
 
     def explain(self, error: ToolError) -> ToolError:

@@ -36,7 +36,7 @@ from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_
 from gdal_mcp.calls.results import changed_by, receipt, structured
 from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, Work
 from gdal_mcp.policy.admission import Admission
 from gdal_mcp.policy.identity import READ
 from gdal_mcp.policy.policy import Allow, Deny, Policy, RequireApproval, case, decide
@@ -241,7 +241,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
 
 def _know_more(call: Invocation, again: Drafted) -> Invocation:
     """The call with the results of a second draft. The approval still covers the plan."""
-    draft = replace(call.plan.draft, parts=again.draft.parts)
+    draft = replace(call.plan.draft, review=again.draft.review)
     prepared = replace(call.prepared, plan=replace(call.plan, draft=draft)) if call.prepared else None
     return replace(call, preflight=again.preflight, prepared=prepared)
 
@@ -292,7 +292,7 @@ async def record(call: Invocation, deps: Pipeline) -> Reply:
 async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStack, *, asks: bool) -> None:
     """Checks policy and quotas and records a call without a container, before it acts or answers. Raises ToolError."""
     tool, principal, entry = call.tool, call.request.principal, call.entitlements.entry
-    acts = Draft(Command(tool.name, ()), (), algorithm=tool.like)
+    acts = Draft(Command(tool.name, ()), (), work=Work(tool.like))
     verdict = decide(case(acts, tool.name, principal), deps.policy)
     if isinstance(verdict, Deny):
         raise denied(verdict.reason)
@@ -382,7 +382,7 @@ def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
     entry = call.entitlements.entry
     if entry is not None and entry.by_day:
         written = sum(file.size for file in ended.published.files) if ended.published else 0
-        deps.rates.spent(call.request.principal, ended.cpu_seconds, written)
+        deps.rates.record_use(call.request.principal, ended.cpu_seconds, written)
     return replace(outcome, durations={**audited, **outcome.durations})
 
 
@@ -396,7 +396,7 @@ def _record_end(call: Invocation, deps: Pipeline) -> Reply:
             result = structured(call, done)
         except ToolError as error:
             call = call.failed(error)
-        except Exception:  # noqa: BLE001 - as in `_run_steps`
+        except Exception:  # noqa: BLE001 - as above: logged, and reported without its text
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
             call = call.failed(failed(call.call_id, published=call.published is not None))
     unrecorded = deps.records.record_end(call)

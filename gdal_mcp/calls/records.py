@@ -13,7 +13,8 @@ from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.calls.results import cost, file_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.provenance import DIGEST_GRACE, Materials
 from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.records.schema import json_text
@@ -216,7 +217,7 @@ class Records:
                 outputs=effects if published and published.undo_id else (),
                 printed=_answer(done),
             )
-        except Exception:  # noqa: BLE001 - a fault of ours in what is nice to know must not cost the record of what was done
+        except Exception:  # noqa: BLE001 - the record of what was done matters more than its details; the log has the error
             _log.exception("record_incomplete", call=call.call_id)
             return ended
 
@@ -275,8 +276,8 @@ class Records:
                     for one in draft.inputs
                 ],
                 "outputs": [str(output.target) for output in draft.outputs],
-                "transfers": [[str(one.source), str(one.target)] for one in draft.transfers],
-                "removes": [str(located) for located in draft.removes],
+                "transfers": [[str(one.source), str(one.target)] for one in draft.files.transfers],
+                "removes": [str(located) for located in draft.files.removes],
                 "effect": str(plan.effect),
                 "plan": plan.digest,
                 "mounts": list(plan.mounts),
@@ -311,8 +312,8 @@ def _answer(done: JobResult) -> str:
 
 def _touched(draft: Draft) -> frozenset[Path]:
     places = [located for one in draft.outputs for located in (one.target, *one.replaces, *one.shared)]
-    places += [located for one in draft.transfers for located in (one.source, one.target)]
-    return frozenset(located.path for located in (*places, *draft.removes))
+    places += [located for one in draft.files.transfers for located in (one.source, one.target)]
+    return frozenset(located.path for located in (*places, *draft.files.removes))
 
 
 def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
@@ -321,8 +322,10 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
     rows = list(zip(draft.outputs, places, strict=False))
     written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
     changed = [{"path": str(one.target), "kind": "changed", **at} for one, at in rows if one.update]
-    moved = [{"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.transfers]
-    removed = [{"path": str(located), "kind": "removed"} for located in draft.removes]
+    moved = [
+        {"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.files.transfers
+    ]
+    removed = [{"path": str(located), "kind": "removed"} for located in draft.files.removes]
     return (*written, *changed, *moved, *removed)
 
 

@@ -88,7 +88,7 @@ def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
     target = draft.output.target if draft.output else None
     uri, path = (target.uri, str(target)) if target else (None, None)
     answer = CallAnswer(done.printed, done.parsed, uri, path, done.attached)
-    result: dict[str, Any] = dict((draft.present or call.tool.present)(answer))
+    result: dict[str, Any] = dict((draft.printed.present or call.tool.present)(answer))
     texts = result.pop(UNTRUSTED, None)
     if done.return_code is not None:
         result["return_code"] = done.return_code
@@ -108,7 +108,7 @@ def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
     if checks := _checks(written, [one.as_dict() for one in known.findings], done):
         result["checks"] = checks
     # a draft that presents its own answer includes the texts, or has none
-    if draft.present is None or texts is not None:
+    if draft.printed.present is None or texts is not None:
         texts = _untrusted(done, texts) | dict(known.untrusted)
     if texts:
         result[UNTRUSTED] = texts

@@ -106,8 +106,8 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
     texts = [one.text for one in errors[:_FIRST]]
-    said = "\n".join((*texts, stderr_of(result).get("stderr", "")))
-    if any(text in said for text in _FULL):
+    all_texts = "\n".join((*texts, stderr_of(result).get("stderr", "")))
+    if any(text in all_texts for text in _FULL):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
         suggestion = "Ask for less, or ask the operator to raise the setting scratch_size (--scratch-size)."
         return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: texts})

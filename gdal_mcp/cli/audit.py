@@ -4,8 +4,9 @@ import json
 
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out, say
-from gdal_mcp.records.audit import AuditLog, tail, verify
+from gdal_mcp.records.audit import AuditLog, tail
 from gdal_mcp.records.audit_record import AuditRecord, Checkpoint
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
 
@@ -13,11 +14,11 @@ from gdal_mcp.untrusted import shown_text
 def check(settings: Settings, checkpoint: str | None) -> Exit:
     """Prints whether the chain is complete and contains the checkpoint. Raises SettingsError, AuditUnavailable."""
     try:
-        kept = Checkpoint.parse(checkpoint) if checkpoint is not None else None
+        expected = Checkpoint.parse(checkpoint) if checkpoint is not None else None
     except ValueError as error:
         raise SettingsError(f"--checkpoint: {error}") from error
     path = settings.state.audit
-    found = verify(path, kept)
+    found = verify(path, expected)
     where = f" at record {found.first_bad}" if found.first_bad else ""
     verdict = "OK" if found.ok else f"BROKEN{where}: {found.reason}"
     since = f" from number {found.first} on" if found.first > 1 else ""
@@ -39,8 +40,8 @@ def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
         say(f"there is no log at {path}. Name the server's --state-dir.")
         return Exit.FAILED
     for record in tail(path, count):
-        told = json.dumps({"seq": record.seq, "time": record.time, **record.event})
-        out(told if as_json else _line(record))
+        text = json.dumps({"seq": record.seq, "time": record.time, **record.event})
+        out(text if as_json else _line(record))
     return Exit.DONE
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out, say
-from gdal_mcp.records.audit import copied, verify
+from gdal_mcp.records.audit import copied
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.settings import Settings, SettingsError
 
 

@@ -67,16 +67,16 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
 
 
 def _show_questions(rows: Sequence[Approval], *, as_json: bool) -> None:
-    told, lines = [], []
+    questions, lines = [], []
     for one in rows:
         left = max(0, one.expires - time.time())
         sentence = shown_text(str(one.details.get("sentence", one.tool)), 300)
         lines.append(f"{one.id}  {left / 60:.0f} min left  {sentence}")
         about: dict[str, Any] = {"id": one.id, "call": one.call_id, "tool": one.tool, "ways": list(one.ways)}
         about |= {"principal": one.principal, "plan": one.plan_digest, "expires": one.expires}
-        told.append({**about, "question": dict(one.details)})
+        questions.append({**about, "question": dict(one.details)})
     if rows or as_json:
-        out_either(told, "\n".join(lines), as_json=as_json)
+        out_either(questions, "\n".join(lines), as_json=as_json)
     else:
         say("no call is waiting for approval.")
 

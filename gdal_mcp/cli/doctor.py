@@ -8,7 +8,7 @@ from typing import Final
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out_either, out_json
 from gdal_mcp.invoked import cite
-from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.registry import RegistryUnavailable
 from gdal_mcp.server.app import running
 from gdal_mcp.server.operations.examine import DoctorReport, examine, some_workspace
@@ -58,8 +58,8 @@ def show(
         out_either({"ok": False, "error": text, "rows": []}, text, as_json=as_json)
         return Exit.NOT_READY
     ok = all(row.ok for row in rows)
-    told = {"ok": ok, "rows": [asdict(row) for row in rows]}
-    out_either(told, "\n".join(table(rows)), as_json=as_json)
+    answer = {"ok": ok, "rows": [asdict(row) for row in rows]}
+    out_either(answer, "\n".join(table(rows)), as_json=as_json)
     return Exit.DONE if ok else Exit.FAILED
 
 

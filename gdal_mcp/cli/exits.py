@@ -42,7 +42,7 @@ def guarded(work: Callable[[], Exit], tell: Callable[[str], None] = say) -> Exit
     """The exit code of `work`. Our own failures are printed and become exit codes."""
     # imported for a command that runs, and not for help
     from gdal_mcp.policy.tokens import TokensUnavailable
-    from gdal_mcp.records.audit import AuditUnavailable
+    from gdal_mcp.records.audit_files import AuditUnavailable
     from gdal_mcp.records.registry import RegistryUnavailable
     from gdal_mcp.settings import SettingsError
     from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken

@@ -181,8 +181,8 @@ def _add_host(commands: Any) -> None:
 
 
 def _settings(given: argparse.Namespace, _settings: Settings) -> Exit:
-    from gdal_mcp.settings.fields import describe
     from gdal_mcp.settings.file import SettingsError, no_setting
+    from gdal_mcp.settings.reference import describe
 
     wanted = {name.removeprefix("--").replace("-", "_").lower() for name in given.names}
     if unknown := sorted(wanted - set(Settings.model_fields)):

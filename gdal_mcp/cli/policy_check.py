@@ -22,9 +22,9 @@ from gdal_mcp.toolboxes.base import ImmediateResult
 def check(settings: Settings, tool: str, arguments: str, principal: str | None) -> Exit:
     """Prints the decision as JSON. Raises SettingsError and what `running` does."""
     settings.require_workspaces()
-    told = _decision(settings, tool, json_object(arguments), principal or local_user().id)
-    out_json(told)
-    return Exit.FAILED if told["decision"] == "error" else Exit.DONE
+    answer = _decision(settings, tool, json_object(arguments), principal or local_user().id)
+    out_json(answer)
+    return Exit.FAILED if answer["decision"] == "error" else Exit.DONE
 
 
 def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:

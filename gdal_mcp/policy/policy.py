@@ -174,11 +174,11 @@ def case(draft: Draft, tool: str, principal: str) -> PolicyRequest:
         tool=tool,
         principal=principal,
         effect=effect,
-        algorithm=draft.algorithm,
-        steps=draft.steps,
+        algorithm=draft.work.algorithm,
+        steps=draft.work.algorithms,
         workspaces=frozenset(read if effect is Effect.READ else draft.touched),
-        always_asked=draft.always_asked,
-        code=bool(draft.code),
+        always_asked=draft.review.always_asked,
+        code=bool(draft.review.code),
     )
 
 

@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
-_KEPT_DAYS: Final = 35  # so that last month's use can be seen
+_MAX_DAYS: Final = 35  # so that last month's use can be seen
 _BUSY_SECONDS: Final = 5.0
 _SOON: Final = 1.0  # seconds to wait: the end of a running call is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
@@ -109,7 +109,7 @@ class Rates:
                 left,
             )
 
-    def spent(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
+    def record_use(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
         """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
         with self._db_lock:
             self._unwritten.append((self._day(), principal, max(cpu_seconds, 0.0), max(output_bytes, 0)))
@@ -133,7 +133,7 @@ class Rates:
             read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
         return read, requests
 
-    def remote_spent(self, principal: str, read: int, requests: int) -> None:
+    def record_remote_use(self, principal: str, read: int, requests: int) -> None:
         """Adds the remote reads of a call. Raises as `used`."""
         if requests:
             with self._database() as db:
@@ -160,7 +160,7 @@ class Rates:
                         if self._tidied != self._day():
                             self._tidied = self._day()
                             for table in ("usage", "remote"):
-                                db.execute(f"DELETE FROM {table} WHERE day < ?", (self._tidied - _KEPT_DAYS,))  # noqa: S608 - ours
+                                db.execute(f"DELETE FROM {table} WHERE day < ?", (self._tidied - _MAX_DAYS,))  # noqa: S608 - ours
                     yield db
                 self._unwritten.clear()
         except (sqlite3.Error, OSError) as error:

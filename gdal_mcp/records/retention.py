@@ -13,7 +13,8 @@ from typing import Final
 
 import structlog
 
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.registry import Registry, RegistryUnavailable
 from gdal_mcp.settings import Settings
 
@@ -25,7 +26,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionReport:
     """The result: records removed, and the file with the closed part of the audit log, if any."""
 
     calls: int = 0
@@ -60,7 +61,7 @@ def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str
         thread.join()
 
 
-def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Kept:
+def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> RetentionReport:
     """Removes records that are older than the settings allow, and closes an audit log that is larger. Records that in
     the audit log first.
 
@@ -72,7 +73,7 @@ def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) 
         segment = audit.rotate(source).name
         _log.info("audit_rotated", segment=segment)
     if not settings.keep_days:
-        return Kept(0, segment)
+        return RetentionReport(0, segment)
     before, removed = time.time() - settings.keep_days * _DAY, 0
     registry.count_ended()  # figures still count removed calls
     while count := registry.prune(before, _BATCH):
@@ -80,4 +81,4 @@ def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) 
         audit.append(
             {"type": "records.pruned", "outcome": "OK", "count": count, "before": before, "source": source}
         )
-    return Kept(removed, segment)
+    return RetentionReport(removed, segment)

@@ -52,7 +52,7 @@ class Task:
     def ended(self) -> bool:
         return self.status in ENDED
 
-    def kept_until(self, now: float) -> float:
+    def expires_at(self, now: float) -> float:
         """The time until which it is kept at least; it moves while the task is working."""
         return (self.updated if self.ended else now) + self.keep
 
@@ -121,7 +121,7 @@ class TaskStore:
             # JSON may contain half of a surrogate pair, which SQLite cannot compare
             name = task_id.encode("utf-8", "replace").decode()
             found = self._rows.one(Task, query, id=name, principal=principal)
-        return found if found and (not found.ended or found.kept_until(now) > now) else None
+        return found if found and (not found.ended or found.expires_at(now) > now) else None
 
     @property
     def _rows(self) -> Rows:

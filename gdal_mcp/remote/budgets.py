@@ -29,7 +29,7 @@ class Quota(Protocol):
 
     def remote_used(self, principal: str) -> tuple[int, int]: ...
 
-    def remote_spent(self, principal: str, read: int, requests: int) -> None: ...
+    def record_remote_use(self, principal: str, read: int, requests: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class DailyQuota:
         """Records the usage of a call. Call it once all requests of the call have ended."""
         principal = call.principal
         with self._lock:
-            self.quota.remote_spent(principal, call.read, call.requests)
+            self.quota.record_remote_use(principal, call.read, call.requests)
             self._kept[principal] = self.quota.remote_used(principal)
             self._read[principal] -= call.read
             self._requests[principal] -= call.requests

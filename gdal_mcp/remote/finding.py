@@ -24,14 +24,14 @@ _PAGE: Final = 8 << 20  # bytes: a page of items with all their properties
 _MAX_VALUES: Final = 400_000  # members and elements of a page; a hundred items with many assets have 100,000
 _MAX_PAGES: Final = 20  # pages of one search
 _MAX_KEYS: Final = 1_000_000
-_KEPT: Final = 30  # assets reported for an item
-_LOOKED: Final = 500  # assets examined for an item
+_MAX_ASSETS: Final = 30  # assets reported for an item
+_MAX_EXAMINED_ASSETS: Final = 500  # assets examined for an item
 _DATA: Final = ("tiff", "zarr", "parquet", "geojson", "geopackage")  # parts of the media types of datasets
 _TEXT: Final = 500  # characters of one text
 
 
 def search(
-    gateway: RemoteGateway, meter: Meter, api: Address, asked: Mapping[str, Any], most: int
+    gateway: RemoteGateway, meter: Meter, api: Address, query: Mapping[str, Any], most: int
 ) -> list[tuple[dict[str, Any], list[Address]]]:
     """Up to `most` items that a STAC API finds, each with the addresses of the assets that look like datasets.
 
@@ -50,7 +50,7 @@ def search(
     home = str(api).rstrip("/")
     url = home if home.endswith("/search") else f"{home}/search"
     try:
-        found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
+        found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **query)
         return [_item(row, gateway, meter.call.principal) for row in islice(found.items_as_dicts(), most)]
     except (failed, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
@@ -107,7 +107,7 @@ def _item(
 ) -> tuple[dict[str, Any], list[Address]]:
     """An item and the addresses of its datasets, data first."""
     assets, found = {}, []
-    for name, asset in islice((row.get("assets") or {}).items(), _LOOKED):
+    for name, asset in islice((row.get("assets") or {}).items(), _MAX_EXAMINED_ASSETS):
         href, kind = _text(asset.get("href")), _text(asset.get("type"))
         address = _address(str(asset.get("href")), gateway, principal)
         assets[_text(name)] = {
@@ -124,9 +124,9 @@ def _item(
         "collection": _text(row.get("collection")),
         "datetime": _text((row.get("properties") or {}).get("datetime")),
         "bbox": [float(number) for number in (row.get("bbox") or ())[:6]],
-        "assets": {name: assets[name] for name in names[:_KEPT]},
+        "assets": {name: assets[name] for name in names[:_MAX_ASSETS]},
     }
-    return shown, [address for _, address in found[:_KEPT]]
+    return shown, [address for _, address in found[:_MAX_ASSETS]]
 
 
 def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:

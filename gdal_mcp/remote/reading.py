@@ -18,7 +18,7 @@ from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
 from gdal_mcp.remote.trees import KeyIndex, of_names, of_zarr
 from sandbox.outcome import Exited, HostReadFailed, Outcome
-from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
+from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, pack_look
 
 _log = structlog.get_logger()
 
@@ -47,20 +47,21 @@ class Source:
             # failures are ignored here, because needed files are requested again
             for name in self._keys.first()[:AT_ONCE]:
                 deps.work.submit(self._file(name).look)
-        # for example if the call has ended; nothing else closes a partly created source
-        except BaseException:
+        except (
+            BaseException
+        ):  # raised again, for example if the call has ended: nothing else closes a partly created source
             self.close()
             raise
 
     def look(self, name: str) -> bytes | None:
-        """The answer of `sandbox.questions.looked` for a name; None if it does not exist.
+        """The answer of `sandbox.questions.pack_look` for a name; None if it does not exist.
 
         Raises ReadFailed if the file must exist and cannot be read.
         """
         key = self._key(name)
         held = self._keys.held(key)
         if held == "folder":
-            return looked(Kind.DIRECTORY, 0, 0)
+            return pack_look(Kind.DIRECTORY, 0, 0)
         if held == "none":
             return None
         file = self._file(key)
@@ -71,7 +72,7 @@ class Source:
                 return None
             raise ReadFailed(f"{error}, though it was there or was listed") from error
         begins = file.read([(0, min(BLOCK, version.length))])
-        return looked(Kind.FILE, version.length, version.seconds, begins)
+        return pack_look(Kind.FILE, version.length, version.seconds, begins)
 
     def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
         key = self._key(name)

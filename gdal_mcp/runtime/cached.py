@@ -32,9 +32,9 @@ def cached_attestation(
     """The rows that `prove` returned for the same values within a day, else new ones. `fresh` ignores cached rows."""
     key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        recent = kept["key"] == key and 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS
-        if recent and not fresh and (rows := tuple(Row(**row) for row in kept["rows"])):
+        cached = json.loads(path.read_text(encoding="utf-8"))
+        recent = cached["key"] == key and 0 <= time.time() - cached["time"] < ATTESTATION_SECONDS
+        if recent and not fresh and (rows := tuple(Row(**row) for row in cached["rows"])):
             return rows
     found = prove()
     text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in found]})
@@ -53,8 +53,8 @@ def compiled_program(
     plain = delivered(command)
     key = hashlib.sha256(f"{template.image} {plain.command}".encode()).digest()
     with suppress(OSError):
-        kept = path.read_bytes()
-        known, digest, program = kept[:_DIGEST], kept[_DIGEST : 2 * _DIGEST], kept[2 * _DIGEST :]
+        cached = path.read_bytes()
+        known, digest, program = cached[:_DIGEST], cached[_DIGEST : 2 * _DIGEST], cached[2 * _DIGEST :]
         # a power cut may have left half of it
         if known == key and digest == hashlib.sha256(program).digest():
             return compiled(command, program)

@@ -2,65 +2,45 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
 from gdal_mcp.runtime.cached import cached_attestation, compiled_program
+from gdal_mcp.runtime.concurrency import concurrent_calls
 from gdal_mcp.runtime.connection import Connection, Host
-from gdal_mcp.runtime.image import ImageUnsuitable, resolve, suitable
+from gdal_mcp.runtime.image import Image, ImageUnsuitable, resolve, suitable
+from gdal_mcp.runtime.leftovers import Leftovers
 from gdal_mcp.runtime.nested import HostPaths, prove
+from gdal_mcp.runtime.templates import SandboxScope, Templates
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
-from sandbox.engine import Engine
-from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable, SandboxError
+from sandbox.engine import Engine, EngineInfo
+from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.escape.escape import try_to_escape
-from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
-from sandbox.labels import OWNER
-from sandbox.mounted import ENTER, READ, check_traversable, mode_allows
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.pipes import Pipes, named_pipes
 from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.portable import mount_table
 from sandbox.program import delivered
-from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
-from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.waiting import Cancellation
-from sandbox.workspace import RESERVED, Workspace, WorkspacePath, Workspaces
+from sandbox.workspace import Workspace, Workspaces
 
 if TYPE_CHECKING:
     from sandbox.engines.opening import OpenedEngine, PassedOver
 
-NOBODY = 65534
-REAP_SECONDS = 5.0  # seconds that a set-up waits for the removal of dead servers' leftovers
-
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxScope:
-    workspaces: Workspaces
-    limits: Limits
-    # the mounted parts of the workspaces; None means the whole of each
-    places: tuple[WorkspacePath, ...] | None = None
-
-    @property
-    def seen(self) -> tuple[WorkspacePath, ...]:
-        if self.places is not None:
-            return self.places
-        return tuple(WorkspacePath(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
 
 
 class Hosting:
@@ -78,13 +58,12 @@ class Hosting:
     ) -> None:
         """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
 
-        `paths` tells them and this where their folders are for the engine. `recover_staging` removes what dead servers staged, once
-        none of their Pods is left; it is asked for on a cluster alone.
+        `paths` maps folders to those of the engine. `recover_staging` removes what dead servers staged; on a cluster it is called
+        once none of their Pods is left.
         """
         self._settings = settings
         self._toolboxes = tuple(toolboxes)
         self._workspaces = workspaces
-        self._confines = SandboxScope(workspaces, settings.limits())
         self._owner = owner
         self._areas = areas
         self._connections = {
@@ -94,12 +73,8 @@ class Hosting:
         self._capacity: LockFileCapacity | None = None
         self._warm = False
         self._mapped: set[Path] = set()  # roots of staging areas that containers were proven to see
-        self._reaping = threading.Lock()
-        self._unremoved: set[str] = set()
-        self._pipes: dict[Path, Pipes] = {}  # named pipes of each workspace
-        self._views = Views(settings.state_dir / "views", owner)
-        self._recover_staging = recover_staging
-        self._pods_left = True  # True if dead servers may have left containers
+        self._leftovers = Leftovers(owner, recover_staging)
+        self.templates = Templates(settings, workspaces, owner, areas, paths)
         self.paths = paths
         self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
         self._cancel = Cancellation()  # ends an attestation in progress when the server ends
@@ -144,38 +119,7 @@ class Hosting:
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
         hosts = self._hosts()
-        return self._reap(hosts[0].engine) if hosts else ()
-
-    def _reap_for_a_while(self, engine: Engine) -> None:
-        """Removes leftovers of dead servers for some time before the first call. A leftover that the engine does not
-        remove delays nobody.
-        """
-
-        def until_done() -> None:
-            try:
-                self._reap(engine)
-            except SandboxError as error:
-                _log.info("not_reaped", reason=str(error))
-
-        reaping = threading.Thread(target=until_done, name="reaping", daemon=True)
-        reaping.start()
-        reaping.join(REAP_SECONDS)
-
-    def _reap(self, engine: Engine) -> tuple[str, ...]:
-        if not self._reaping.acquire(blocking=False):
-            return ()  # another thread is doing it, perhaps for long
-        try:
-            removed = reap(engine, self._owner, self._unremoved)
-            self._unremoved.difference_update(removed)
-            if engine.info().other_hosts and (removed or self._pods_left):
-                owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
-                # an owner without a name is another machine's server, which may be dead
-                self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
-                if not self._pods_left:
-                    self._recover_staging()
-        finally:
-            self._reaping.release()
-        return removed
+        return self._leftovers.remove(hosts[0].engine) if hosts else ()
 
     def close(self) -> None:
         """Ends an attestation in progress. Returns when its container is gone."""
@@ -185,13 +129,13 @@ class Hosting:
             one.start()
         for one in closing:
             one.join()
-        if self._unremoved:
+        if self._leftovers.unremoved:
             self._owner.leaves_lock = True
         with self._lock:
             if self._capacity is not None:
                 self._capacity.close()
                 self._capacity = None
-        self._views.close()
+        self.templates.close()
         self._cancel.close()
 
     def _open(self, *, fresh: bool = False) -> "OpenedEngine":
@@ -211,7 +155,6 @@ class Hosting:
             return False
 
     def _set_up(self, toolbox: Toolbox, fresh: bool) -> Host:  # noqa: FBT001 - of a function that is passed on
-        self._pipes = {}
         with ExitStack() as held:
             opened = self._open(fresh=fresh)  # its engine may hold connections, and a thread
             held.callback(opened.engine.close)
@@ -235,22 +178,13 @@ class Hosting:
         self.paths.ask(engine)
         # memory of the engine's machine; if it is not reported, the engine runs on this one
         memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
-        runner = Runner(engine, self._owner.id, self._shared_capacity(memory), self._unremoved)
-        sweep(self._settings.state_dir / "views", self._owner)
-        self._reap_for_a_while(engine)
-        runtime = self._settings.runtime
-        # a cluster itself refuses what it does not have
-        if runtime and not info.other_hosts and runtime not in info.runtimes:
-            raise AttestationFailed(
-                f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
-                "setting out."
-            )
-        # a waiting container does not see later mounts; without a mount table no container waits
-        none = Sizes(0, 0, self._settings.pool_seconds)
-        sizes = self._settings.sizes() if mount_table() is not None else none
-        pool = WarmPool(runner, sizes, lambda: self._standing(host), self._pools)
+        runner = Runner(engine, self._owner.id, self._shared_capacity(memory), self._leftovers.unremoved)
+        self.templates.renew()
+        self._leftovers.remove_for_a_while(engine)
+        self._require_runtime(info)
+        pool = WarmPool(runner, self._pool_sizes(), lambda: self._waiting_kinds(host), self._pools)
         opened.callback(pool.close)
-        concurrent = capacity(
+        concurrent = concurrent_calls(
             info.cpus or os.cpu_count() or 1,
             memory,
             self._settings.limits(),
@@ -259,23 +193,49 @@ class Hosting:
         )
         command = toolbox.execution.program(self._settings.pool_seconds + IDLE_MARGIN)
         host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
-        proven: tuple[Row, ...] = ()
-        if self.paths.map.pairs:
-            # in every process, and first: mounts may change, and with a wrong map all other checks are wrong
-            areas = tuple(area for root, area in self._areas.items() if not self._is_of_state(root))
-            proven = prove(runner, self.template(host, None), areas, self._cancel)
-            self._mapped = {root for root in self._areas if not self._is_of_state(root)}
-        attested = (*proven, *self._attested(host, fresh=fresh))
-        if not image.version:
-            image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
-        if reason := toolbox.execution.incompatible(image.version):
-            raise ImageUnsuitable(reason)
+        # in every process, and first: mounts may change, and with a wrong map all other checks are wrong
+        proven = self._prove_map(host)
+        host = replace(host, attested=(*proven, *self._attested(host, fresh=fresh)))
+        host = replace(host, image=self._require_version(host))
         path = self._settings.state_dir / f"program-{toolbox.name}"
-        program = compiled_program(runner, self.template(host, None), command, path, self._cancel)
-        host = replace(host, image=image, attested=attested, program=program)
+        program = compiled_program(runner, self.templates.build(host, None), command, path, self._cancel)
+        host = replace(host, program=program)
         if self._warm:
             pool.keep()
         return host
+
+    def _require_runtime(self, info: EngineInfo) -> None:
+        """Raises AttestationFailed if the engine lacks the runtime of the settings. A cluster refuses that itself."""
+        runtime = self._settings.runtime
+        if runtime and not info.other_hosts and runtime not in info.runtimes:
+            raise AttestationFailed(
+                f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
+                "setting out."
+            )
+
+    def _pool_sizes(self) -> Sizes:
+        """No container waits without a mount table, because a waiting container does not see later mounts."""
+        return (
+            self._settings.sizes() if mount_table() is not None else Sizes(0, 0, self._settings.pool_seconds)
+        )
+
+    def _prove_map(self, host: Host) -> tuple[Row, ...]:
+        """The proof that containers see this server's folders through the path map, if there is one."""
+        if not self.paths.map.pairs:
+            return ()
+        areas = {root: area for root, area in self._areas.items() if not self._is_in_state(root)}
+        rows = prove(host.runner, self.templates.build(host, None), tuple(areas.values()), self._cancel)
+        self._mapped = set(areas)
+        return rows
+
+    def _require_version(self, host: Host) -> Image:
+        """The image with its version. Raises ImageUnsuitable if it is unknown, or not one that the toolbox can use."""
+        image = host.image
+        if not image.version:
+            image = suitable(replace(image, version=self._request_version(host)), host.toolbox.image)
+        if reason := host.toolbox.execution.incompatible(image.version):
+            raise ImageUnsuitable(reason)
+        return image
 
     def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
         """The memory for all containers together, of all toolboxes."""
@@ -286,10 +246,14 @@ class Hosting:
             self._capacity.total_bytes = total
             return self._capacity
 
-    def _standing(self, host: Host) -> tuple[SlotKey, ...]:
+    def _waiting_kinds(self, host: Host) -> tuple[SlotKey, ...]:
         """The kinds that are kept ready before any call: one that reads, and one that writes to the first workspace."""
-        nothing = replace(self._confines, places=()) if host.toolbox.analysis.only_inputs else None
-        template = self.template(host, None, nothing)
+        nothing = (
+            SandboxScope(self._workspaces, self._settings.limits(), ())
+            if host.toolbox.analysis.only_inputs
+            else None
+        )
+        template = self.templates.build(host, None, nothing)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
 
@@ -299,128 +263,44 @@ class Hosting:
         Raises AttestationFailed for a folder that the engine cannot mount.
         """
         if home is not None and self.paths.map.pairs and home not in self._mapped:
-            prove(host.runner, self.template(host, None), (self._areas[home],), self._cancel)
+            prove(host.runner, self.templates.build(host, None), (self._areas[home],), self._cancel)
             self._mapped.add(home)
-        return SlotKey(self.template(host, None, scope), self._areas[home] if home is not None else None)
+        return SlotKey(
+            self.templates.build(host, None, scope), self._areas[home] if home is not None else None
+        )
 
-    def _is_of_state(self, root: Path) -> bool:
+    def _is_in_state(self, root: Path) -> bool:
         """True for the results of workflows' steps: the state of a server in a container need not be where the engine can mount it."""
         return root.is_relative_to(self._settings.state_dir)
 
-    def _asked_version(self, host: Host) -> str:
+    def _request_version(self, host: Host) -> str:
         """The version that the library itself reports, from a container of an image whose labels do not have it."""
         toolbox, found = host.toolbox, ""
         if toolbox.execution.version_request is not None:
             job = Job(
-                f"version-{self._owner.id}", self.template(host, None), toolbox.execution.version_request
+                f"version-{self._owner.id}",
+                self.templates.build(host, None),
+                toolbox.execution.version_request,
             )
             final = host.runner.run(job, self._cancel).final or {}
             found = toolbox.image.version({}, f":{toolbox.execution.tool_version(final)}")
         if not found:
             raise ImageUnsuitable(
-                f"the version of {toolbox.title} in {host.image.reference} cannot be told. Use another image."
+                f"the version of {toolbox.title} in {host.image.reference} is unknown. Use another image."
             )
         return found
-
-    def template(
-        self, host: Host, staging: Mount | None, scope: SandboxScope | None = None
-    ) -> SandboxTemplate:
-        """The container of a call. `staging` is the folder that it may write to, if any. The default scope is all of
-        the server's.
-        """
-        scope = scope or self._confines
-        user = self.user()
-        return SandboxTemplate(
-            image=host.image.id,
-            command=host.program.command,
-            program=host.program.program,
-            user=user,
-            limits=scope.limits,
-            mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
-            masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
-            pipes=tuple(self._pipes_in(scope)) if host.info.covers_paths else (),
-            environment=host.toolbox.execution.environment(scope.limits, host.image.digest),
-            runtime=self._settings.runtime,
-            nodes_without=self._settings.nodes_without,
-        )
-
-    def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
-        """The server's own folder in each workspace that has one, or gets one when a call writes there. Raises
-        StagingFailed.
-        """
-        for root in roots:
-            own, area = root / RESERVED, self._areas.get(root)
-            there = own.is_dir() and not own.is_symlink()
-            if not there and area is not None:
-                area.prepare()
-            if there or area is not None:
-                yield PurePosixPath(own)
-
-    def _pipes_in(self, scope: SandboxScope) -> Iterator[PurePosixPath]:
-        """The named pipes in what a container sees that were found and still exist."""
-        for seen in scope.seen:
-            for pipe in self.named_pipes(seen.workspace.root).paths:
-                if Path(pipe).is_relative_to(seen.path) and Path(pipe).is_fifo():
-                    yield PurePosixPath(pipe)
 
     def covers_paths(self) -> bool | None:
         """True if the engine of the default toolbox covers named pipes; None if it is not known yet."""
         host = self._connections[self._toolboxes[0].name].host
         return host.info.covers_paths if host else None
 
-    def named_pipes(self, root: Path) -> Pipes:
-        """The named pipes in a workspace, as found when the host was last set up."""
-        if root not in self._pipes:
-            self._pipes[root] = named_pipes(root)
-        return self._pipes[root]
-
-    def _mount(self, located: WorkspacePath, user: tuple[int, int]) -> Mount:
-        """A read-only mount at its own path. For a path that was resolved by itself, the container must find the same
-        inode.
-        """
-        source = self.seen(located.workspace.root)
-        if os.geteuid() == 0:
-            check_traversable(source, located, user)
-        identity = located.identity
-        told = (identity.device, identity.inode) if identity is not None else None
-        return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
-
-    def seen(self, root: Path) -> Path:
-        """The path that containers mount for the workspace at `root`: its own, or that of a view.
-
-        Raises AttestationFailed for a view that the engine could not see.
-        """
-        source = self._views.source(root, self.user())
-        if self.paths.map.pairs and source != root:
-            raise AttestationFailed(
-                f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
-                f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
-                "it to a user that is not root."
-            )
-        return source
-
     def try_to_escape(self) -> tuple[Row, ...]:
         """The attempts to escape from a container like a call's, and their results. Raises SandboxError."""
         host = self.ready()
-        with self._staging_area().open(f"escape-{self._owner.id}", self.user()) as staging:
-            template = self.template(host, staging.mount)
+        with self._staging_area().open(f"escape-{self._owner.id}", self.templates.user()) as staging:
+            template = self.templates.build(host, staging.mount)
             return try_to_escape(host.runner, template, host.attested, self._cancel)
-
-    def user(self) -> tuple[int, int]:
-        """The user of containers, never root: this process's ids, or those of the first workspace's owner if this
-        process is root.
-        """
-        uid, gid = os.geteuid(), os.getegid()
-        if uid == 0:
-            workspaces = self._workspaces.items
-            owner = next((one for one in workspaces if one.writable), workspaces[0]).root.stat()
-            uid, gid = owner.st_uid, owner.st_gid
-        return (uid or NOBODY, gid or NOBODY)
-
-    def readable(self, root: Path) -> bool:
-        """True if the container's user may list and enter a workspace."""
-        user = self.user()
-        return mode_allows(self._views.source(root, user).stat(), user, READ | ENTER)
 
     def _staging_area(self) -> StagingArea:
         """The staging area of a writable workspace, or one in the state folder if there is none."""
@@ -428,7 +308,7 @@ class Hosting:
         return next(iter(self._areas.values()), own)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
-        template = self.template(host, None)
+        template = self.templates.build(host, None)
         depends_on = [  # a change of any of these values starts a new attestation
             {**asdict(host.info), "rlimits": sorted(host.info.rlimits)},
             template.image,
@@ -441,17 +321,16 @@ class Hosting:
             fingerprint(),
             [tuple(map(str, pair)) for pair in self.paths.map.pairs],
         ]
-
-        def prove() -> tuple[Row, ...]:
-            host.engine.images.check(host.image.id)
-            if self.paths.map.pairs and not self._areas:
-                # no container of this server may write, and its state may be where the engine cannot mount it
-                return attest(host.runner, template, None, self._cancel)
-            with self._staging_area().open(f"attest-{self._owner.id}", self.user()) as staging:
-                return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
-
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
-        return cached_attestation(path, depends_on, prove, fresh=fresh)
+        return cached_attestation(path, depends_on, lambda: self._attest(host), fresh=fresh)
+
+    def _attest(self, host: Host) -> tuple[Row, ...]:
+        host.engine.images.check(host.image.id)
+        if self.paths.map.pairs and not self._areas:
+            # no container of this server may write, and its state may be where the engine cannot mount it
+            return attest(host.runner, self.templates.build(host, None), None, self._cancel)
+        with self._staging_area().open(f"attest-{self._owner.id}", self.templates.user()) as staging:
+            return attest(host.runner, self.templates.build(host, staging.mount), staging.path, self._cancel)
 
 
 def _forget_trials() -> None:
@@ -459,22 +338,3 @@ def _forget_trials() -> None:
     from sandbox.engines.trial import forget_results  # noqa: PLC0415 - loaded with the engine
 
     forget_results()
-
-
-CALLS_PER_CPU = 2  # more calls would not be faster
-
-
-def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
-    """How many calls may run at once on a machine, by its processors and by the share of its memory for containers.
-
-    `concurrent` replaces the number by processors; memory limits that too. Raises CapacityExhausted if not even one
-    fits.
-    """
-    usable = int(memory_bytes * share)
-    fitting = usable // limits.memory_bytes
-    if fitting < 1:
-        raise CapacityExhausted(
-            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
-            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
-        )
-    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))

@@ -76,9 +76,9 @@ def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=_index(os.environ))  # noqa: S603 - fixed words, no shell
     if ran.returncode:
         lines = (line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))
-        said = " / ".join(lines)[-500:]
+        output = " / ".join(lines)[-500:]
         raise ImageMissing(
-            f"pip did not bring the packages: {said}. Check the network and pip's configuration."
+            f"pip did not bring the packages: {output}. Check the network and pip's configuration."
         )
 
 

@@ -34,7 +34,8 @@ from gdal_mcp.policy.identity import Principal, local
 from gdal_mcp.policy.policy_file import load_policy
 from gdal_mcp.policy.rates import Rates
 from gdal_mcp.records import retention
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.registry import Registry, RegistryUnavailable
 from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.remote.seal import Seal

@@ -5,7 +5,8 @@ line). A key or a variable that is not known is an error, so that a misspelt lim
 default.
 """
 
-from gdal_mcp.settings.fields import Settings, load_settings
+from gdal_mcp.settings.fields import Settings
 from gdal_mcp.settings.file import PREFIX, SettingsError
+from gdal_mcp.settings.load import load_settings
 
 __all__ = ["PREFIX", "Settings", "SettingsError", "load_settings"]

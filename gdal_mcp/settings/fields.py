@@ -1,29 +1,19 @@
-"""Every setting of a server with its type, default and bounds, read from all sources, and as the documentation shows them."""
+"""Every setting of a server with its type, default and bounds, and the sources that it is read from."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal
 
 from platformdirs import user_state_path
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gdal_mcp.settings.file import (
     PREFIX,
     SettingsError,
-    nearest,
-    no_setting,
     read_toml,
-    sentence,
-    trusted_toml,
 )
 from gdal_mcp.settings.pathmap import PathMap
-from gdal_mcp.settings.remote import REMOTE_KEYS, Remote, RemoteSettings
-from gdal_mcp.settings.removed import is_removed, notices
+from gdal_mcp.settings.remote import Remote, RemoteSettings
 from gdal_mcp.settings.state import StateFolder
 from gdal_mcp.settings.types import (
     DAY,
@@ -35,7 +25,6 @@ from gdal_mcp.settings.types import (
     Size,
     Ways,
     as_typed,
-    parse_size,
 )
 from gdal_mcp.settings.web import WebSettings
 from sandbox.engine import ClusterOptions
@@ -368,106 +357,3 @@ class Settings(WebSettings):
                 "No workspace is set, so no call could read or write anything. Name a folder with "
                 f"--workspace DIR, {PREFIX}WORKSPACES, or `workspaces` in the settings file."
             )
-
-
-def load_settings(
-    removed_options: Sequence[str] = (), option_of: Callable[[str], str] = str, /, **explicit: Any
-) -> Settings:
-    """The settings; explicit values win, None means not set.
-
-    `removed_options` are options of the command line that no longer have an effect; `option_of` is how errors name an explicit
-    setting. Raises SettingsError with every problem.
-    """
-    given = {name: value for name, value in explicit.items() if value is not None}
-    known = {name: value for name, value in given.items() if name in Settings.model_fields}
-    problems = [no_setting(name, Settings.model_fields) for name in given if name not in known]
-    for variable in os.environ:
-        prefix, name = variable[: len(PREFIX)].upper(), variable[len(PREFIX) :].lower()
-        if prefix == PREFIX and name not in Settings.model_fields and not is_removed(name):
-            problems.append(no_setting(variable, Settings.model_fields, variable=True))
-    try:
-        settings = Settings(**known)
-    except ValidationError as error:
-        rows = error.errors(include_url=False, include_context=False)
-        file = known.get("config") or os.environ.get(f"{PREFIX}CONFIG")
-        explicit_names = {name: option_of(name) for name in known}
-        raise SettingsError(*problems, *(_sentence(row, explicit_names, file) for row in rows)) from error
-    except SettingsError as error:
-        raise SettingsError(*problems, *error.problems) from error
-    if problems:
-        raise SettingsError(*problems)
-    keys = trusted_toml(settings.config, "Settings")[1] if settings.config else {}
-    settings._notices = tuple(notices(removed_options, os.environ, keys, PREFIX))  # noqa: SLF001 - of its own module
-    return settings
-
-
-def _sentence(row: Mapping[str, Any], explicit: Mapping[str, str], file: object) -> str:
-    """The error for one setting, with the name under which it was set: an option, a variable, or a key of the file."""
-    problem = sentence(row["msg"])
-    if not row["loc"]:
-        return f"{problem[:1].upper()}{problem[1:]}"
-    name = str(row["loc"][0])
-    source = _source(name, explicit, file)
-    if len(row["loc"]) > 1 and name == "remote":  # the value may be a secret that was written out
-        key = ".".join(map(str, row["loc"]))
-        if row["type"] == "extra_forbidden":
-            problem = f"there is no such key; the nearest is {nearest(str(row['loc'][-1]), REMOTE_KEYS)}."
-        return f"{source.removesuffix(name)}{key}: {problem}"
-    return f"{source} cannot be {repr(row['input'])[:80]}: {problem}"
-
-
-def _source(name: str, explicit: Mapping[str, str], file: object) -> str:
-    """The setting as it was written: an option or argument, a variable, or a key of the settings file."""
-    variable = PREFIX + name.upper()
-    if name in explicit:
-        return explicit[name]
-    if not (os.environ.get(variable) or file):
-        return name
-    return variable if os.environ.get(variable) else f"Settings file {Path(str(file)).absolute()}: {name}"
-
-
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """One setting as the documentation shows it."""
-
-    name: str
-    type: str
-    default: str
-    env: str
-    description: str
-
-
-def describe() -> tuple[SettingRow, ...]:
-    """Every setting, those of HTTP last, for the table in the documentation. The same on every host."""
-    fields = sorted(Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields)
-    return tuple(
-        SettingRow(name, _type_text(one), _default_text(one), PREFIX + name.upper(), one.description or "")
-        for name, one in fields
-    )
-
-
-def _type_text(field: FieldInfo) -> str:
-    if any(getattr(mark, "func", None) is parse_size for mark in field.metadata):
-        return "size"
-    annotation = field.annotation
-    if get_origin(annotation) is Literal:
-        return " or ".join(get_args(annotation))
-    if get_origin(annotation) is tuple:
-        return "folders" if get_args(annotation)[0] == Place else "names"
-    plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
-    plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
-    return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
-
-
-def _default_text(field: FieldInfo) -> str:
-    if isinstance(field.json_schema_extra, dict):
-        return str(field.json_schema_extra["shown"])
-    value = field.default
-    if _type_text(field) == "size":
-        power = next(power for power in (4, 3, 2, 1, 0) if value % 1024**power == 0)
-        return f"{value // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -42,14 +42,14 @@ class CallAnswer:
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """A question to a client's own model about a finished call. `told` adds the model's answer to the result, as
+    """A question to a client's own model about a finished call. `add_answer` adds the model's answer to the result, as
     untrusted text.
     """
 
     text: str
     pictures: tuple[bytes, ...]  # JPEG
     hint: str  # part of the name of the preferred model
-    told: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]  # result, model's name, its words
+    add_answer: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]  # result, model's name, its words
 
 
 @dataclass(frozen=True)

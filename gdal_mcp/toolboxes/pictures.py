@@ -14,7 +14,7 @@ _HEAD: Final = struct.Struct(
 )  # the first chunk: length, kind, width, height, and fields that are not needed here
 _FRAME: Final = 12  # bytes of a chunk around its data: length, kind and check sum
 # other chunks carry text, profiles and times, which no client needs to show a picture
-_KEPT: Final = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
+_PORTABLE_CHUNKS: Final = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 
 
 def checked_png(data: bytes) -> bytes | None:
@@ -34,7 +34,7 @@ def checked_png(data: bytes) -> bytes | None:
     _, _, width, height, *_ = _HEAD.unpack(chunks[0][1])
     if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
         return None
-    return _START + b"".join(chunk for kind, chunk in chunks if kind in _KEPT)
+    return _START + b"".join(chunk for kind, chunk in chunks if kind in _PORTABLE_CHUNKS)
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:

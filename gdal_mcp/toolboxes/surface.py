@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.base import Prompt, Tool, spelling
 from gdal_mcp.toolboxes.toolbox import Toolbox
 
 # a policy may name it too: it receives files over HTTP and is not an MCP tool
-BESIDES = ("upload",)
+HTTP_TOOLS = ("upload",)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Toolboxes:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(BESIDES).union(*({*one.tools, *one.operations} for one in self.items))
+        return frozenset(HTTP_TOOLS).union(*({*one.tools, *one.operations} for one in self.items))
 
     @property
     def prompts(self) -> Mapping[str, Prompt]:
@@ -86,7 +86,7 @@ class Toolboxes:
         unlisted = [tool for name in first.unlisted for tool in first.toolsets[name]()] if default else []
         answering = [*chosen, *(tool for tool in unlisted if allowed(tool))]
         by_name = {tool.name: tool for tool in reversed(answering)}
-        owners = {name: box for box in reversed(self.items) for name in (*box.tools, *BESIDES)}
+        owners = {name: box for box in reversed(self.items) for name in (*box.tools, *HTTP_TOOLS)}
         return Surface(tuple(chosen), MappingProxyType(by_name), excluded, MappingProxyType(owners))
 
     def _asked(self, settings: Settings) -> Iterator[Tool]:

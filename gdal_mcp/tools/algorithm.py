@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import TOOL_LIKENESS, CallAnswer, nearest, spelling
 from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
@@ -79,10 +79,8 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
         Command("gdal", (*algorithm.path.split(), *render(resolved))),
         paths.inputs,
         paths.outputs(),
-        named=tuple(paths.named),
-        algorithm=algorithm.path,
-        arguments={one.name: one.values for one in bound.arguments},
-        present=presented(algorithm.path, _FORMATS & set(map(spelling, arguments))),
+        work=Work(algorithm.path, {one.name: one.values for one in bound.arguments}, tuple(paths.named)),
+        printed=PrintedOutput(present=presented(algorithm.path, _FORMATS & set(map(spelling, arguments)))),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import A, Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.report import facts_of_report
 from gdal_mcp.toolboxes.gdal.catalogue.arguments import number_text
@@ -107,7 +107,7 @@ def _run(
         if value is not None
     }
     command = Command(program, options, tuple(map(str, sources)), output.inside, program == "gdalbuildvrt")
-    return Draft(command, tuple(sources), (output,), arguments=arguments)
+    return Draft(command, tuple(sources), (output,), work=Work(arguments=arguments))
 
 
 class ClassicArguments(Arguments):
@@ -132,7 +132,9 @@ class GdalinfoArguments(ClassicArguments):
 def _info(arguments: GdalinfoArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.dataset)
     options = _options(("-json", arguments.as_json), ("-stats", arguments.stats))
-    return Draft(Command("gdalinfo", options, (str(source),)), (source,), wants_json=arguments.as_json)
+    return Draft(
+        Command("gdalinfo", options, (str(source),)), (source,), printed=PrintedOutput(arguments.as_json)
+    )
 
 
 GDALINFO = Tool(
@@ -325,7 +327,8 @@ def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
     ]
     operands = (str(source), output.inside, *(names if names != [_POLYGONS_LAYER] else []))
     bands = {} if arguments.band is None else {"band": (str(arguments.band),)}
-    return Draft(Command("gdal_polygonize", (*options, *operands)), inputs, (output,), arguments=bands)
+    command = Command("gdal_polygonize", (*options, *operands))
+    return Draft(command, inputs, (output,), work=Work(arguments=bands))
 
 
 def _writer(  # noqa: PLR0913, PLR0917 - the columns of the table below

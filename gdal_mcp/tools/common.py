@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, Work
 from gdal_mcp.policy.policy import Policy, Verdict, case, decide
 from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.settings import Settings
@@ -133,7 +133,9 @@ def gdal_command(
         Command("gdal", (*path.split(), *render(resolved), source.name, output.inside)),
         tuple(read),
         (output,),
-        named=(("input", source.located), *(("other", one) for one in read[1:])),
-        algorithm=bound.path,
-        arguments={one.name: one.values for one in bound.arguments},
+        work=Work(
+            bound.path,
+            {one.name: one.values for one in bound.arguments},
+            (("input", source.located), *(("other", one) for one in read[1:])),
+        ),
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import kept
@@ -89,10 +89,14 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
     extra = {"query": arguments.query, "limit": arguments.limit, "bbox": arguments.bbox}
     if arguments.input is None:
         # from the image's PROJ database, which is as trusted as the image
-        return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_found)
+        return Draft(
+            Command("find_crs", (), extra=extra), (), printed=PrintedOutput(is_json=True, present=_found)
+        )
     source = context.paths.source(arguments.input)
     command = Command("find_crs", (), (source.name,), extra=extra)
-    return Draft(command, (source.located,), wants_json=True, present=_found_beside_a_dataset)
+    return Draft(
+        command, (source.located,), printed=PrintedOutput(is_json=True, present=_found_beside_a_dataset)
+    )
 
 
 def _found(answer: CallAnswer) -> dict[str, Any]:

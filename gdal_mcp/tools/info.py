@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
@@ -25,8 +25,9 @@ def _draft(arguments: InfoArguments, context: DraftContext) -> Draft:
     return Draft(
         Command("gdal", ("info", f"--output-format={printed}", source.name)),
         (source.located,),
-        wants_json=printed == "json",
-        present=summary if arguments.format == "summary" else whole,
+        printed=PrintedOutput(
+            is_json=printed == "json", present=summary if arguments.format == "summary" else whole
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gdal_mcp.calls.longresults import result_uri, store_of
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN
 from gdal_mcp.toolboxes.gdal.answers.words import kept
@@ -34,8 +34,9 @@ def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
     return Draft(
         Command("preview", (), (source.name,), extra={"preview": picture}),
         (source.located,),
-        wants_json=True,
-        present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))},
+        printed=PrintedOutput(
+            is_json=True, present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))}
+        ),
     )
 
 
@@ -72,8 +73,7 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
         Command("identify", (), tuple(map(str, found.to_identify))),
         (),
         looked_at=(folder,),
-        wants_json=True,
-        present=lambda answer: as_json(found, answer.parsed),
+        printed=PrintedOutput(is_json=True, present=lambda answer: as_json(found, answer.parsed)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import AlgorithmStep, Command, Draft, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import Arguments, Tool, named, schema_of, spelling
 from gdal_mcp.toolboxes.gdal.catalogue.arguments import find_argument
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
@@ -28,7 +28,7 @@ MAX_BRANCHES = 8
 MAX_ALL_STEPS = 500
 _TEE = "tee"
 _INSTEAD = "Leave the step out, run it as `raster pipeline` or `vector pipeline` for the other kind of data"
-Chain = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
+Chain = tuple[AlgorithmStep, ...]
 _NESTING = frozenset({"", "listed"})  # forms of a dataset that has only a path
 
 
@@ -97,13 +97,10 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
         paths.inputs,
         # the main output is that of the last step; outputs of branches belong to the same call
         (*outputs[-1:], *outputs[:-1]),
-        named=tuple(paths.named),
-        algorithm=path,
-        arguments=_said(flat),
-        chain=chain,
-        branches=tuple(branches),
-        steps=_algorithms(readings),
-        present=presented(steps[-1].step.algorithm.path, steps[-1].bound.get("output-format")),
+        work=Work(path, _said(flat), tuple(paths.named), chain, tuple(branches), _algorithms(readings)),
+        printed=PrintedOutput(
+            present=presented(steps[-1].step.algorithm.path, steps[-1].bound.get("output-format"))
+        ),
     )
 
 
@@ -299,7 +296,7 @@ def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
             yield from _chains(inner)
         for branch in one.branches:
             yield from _chains(branch, before)
-        before = (*before, (one.step.algorithm.path, _said([one])))
+        before = (*before, AlgorithmStep(one.step.algorithm.path, _said([one])))
     yield before
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
@@ -85,10 +85,8 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         Command("query", words, output=outputs[0].inside if outputs else None, extra=extra),
         tuple(one.located for one in sources),
         outputs,
-        named=tuple(("input", one.located) for one in sources if one.is_plain),
-        wants_json=True,
-        algorithm=SQL,
-        arguments=sql_arguments,
+        work=Work(SQL, sql_arguments, tuple(("input", one.located) for one in sources if one.is_plain)),
+        printed=PrintedOutput(is_json=True),
     )
 
 

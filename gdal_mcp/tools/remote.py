@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from gdal_mcp.calls.refusals import denied
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, Work
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.budgets import Meter
 from gdal_mcp.remote.finding import keys, search
@@ -138,8 +138,7 @@ def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
         Command("gdal", ("vsi", "copy", source.name, output.inside)),
         (source.located,),
         (output,),
-        named=(("source", source.located),),
-        algorithm="vsi copy",
+        work=Work("vsi copy", named=(("source", source.located),)),
     )
 
 

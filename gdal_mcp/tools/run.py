@@ -6,12 +6,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Draft, Review, Work
 from gdal_mcp.toolboxes.base import Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
@@ -20,7 +20,6 @@ from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema
 from gdal_mcp.toolboxes.gdal.datasets.operations import (
     ALWAYS_ASKED,
     FILE_OPERATIONS,
-    check_identified,
     plan_operation,
 )
 from gdal_mcp.toolboxes.gdal.discovery.entries import tool_name
@@ -46,21 +45,10 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
     bound = bind(algorithm, arguments, binding_context(context))
     given = {one.name: one.values for one in bound.arguments}
     work = plan_operation(algorithm.path, given, context.paths)
-    if any(word.endswith("=?") for word in work.argv):
+    if any(word.endswith("=?") for word in work.command.options):
         raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
-    return Draft(
-        Command("gdal", work.argv),
-        work.inputs,
-        work.outputs,
-        copies=work.copies,
-        transfers=work.transfers,
-        removes=work.removes,
-        listings=work.listings,
-        verify=partial(check_identified, work.identified, given.get("format", ())),
-        always_asked=algorithm.path in ALWAYS_ASKED or bool(work.removes),
-        algorithm=algorithm.path,
-        arguments=given,
-    )
+    always_asked = algorithm.path in ALWAYS_ASKED or bool(work.files.removes)
+    return replace(work, work=Work(algorithm.path, given), review=Review(always_asked))
 
 
 class RunArguments(Arguments):

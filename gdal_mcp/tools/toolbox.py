@@ -34,8 +34,9 @@ from gdal_mcp.toolboxes.gdal.environment import (
 )
 from gdal_mcp.toolboxes.gdal.faults import load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
+from gdal_mcp.toolboxes.gdal.preflight.description import absent_format, description_request
 from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
-from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, description_request, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, is_judged
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import suggested_call_for_output
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
@@ -56,7 +57,7 @@ NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
 REMOTE: Final = (STAC_SEARCH, REMOTE_LIST, FETCH)  # listed if the server reads anything over the network
 # algorithms that a classic program may do in addition to the most similar one
-_BESIDES: Final = MappingProxyType(
+_ADDITIONAL_ALGORITHMS: Final = MappingProxyType(
     {
         "gdal_translate": ("raster clip", "raster select"),
         "gdalwarp": ("raster mosaic",),
@@ -101,36 +102,48 @@ def of_data(
         instructions=INSTRUCTIONS,
         prompts=partial(prompts, catalogue),
         upload=UPLOAD,
-        execution=Execution(
-            environment=environment,
-            answer_settings=ANSWER_SETTINGS,
-            program=gdal_command,
-            request=partial(_request, catalogue),
-            tool_version=lambda final: str(final.get("gdal_version", "")),
-            version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
-            incompatible=catalogue.incompatible,
-            compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
-        ),
-        analysis=Analysis(
-            context=partial(_context, catalogue),
-            preflight=lambda limits: Preflight(limits, catalogue),
-            validates=VALIDATE_CALL.name,
-            companions=companions,
-            mounts=places,
-            mount_advice=ADVICE,
-        ),
-        answering=Answering(
-            failure=Code.GDAL_ERROR,
-            explain=partial(_explain, catalogue),
-            describe=described,
-            shorten=shortened,
-            summarize=summarize_messages,
-            suggest=suggestion_for,
-            read_json=read_json,
-            belongs=belongs,
-            next_calls=partial(_next_calls, catalogue),
-            suggested_call=partial(suggested_call_for_output, catalogue),
-        ),
+        execution=_execution(catalogue, environment),
+        analysis=_analysis(catalogue),
+        answering=_answering(catalogue),
+    )
+
+
+def _execution(catalogue: Catalogue, environment: Environment) -> Execution:
+    return Execution(
+        environment=environment,
+        answer_settings=ANSWER_SETTINGS,
+        program=gdal_command,
+        request=partial(_request, catalogue),
+        tool_version=lambda final: str(final.get("gdal_version", "")),
+        version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
+        incompatible=catalogue.incompatible,
+        compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
+    )
+
+
+def _analysis(catalogue: Catalogue) -> Analysis:
+    return Analysis(
+        context=partial(_context, catalogue),
+        preflight=lambda limits: Preflight(limits, catalogue),
+        validates=VALIDATE_CALL.name,
+        companions=companions,
+        mounts=places,
+        mount_advice=ADVICE,
+    )
+
+
+def _answering(catalogue: Catalogue) -> Answering:
+    return Answering(
+        failure=Code.GDAL_ERROR,
+        explain=partial(_explain, catalogue),
+        describe=described,
+        shorten=shortened,
+        summarize=summarize_messages,
+        suggest=suggestion_for,
+        read_json=read_json,
+        belongs=belongs,
+        next_calls=partial(_next_calls, catalogue),
+        suggested_call=partial(suggested_call_for_output, catalogue),
     )
 
 
@@ -141,7 +154,7 @@ def aliases_of(catalogue: Catalogue) -> Aliases:
         _, _, name = path.partition(" ")
         if name in catalogue.algorithms:
             generic[name] += (path,)
-    return Aliases(generic, _BESIDES)
+    return Aliases(generic, _ADDITIONAL_ALGORITHMS)
 
 
 def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]:
@@ -215,8 +228,8 @@ def _next_calls(
     """
     served = {path for path in catalogue.algorithms if surface.permits(path)}
     rows = []
-    inputs = [label(located) for name, located in draft.named or () if name == "input"]
-    for step in next_steps(draft.algorithm, outputs, inputs, served):
+    inputs = [label(located) for name, located in draft.work.named or () if name == "input"]
+    for step in next_steps(draft.work.algorithm, outputs, inputs, served):
         tool, given = tool_name(step.algorithm), dict(step.arguments)
         if tool not in surface.callable:
             tool = "gdal_write" if may_write(catalogue.algorithms[step.algorithm]) else "gdal_read"

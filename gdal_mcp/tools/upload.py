@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.tools.common import DraftContext
@@ -32,7 +32,7 @@ def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
         )
     told = (f"--bytes={arguments.bytes}", f"--sha256={arguments.sha256}")
     command = Command("identify", told, (output.inside,))
-    return Draft(command, (), (output,), wants_json=True, verify=_require_driver)
+    return Draft(command, (), (output,), printed=PrintedOutput(is_json=True, verify=_require_driver))
 
 
 def _require_driver(report: Any) -> None:

@@ -40,11 +40,11 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
     draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
-    draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
+    draft = draft.like(tool.like)
     look = context.preflight.description(draft)
     if (
         look is None
-        or draft.algorithm in FILE_OPERATIONS
+        or draft.work.algorithm in FILE_OPERATIONS
         # nobody is asked to approve a validation; then it uses what is already known
         or not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
     ):
@@ -54,7 +54,7 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         context.preflight.described(look.looked_at, answer.parsed)
         return _answer(tool.name, draft, context)
 
-    return replace(look, present=present)
+    return replace(look, printed=replace(look.printed, present=present))
 
 
 def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
@@ -96,10 +96,10 @@ def _written(draft: Draft) -> dict[str, Any]:
         "outputs": [str(output.target) for output in draft.outputs],
         "replaces": [str(old) for output in draft.outputs for old in (*output.replaces, *output.shared)],
     }
-    if draft.transfers:
-        answer["moves"] = [{"from": str(one.source), "to": str(one.target)} for one in draft.transfers]
-    if draft.removes:
-        answer["removes"] = [str(one) for one in draft.removes]
+    if draft.files.transfers:
+        answer["moves"] = [{"from": str(one.source), "to": str(one.target)} for one in draft.files.transfers]
+    if draft.files.removes:
+        answer["removes"] = [str(one) for one in draft.files.removes]
     return answer
 
 

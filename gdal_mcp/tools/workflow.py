@@ -8,7 +8,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.base import Tool, schema_of
 
 
-def _elsewhere(_arguments: Mapping[str, Any], _context: Any) -> NoReturn:
+def _refuse_draft(_arguments: Mapping[str, Any], _context: Any) -> NoReturn:
     raise ToolError(
         Code.INVALID_ARGUMENT,
         Stage.VALIDATE,
@@ -23,7 +23,7 @@ WORKFLOW_CHECK: Final = Tool(
     description="Checks steps {id, tool, arguments} as a whole before the first runs; ${steps.ID} is a step's output. "
     "{workflow: 1, name, parameters: {name: {type, default}}, steps, outputs: {name: {from, to}}}",
     schema=schema_of(CheckArguments),
-    draft=_elsewhere,
+    draft=_refuse_draft,
     writes=False,
 )
 WORKFLOW_RUN: Final = Tool(
@@ -31,7 +31,7 @@ WORKFLOW_RUN: Final = Tool(
     title="Run a workflow",
     description="One approval; results published together; finished steps not repeated.",
     schema=schema_of(RunWorkflowArguments),
-    draft=_elsewhere,
+    draft=_refuse_draft,
     writes=True,
     replaces=True,
 )

@@ -42,15 +42,7 @@ def create_body(
     low-level runtime, if the template does not set it). Raises IsolationRefused if the engine cannot provide the
     isolation.
     """
-    if info.api_version < _OLDEST_API:
-        spoken = ".".join(map(str, info.api_version))
-        raise IsolationRefused(
-            f"the engine speaks API {spoken}, which isolates too little. Use Docker 20.10 or newer."
-        )
-    if not any("seccomp" in option for option in info.security_options):
-        raise IsolationRefused(
-            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
-        )
+    _require_isolation(info)
     uid, gid = user_inside(template.user, info)
     ours = template.environment
     # a name without a value removes a variable that the image or the engine would set
@@ -78,6 +70,19 @@ def create_body(
     }
 
 
+def _require_isolation(info: EngineInfo) -> None:
+    """Raises IsolationRefused for an engine that cannot isolate a container."""
+    if info.api_version < _OLDEST_API:
+        version = ".".join(map(str, info.api_version))
+        raise IsolationRefused(
+            f"the engine speaks API {version}, which isolates too little. Use Docker 20.10 or newer."
+        )
+    if not any("seccomp" in option for option in info.security_options):
+        raise IsolationRefused(
+            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
+        )
+
+
 def user_inside(user: tuple[int, int], info: EngineInfo) -> tuple[int, int]:
     """The uid and gid inside a container that correspond to a user of the host.
 
@@ -92,7 +97,7 @@ def _is_root_inside(info: EngineInfo) -> bool:
     return info.rootless and info.name == "Docker"
 
 
-def _of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _paths_of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Extra masked and extra read-only paths for a job that is root in its container.
 
     Such a job could otherwise read or write them because it is root.
@@ -104,7 +109,7 @@ def _of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...
 
 def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
     limits = template.limits
-    own_masks, own_read_only = _of_root(template) if _is_root_inside(info) else ((), ())
+    own_masks, own_read_only = _paths_of_root(template) if _is_root_inside(info) else ((), ())
     return {
         **{name: [] for name in _NO_LIST},
         **{name: {} for name in _NO_MAP},
@@ -154,7 +159,7 @@ def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
 
 
 def differences(
-    asked: Mapping[str, Any], inspected: Mapping[str, Any], *, limits_swap: bool = True
+    requested: Mapping[str, Any], inspected: Mapping[str, Any], *, limits_swap: bool = True
 ) -> tuple[Row, ...]:
     """The fields in which an inspected container differs from the create body; empty if there are none.
 
@@ -162,23 +167,23 @@ def differences(
     the container.
     """
     found: list[Row] = []
-    config = {name: value for name, value in asked.items() if name != "HostConfig"}
-    for section, fields in {"Config": config, "HostConfig": asked["HostConfig"]}.items():
-        got = inspected.get(section) or {}
+    config = {name: value for name, value in requested.items() if name != "HostConfig"}
+    for section, fields in {"Config": config, "HostConfig": requested["HostConfig"]}.items():
+        actual = inspected.get(section) or {}
         for name, value in fields.items():
             try:
-                holds = _RULES.get(name, _same)(value, got.get(name))
+                holds = _RULES.get(name, _same)(value, actual.get(name))
             except (AttributeError, TypeError, ValueError):
                 holds = False  # a value of an unexpected type counts as a difference
-            unlimited = name == "MemorySwap" and not limits_swap and got.get(name) == _NO_LIMIT
+            unlimited = name == "MemorySwap" and not limits_swap and actual.get(name) == _NO_LIMIT
             if not (holds or unlimited):
-                found.append(differs(f"{section}.{name}", value, got.get(name)))
-    return (*found, *_consequences(asked, inspected))
+                found.append(differs(f"{section}.{name}", value, actual.get(name)))
+    return (*found, *_consequences(requested, inspected))
 
 
-def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Row]:
+def _consequences(requested: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Row]:
     """Differences in what the engine derived from the body: program, image, mounts, networks, AppArmor profile."""
-    command, host = [*asked["Entrypoint"], *asked["Cmd"]], asked["HostConfig"]
+    command, host = [*requested["Entrypoint"], *requested["Cmd"]], requested["HostConfig"]
     binds = [
         ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
         for row in host["Mounts"]
@@ -189,11 +194,11 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
         if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
     ]
     derived: tuple[tuple[str, Any, Any], ...] = (
-        ("Image", asked["Image"], inspected.get("Image")),
+        ("Image", requested["Image"], inspected.get("Image")),
         ("Path, Args", command, [inspected.get("Path"), *(inspected.get("Args") or ())]),
         ("Mounts", sorted(binds, key=json.dumps), sorted(made, key=json.dumps)),
     )
-    yield from (differs(name, want, got) for name, want, got in derived if not _same(want, got))
+    yield from (differs(name, want, actual) for name, want, actual in derived if not _same(want, actual))
     networks = inspected.get("NetworkSettings") or {}
     attached = sorted({*(networks.get("Networks") or ()), *(networks.get("Ports") or ())} - {"none"})
     if attached:
@@ -202,21 +207,21 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
         yield differs("AppArmorProfile", "the engine's default", "unconfined")
 
 
-def _same(asked: Any, got: Any) -> bool:
+def _same(requested: Any, actual: Any) -> bool:
     """True if the values are equal. Null, false, zero and empty count as equal, because engines omit them.
 
     1 and true differ.
     """
-    return _canonical(asked) == _canonical(got)
+    return _canonical(requested) == _canonical(actual)
 
 
-def _all_dropped(asked: Any, got: Any) -> bool:
+def _all_dropped(requested: Any, actual: Any) -> bool:
     """True if all capabilities are dropped.
 
     Docker reports ALL; Podman lists the ones that it removed from its default set.
     """
-    names = {str(name).upper().removeprefix("CAP_") for name in got or ()}
-    return asked == ["ALL"] and (names == {"ALL"} or names >= _PODMAN_DEFAULT)
+    names = {str(name).upper().removeprefix("CAP_") for name in actual or ()}
+    return requested == ["ALL"] and (names == {"ALL"} or names >= _PODMAN_DEFAULT)
 
 
 def _canonical(value: Any) -> str:
@@ -241,17 +246,21 @@ _PODMAN_DEFAULT: Final = {
 _RULES: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {
         # compared exactly, because an empty value has a meaning in these fields: `{"/data": {}}` is a volume
-        **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), lambda asked, got: dict(asked) == dict(got or {})),
+        **dict.fromkeys(
+            (*_NO_MAP, "Tmpfs", "Volumes"), lambda requested, actual: dict(requested) == dict(actual or {})
+        ),
         **dict.fromkeys(
             ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"),
-            lambda asked, got: sorted(map(_canonical, asked)) == sorted(map(_canonical, got or ())),
+            lambda requested, actual: (
+                sorted(map(_canonical, requested)) == sorted(map(_canonical, actual or ()))
+            ),
         ),
         "CapDrop": _all_dropped,
         # an image adds its own labels, which do not affect isolation
-        "Labels": lambda asked, got: asked.items() <= dict(got or {}).items(),
+        "Labels": lambda requested, actual: requested.items() <= dict(actual or {}).items(),
         # a disabled health check keeps the image's intervals, which then have no effect
-        "Healthcheck": lambda asked, got: _same(asked["Test"], (got or {}).get("Test")),
+        "Healthcheck": lambda requested, actual: _same(requested["Test"], (actual or {}).get("Test")),
         # without a requested runtime, the engine reports the name of its default
-        "Runtime": lambda asked, got: not asked or _same(asked, got),
+        "Runtime": lambda requested, actual: not requested or _same(requested, actual),
     }
 )

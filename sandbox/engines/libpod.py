@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
 from sandbox.isolation.rows import Row, differs
-from sandbox.template import SCRATCH_TARGET, SandboxTemplate
+from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # this file shows a program that it runs in Podman; masked
 # the image's resolv.conf contains the name servers of the machine that built it
@@ -38,8 +38,7 @@ def create_spec(
     `most_processes` limits all processes of the user on the host. With None, Podman sets the highest limit that its
     own user may set.
     """
-    (uid, gid), limits = template.user, template.limits
-    processes = {} if most_processes is None else {"nproc": most_processes}
+    uid, gid = template.user
     return {
         "image": template.image.removeprefix("sha256:"),
         "image_volume_mode": "ignore",
@@ -63,6 +62,17 @@ def create_spec(
         "systemd": "false",
         "sdnotifyMode": "ignore",
         **({"oci_runtime": template.runtime} if template.runtime else {}),
+        **_isolation(template, seccomp_file),
+        "manage_password": False,  # Podman adds no passwd entry for the user
+        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
+        "use_image_resolve_conf": True,
+        "mounts": _request_mounts(template),
+        **_limits(template.limits, most_processes),
+    }
+
+
+def _isolation(template: SandboxTemplate, seccomp_file: str) -> dict[str, Any]:
+    return {
         "cap_drop": ["all"],
         "cap_add": [],
         "no_new_privileges": True,
@@ -72,10 +82,12 @@ def create_spec(
         "mask": [*masked(template), *_COVERED],
         **{name: {"nsmode": "private"} for name in ("pidns", "utsns", "cgroupns")},
         **{name: {"nsmode": "none"} for name in ("netns", "ipcns")},
-        "manage_password": False,  # Podman adds no passwd entry for the user
-        "use_image_hosts": True,  # so that the host's hosts file and resolv.conf are not used
-        "use_image_resolve_conf": True,
-        "mounts": _asked_mounts(template),
+    }
+
+
+def _limits(limits: Limits, most_processes: int | None) -> dict[str, Any]:
+    processes = {} if most_processes is None else {"nproc": most_processes}
+    return {
         "resource_limits": {
             "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
             "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
@@ -88,7 +100,7 @@ def create_spec(
     }
 
 
-def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
+def _request_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
     """The mounts of the create request. Bind mounts are not recursive, so submounts of a workspace are excluded."""
     binds = [
         {
@@ -117,9 +129,9 @@ def differences(
     """The differences between the request and the low-level runtime's configuration `runtime`, and in the image."""
     try:
         return tuple(
-            differs(name, asked, got)
-            for name, asked, got in _compared(template, profile, runtime, inspected)
-            if json.dumps(asked, sort_keys=True) != json.dumps(got, sort_keys=True)
+            differs(name, requested, actual)
+            for name, requested, actual in _compared(template, profile, runtime, inspected)
+            if json.dumps(requested, sort_keys=True) != json.dumps(actual, sort_keys=True)
         )
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         return (differs("config.json", "complete", f"malformed: {error!r}"),)
@@ -150,23 +162,27 @@ def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared
     yield "user", [uid, gid], [user["uid"], user["gid"]]
     yield "groups", [], sorted(set(user.get("additionalGids") or ()) - {gid})
     yield "args", list(template.command), process["args"]
-    asked_env = {"HOSTNAME": HOSTNAME, **template.environment}  # Podman always sets HOSTNAME
-    yield "env", sorted(f"{name}={value}" for name, value in asked_env.items()), sorted(process["env"])
+    expected_environment = {"HOSTNAME": HOSTNAME, **template.environment}  # Podman always sets HOSTNAME
+    yield (
+        "env",
+        sorted(f"{name}={value}" for name, value in expected_environment.items()),
+        sorted(process["env"]),
+    )
     yield "cwd", str(SCRATCH_TARGET), process["cwd"]
     yield "terminal", False, process.get("terminal", False)
     capabilities = {name: held for name, held in (process.get("capabilities") or {}).items() if held}
     yield "capabilities", {}, capabilities
     yield "noNewPrivileges", True, process.get("noNewPrivileges")
-    asked = {f"RLIMIT_{name.upper()}": [value, value] for name, value in rlimits(template.limits).items()}
+    requested = {f"RLIMIT_{name.upper()}": [value, value] for name, value in rlimits(template.limits).items()}
     found = {row["type"]: [row["soft"], row["hard"]] for row in process["rlimits"]}
-    yield "rlimits", asked, {name: pair for name, pair in found.items() if name != "RLIMIT_NPROC"}
+    yield "rlimits", requested, {name: pair for name, pair in found.items() if name != "RLIMIT_NPROC"}
 
 
 def _mounts(template: SandboxTemplate, rows: list[Mapping[str, Any]], own: str) -> _Compared:
-    asked = _asked_mounts(template)
-    places = {row["destination"] for row in asked}
+    requested = _request_mounts(template)
+    places = {row["destination"] for row in requested}
     given = [row for row in rows if row["destination"] in places]
-    yield "mounts", sorted(map(_mount, asked)), sorted(map(_mount, given))
+    yield "mounts", sorted(map(_mount, requested)), sorted(map(_mount, given))
     strange = [row for row in rows if row["destination"] not in places and not _is_own(row, own)]
     yield "mounts of others", [], [row["destination"] for row in strange]
     memory = [row["destination"] for row in rows if row["destination"] == "/dev/shm"]  # noqa: S108 - looked for

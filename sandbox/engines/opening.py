@@ -57,7 +57,7 @@ OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 TIMEOUT: Final = 60.0  # seconds, for each request to a daemon
 
 # packages that set-up installs as root on Debian and Ubuntu, in this order, by the program that they provide
-RUNGS: Final = {"crun": ("crun",), "runc": ("runc",), "dockerd": ("docker.io", "ca-certificates")}
+INSTALLABLE: Final = {"crun": ("crun",), "runc": ("runc",), "dockerd": ("docker.io", "ca-certificates")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class Candidate:
 _NO_OPTIONS: Final = ClusterOptions()
 
 
-def open_engine(address: str | None = None, owner: str = "", options: ClusterOptions = _NO_OPTIONS) -> Engine:
+def open_engine(address: str | None = None, options: ClusterOptions = _NO_OPTIONS) -> Engine:
     """The engine that `open_first` opens."""
-    return open_first(address, owner, options).engine
+    return open_first(address, options=options).engine
 
 
 def open_first(
@@ -279,7 +279,7 @@ def open_or_install(address: str | None, report: Callable[[str], None]) -> Engin
         if (address or OCI).partition(":")[0] != OCI or obstacle():
             raise
         failure = error
-    for program, packages in RUNGS.items():
+    for program, packages in INSTALLABLE.items():
         if shutil.which(program) or (address and program not in FLOORS):
             continue
         report(listed_in(failure))
@@ -305,10 +305,10 @@ def _reported(address: str | None, report: Callable[[str], None]) -> Engine:
 
 
 def _install(program: str, packages: tuple[str, ...], report: Callable[[str], None]) -> None:
-    wanted = {program: packages}
+    needed = {program: packages}
     if "name=apparmor" in security_options():  # loading our profile needs apparmor_parser
-        wanted["apparmor_parser"] = ("apparmor",)
-    ensure_installed([*wanted], [one for some in wanted.values() for one in some], report)
+        needed["apparmor_parser"] = ("apparmor",)
+    ensure_installed([*needed], [one for some in needed.values() for one in some], report)
 
 
 def engine_of(client: docker.DockerClient) -> DockerEngine:

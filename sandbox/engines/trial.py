@@ -40,7 +40,7 @@ from sandbox.waiting import readable
 IMAGE: Final = f"{PRODUCT}-trial"
 _PROGRAM: Final = "/answer"
 _SECONDS: Final = 30.0  # a start takes less than a second; a very busy machine takes several
-_KEPT_SECONDS: Final = 24 * 3600.0
+_CACHE_SECONDS: Final = 24 * 3600.0
 _LIMITS: Final = Limits(memory_bytes=128 << 20, cpus=1.0, pids=16, scratch_bytes=1 << 20)
 _OTHERS_WRITE: Final = 0o022
 # read(0, buffer, 64), write(1, buffer, count), exit_group(0) as machine code; ELF's machine number; largest page size
@@ -163,14 +163,14 @@ def _template(image: str) -> SandboxTemplate:
 
 def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
     """Sends a container a random value. Raises SandboxError unless the container sends it back."""
-    asked = secrets.token_hex(16).encode()
+    nonce = secrets.token_hex(16).encode()
     container = engine.create(template, labels(owner, "trial", _SECONDS))
     try:
         with contextlib.closing(container.start()) as wire:
             with contextlib.suppress(OSError):  # the container ended; its exit code is reported below
-                wire.send(asked, _SECONDS)
-            answer = _answer(wire, len(asked))
-        if answer != asked:
+                wire.send(nonce, _SECONDS)
+            answer = _answer(wire, len(nonce))
+        if answer != nonce:
             state = container.wait(_SECONDS)
             code = "none" if state is None or state.running else state.exit_code
             raise EngineUnavailable(
@@ -193,9 +193,16 @@ def _answer(wire: AttachedStreams, size: int) -> bytes:
 
 def fingerprint(info: EngineInfo) -> str:
     """A digest of what a trial's result depends on: boot, kernel, control groups, security modules, and the engine."""
-    told = (info.name, info.version, info.address, info.identity, info.security_options, info.cgroup_version)
+    engine_facts = (
+        info.name,
+        info.version,
+        info.address,
+        info.identity,
+        info.security_options,
+        info.cgroup_version,
+    )
     host = (boot()[0], os.uname().release, control_groups(), _text("/sys/kernel/security/lsm"))
-    return hashlib.sha256(json.dumps((told, host)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps((engine_facts, host)).encode()).hexdigest()
 
 
 def control_groups(root: Path = Path("/proc")) -> list[str]:
@@ -265,7 +272,7 @@ class Results:
                 }
         except (OSError, ValueError, TypeError, AttributeError):
             return {}
-        return {name: one for name, one in found.items() if 0 <= now - one[1] < _KEPT_SECONDS}
+        return {name: one for name, one in found.items() if 0 <= now - one[1] < _CACHE_SECONDS}
 
 
 def forget_results(file: Path | None = None) -> None:

@@ -23,7 +23,9 @@ def _calls(evidence: Evidence) -> Iterator[Judgement]:
     found: Mapping[str, str] = evidence.look["calls"]
     usual, unknown = rules()["default"], errno.errorcode[errno.ENOSYS]
     # a name that is newer than a runtime's filter library gets the default answer instead of its own
-    passed = sorted(name for name, said in found.items() if said not in (answered.get(name), usual, unknown))
+    passed = sorted(
+        name for name, result in found.items() if result not in (answered.get(name), usual, unknown)
+    )
     text = f"{len(passed)} of {len(found)} pass: {few(passed)}" if passed else f"{len(found)} blocked"
     yield Judgement("refused", text, verdict(found and not passed))
 
@@ -60,9 +62,9 @@ def _security_module(evidence: Evidence) -> Iterator[Judgement]:
 def _namespaces(evidence: Evidence) -> Iterator[Judgement]:
     found, own = evidence.look["sight"]["namespaces"], evidence.namespaces
     shared = [name for name in _SEPARATE if found[name] == own.get(name)]
-    asked, cis = ", ".join(_SEPARATE), "5.10, 5.16, 5.17, 5.21"
-    text = f"shared: {', '.join(shared)}" if shared else asked
-    yield Judgement(asked, text, verdict(not shared), "namespaces of its own", cis)
+    expected, cis = ", ".join(_SEPARATE), "5.10, 5.16, 5.17, 5.21"
+    text = f"shared: {', '.join(shared)}" if shared else expected
+    yield Judgement(expected, text, verdict(not shared), "namespaces of its own", cis)
     others = [name for name in ("cgroup", "time") if found.get(name) == own.get(name)]
     yield note(", ".join(others) or "none", "namespaces of the host")
 
@@ -80,9 +82,9 @@ def _user_namespace(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _own_programs(evidence: Evidence) -> Iterator[Judgement]:
-    said = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
+    result = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
     runs = "it runs, under the same filter and limits as the job: an engine cannot mount a folder without programs"
-    yield note(runs if said in WORKED else f"refused: {said}")
+    yield note(runs if result in WORKED else f"refused: {result}")
 
 
 def _shown(evidence: Evidence) -> Iterator[Judgement]:

@@ -98,54 +98,68 @@ _Mount = Mapping[str, Any]
 
 def _mounts(evidence: Evidence) -> Iterator[Judgement]:
     """Judges the requested mounts and masks, the root and scratch, and then all other mounts."""
-    template, seen = evidence.template, _reachable(evidence.facts["mounts"])
-    asked = {str(mount.target): mount for mount in template.mounts}
-    for target, mount in asked.items():
-        yield same("ro" if mount.read_only else "rw", _mode(seen.get(target)), f"mount {target}")
+    table = _reachable(evidence.facts["mounts"])
+    yield from _requested_mounts(evidence.template, table)
+    yield same("ro", _mode(table.get("/")), "mount /", "5.13")
+    yield _scratch(evidence, table.get(str(SCRATCH_TARGET)))
+    yield _shared_memory(evidence, table.get(_SHARED_MEMORY))
+    shared = (one for one, row in table.items() if any(word.startswith("shared:") for word in row["shared"]))
+    yield none(shared, "shared propagation", "5.20")
+    pod_files = {target for target in _OF_PODS if evidence.limits_by_node and target in table}
+    if evidence.limits_by_node:
+        opened = none(sorted(one for one in pod_files if not table[one]["closed"]), "open files of the Pod")
+        yield _or_accepted(evidence, "landlock", opened)
+    expected = {*pod_files, *(str(mount.target) for mount in evidence.template.mounts)}
+    yield from _other_mounts(
+        evidence.template, {one: row for one, row in table.items() if one not in expected}
+    )
+
+
+def _requested_mounts(template: SandboxTemplate, table: Mapping[str, _Mount]) -> Iterator[Judgement]:
+    for target, mount in {str(mount.target): mount for mount in template.mounts}.items():
+        yield same("ro" if mount.read_only else "rw", _mode(table.get(target)), f"mount {target}")
     for mask in template.masks:
-        row = seen.get(str(mask))
+        row = table.get(str(mask))
         yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
     for pipe in map(str, template.pipes):
         # the engine was compared with the request; a pipe that is gone from the host cannot be covered
-        covered = pipe in seen and seen[pipe]["type"] in OWN_TYPES
+        covered = pipe in table and table[pipe]["type"] in OWN_TYPES
         yield Judgement(
             "covered",
             "covered" if covered else "gone, or open to a job",
             "held" if covered else "warning",
             f"named pipe {pipe}",
         )
-    yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
-    scratch = seen.get(str(SCRATCH_TARGET))
+
+
+def _scratch(evidence: Evidence, row: _Mount | None) -> Judgement:
     # in a Pod, the filter and no-new-privileges prevent set-user-id programs and device nodes everywhere
-    if evidence.limits_by_node and scratch:
+    if evidence.limits_by_node and row:
         runs = "runs programs" if evidence.facts["programs"] else "runs nothing"
-        yield _or_accepted(evidence, "landlock", same("runs nothing", runs, f"scratch {SCRATCH_TARGET}"))
-    else:
-        flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
-        yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
-    memory = seen.get(_SHARED_MEMORY)
+        return _or_accepted(evidence, "landlock", same("runs nothing", runs, f"scratch {SCRATCH_TARGET}"))
+    flags = {"noexec", "nosuid", "nodev"} & set(row["options"] if row else ())
+    return same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
+
+
+def _shared_memory(evidence: Evidence, row: _Mount | None) -> Judgement:
     one_page = {"type": "tmpfs", "bytes": _PAGE}
-    if evidence.limits_by_node and _mode(memory) == "ro" and one_page.items() <= (memory or {}).items():
-        yield same("one page, read-only", "one page, read-only", "shared memory", "5.17")
-    else:
-        yield same("absent", "absent" if memory is None else "mounted", "shared memory", "5.17")
-    shared = (one for one, row in seen.items() if any(word.startswith("shared:") for word in row["shared"]))
-    yield none(shared, "shared propagation", "5.20")
-    of_pods = {target for target in _OF_PODS if evidence.limits_by_node and target in seen}
-    if evidence.limits_by_node:
-        opened = none(sorted(one for one in of_pods if not seen[one]["closed"]), "open files of the Pod")
-        yield _or_accepted(evidence, "landlock", opened)
-    others = [target for target in seen if target not in {*asked, *of_pods}]
-    engines = {"/", *_OWN_FILES, *(one for one in others if seen[one]["type"] in OWN_TYPES)}
-    yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
+    if evidence.limits_by_node and _mode(row) == "ro" and one_page.items() <= (row or {}).items():
+        return same("one page, read-only", "one page, read-only", "shared memory", "5.17")
+    return same("absent", "absent" if row is None else "mounted", "shared memory", "5.17")
+
+
+def _other_mounts(template: SandboxTemplate, table: Mapping[str, _Mount]) -> Iterator[Judgement]:
+    """Judges the mounts that were not requested: those of the engine are expected, others are not."""
+    engines = {"/", *_OWN_FILES, *(one for one, row in table.items() if row["type"] in OWN_TYPES)}
+    yield none((one for one in table if one not in engines), "foreign mounts", "5.6, 5.32")
     # in version 1, a tmpfs that belongs to root
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None
-    rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
+    writable = [one for one, row in table.items() if "rw" in row["options"] and one != shown]
     hidden = masked(template)
     # /dev/null mounted on a path
-    masks = {one for one in rw if one in hidden and seen[one]["type"] in OWN_TYPES}
-    own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
-    yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
+    masks = {one for one in writable if one in hidden and table[one]["type"] in OWN_TYPES}
+    own = {one for one in writable for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
+    yield none((one for one in writable if one not in masks | own), "writable mounts", "5.6, 5.13")
 
 
 def _or_accepted(evidence: Evidence, lack: str, found: Judgement) -> Judgement:

@@ -61,14 +61,14 @@ def in_child(work):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        with contextlib.suppress(BaseException):
+        with contextlib.suppress(BaseException):  # the rules take a child that reports nothing for a success
             signal.alarm(SECONDS)
             os.close(reading)
             work(lambda *words: os.write(writing, (json.dumps(words) + "\n").encode()))
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        lines = [json.loads(line) for line in told]
+    with os.fdopen(reading, "rb") as reports:
+        lines = [json.loads(line) for line in reports]
     status = os.waitpid(child, 0)[1]
     return lines, signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "ENDED"
 
@@ -87,9 +87,9 @@ def try_each(actions):
 
     def refusals(report):
         for name, action in actions.items():
-            if (said := outcome(action)) == WORKED:
+            if (result := outcome(action)) == WORKED:
                 break
-            report(name, said)
+            report(name, result)
 
     found = dict(in_child(refusals)[0])
     return found | {name: attempt(action) for name, action in actions.items() if name not in found}

@@ -36,16 +36,16 @@ def _folders(evidence: Evidence) -> Iterator[Judgement]:
     """
     files = evidence.look["files"]
     same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
-    for path, asked in evidence.folders.items():
+    for path, requested in evidence.folders.items():
         there = ProbedFolder(*files["folders"].get(path, (0, 0, "absent")))
         by_names = not same_kernel or path in evidence.shares
-        same_one = same_kernel and (there.device, there.inode) == (asked.device, asked.inode)
+        same_one = same_kernel and (there.device, there.inode) == (requested.device, requested.inode)
         if by_names:
-            same_one |= there.names == asked.names != _NO_NAMES
+            same_one |= there.names == requested.names != _NO_NAMES
         found = "the same" if same_one else f"another ({there.names})"[:60]
         if not same_one and there.names == _CLOSED:
             found = closed_folder(path, evidence.template.user)
-        if by_names and not same_one and asked.names == _NO_NAMES:
+        if by_names and not same_one and requested.names == _NO_NAMES:
             found = "empty, so that it cannot be told from others; put a file into it"
         yield same("the same", found, f"{path} is this host's folder")
 
@@ -69,7 +69,7 @@ def attempts_refused(group: str) -> Judge:
         # a Pod's scratch cannot be mounted noexec; code that is loaded from it has the same filter and Landlock rules
         # as its process
         apart = _LOADING if evidence.limits_by_node else ""
-        worked = sorted(name for name, said in found.items() if said in WORKED and name != apart)
+        worked = sorted(name for name, result in found.items() if result in WORKED and name != apart)
         if worked:
             yield Judgement("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
         elif found:

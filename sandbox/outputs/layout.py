@@ -70,7 +70,9 @@ class StagingLayout:
                     made = self.claim(parent, name)
             except FileExistsError:
                 raise
-            except BaseException:
+            except (
+                BaseException
+            ):  # raised again: also after an interrupt, no folder that nobody owns may stay
                 if made is not None:
                     made.close()
                 remove(parent, name)

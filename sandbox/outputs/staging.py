@@ -96,7 +96,7 @@ class StagingArea:
                         if own == 0:
                             os.fchown(opened, *user)
                         out = os.dup(opened)
-            except BaseException:
+            except BaseException:  # raised again: no folder that nobody owns may stay
                 with suppress(OSError):
                     remove(layout.staging, staging_id)
                 locked.close()
@@ -288,7 +288,7 @@ class Staging(AbstractContextManager["Staging"]):
                 yield
             except FileExistsError:
                 raise
-            except BaseException:
+            except BaseException:  # raised again: half a copy must not be published
                 with suppress(OSError):
                     remove(self._folder, name)
                 raise

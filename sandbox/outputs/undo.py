@@ -151,7 +151,7 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
         names = ids(layout.staging) if discard else []
         stagings = [one for name in names if (one := layout.claim(layout.staging, name))]
     findings = [finding for entry in entries if (finding := _recover_entry(entry)) is not None]
-    told = {finding.staging_id for finding in findings}
+    reported = {finding.staging_id for finding in findings}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
     for staging in stagings:
         name = staging.name
@@ -163,7 +163,7 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
                 detail = f"staging stays: {error.strerror or error}"
                 findings.append(Recovery(name, name, Finding.DAMAGED, detail=detail))
                 continue
-        if name in told:
+        if name in reported:
             continue
         # without an open journal, its process died before it published, or just after
         if (record := published.get(name)) is None:

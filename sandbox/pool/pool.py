@@ -123,7 +123,7 @@ class WarmPool:
             self._users += 1
         try:
             yield
-        except BaseException:
+        except BaseException:  # raised again: a call that gets no lease, even if cancelled, must not count
             self._end_use()
             raise
 
@@ -312,10 +312,10 @@ class WarmPool:
                     self._inventory.postpone(time.monotonic() + FIRST_PAUSE)
         except LaunchCancelled:
             pass
-        except Exception as error:  # noqa: BLE001 - the outermost handler of its thread; whatever it is, it may last
+        except Exception as error:  # noqa: BLE001 - the outermost handler of its thread; the next attempt comes after a pause
             with self._lock:
                 self._inventory.refill_failed(time.monotonic())
-            _log.warning("not_refilled", reason=str(error))
+            _log.warning("not_refilled", reason=str(error), exc_info=not isinstance(error, SandboxError))
         finally:
             with self._lock:
                 self._inventory.refilled(kind, one)

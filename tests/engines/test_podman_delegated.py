@@ -115,7 +115,9 @@ def test_a_user_with_delegated_control_groups_has_every_limit_or_nothing_runs(
     script = SCRIPT.format(**values, opened=opened(Path(sys.base_prefix), ROOT))
     disk = podman_store.disk(client, image)
     modules = ["fs/overlayfs/overlay", "fs/fuse/fuse"]
-    found = uml.results(tmp_path, uml.tools("uml-1", ()), modules, script, ["all.xml"], "1500M", disk)
+    found = uml.outcomes(
+        *uml.run(tmp_path, uml.tools("uml-1", ()), modules, script, ["all.xml"], "1500M", disk)
+    )
     assert found
     for name, wrong in found.items():
         with subtests.test(name):

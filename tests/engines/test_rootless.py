@@ -124,7 +124,7 @@ def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtes
         compileall.compile_dir(ROOT / part, quiet=1)
     tools = uml.tools("uml-1", ())
     script = SCRIPT.format(**told, opened=opened(Path(sys.base_prefix), ROOT))
-    found = uml.results(tmp_path, tools, ["fs/overlayfs/overlay"], script, ["all.xml"], memory="1500M")
+    found = uml.outcomes(*uml.run(tmp_path, tools, ["fs/overlayfs/overlay"], script, ["all.xml"], "1500M"))
     assert len(found) >= 8
     for name, wrong in found.items():
         with subtests.test(name):

@@ -107,7 +107,7 @@ def check_command(draft: Draft, names: Mapping[str, Any]) -> None:
     for place in (*draft.inputs, *(one.target for one in draft.outputs)):
         assert place.path.is_relative_to(root)
         assert ".." not in place.path.parts
-    json.dumps([draft.command.argv, {name: list(values) for name, values in draft.arguments.items()}])
+    json.dumps([draft.command.argv, {name: list(values) for name, values in draft.work.arguments.items()}])
 
 
 EVERY = {

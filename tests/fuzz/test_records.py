@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from gdal_mcp.policy.policy_file import load_policy
 from gdal_mcp.policy.tokens import TokenStore
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable, tail, verify
+from gdal_mcp.records.audit import AuditLog, tail
+from gdal_mcp.records.audit_files import AuditUnavailable
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.errors import IsolationRefused, StagingFailed

@@ -23,7 +23,7 @@ from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.preflight import NoReport, Preflight
 from gdal_mcp.toolboxes.surface import Toolboxes
-from gdal_mcp.toolboxes.toolbox import Analysis, Execution, ImageSpec, Toolbox
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, ImageSpec, Toolbox
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.program import Delivery
@@ -35,6 +35,7 @@ from tests.unit.sandbox.pool_kit import _exactly, frame
 
 ANN, BEN = local("ann"), local("ben")
 COUNT = {"length": 4}
+_ANSWERING = Answering()
 
 
 class In(Arguments):
@@ -132,17 +133,33 @@ def toolbox(world: World) -> Toolbox:
     )
     reach = Tool("reach", "Reach", "Asks.", **taking(Arguments, world.reach), **answers, reaches_out=True)
     tools = (look, make, tell, reach)
+    return memory_toolbox(
+        tools,
+        Analysis(validates="describe", preflight=lambda _limits: Knowing(), companions=_companions),
+        operations=frozenset({"describe"}),
+    )
+
+
+def memory_toolbox(
+    tools: tuple[Tool, ...],
+    analysis: Analysis,
+    answering: Answering = _ANSWERING,
+    *,
+    operations: frozenset[str],
+) -> Toolbox:
+    """A toolbox whose containers run the worker of a `World`."""
     return Toolbox(
         name="mem",
         title="Memory",
         version="1",
         image=ImageSpec({"mem": "sha256:a"}),
         toolsets={"core": lambda: tools},
-        operations=frozenset({"describe"}),
+        operations=operations,
         execution=Execution(
             environment=lambda _limits, _digest: {}, program=lambda _seconds: ("worker", "-c", "pass")
         ),
-        analysis=Analysis(validates="describe", preflight=lambda _limits: Knowing(), companions=_companions),
+        analysis=analysis,
+        answering=answering,
     )
 
 

@@ -22,18 +22,16 @@ import pytest
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.store import StepStore
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, Work
 from gdal_mcp.toolboxes.base import Arguments, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
-from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Execution, ImageSpec, Toolbox
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Toolbox
 from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
-from sandbox import slot as slot_module
-from sandbox.pool import pool as pool_module
 from sandbox.template import STAGING_TARGET, Limits
 from tests.engines.memory import Box
-from tests.integration.memory_server import Person, Server, World, server
-from tests.unit.sandbox.pool_kit import _exactly, frame
+from tests.integration.memory_server import Person, Server, World, memory_toolbox, server
+from tests.unit.sandbox.pool_kit import _exactly, frame, measure_nothing
 
 # two outputs of three steps; `b` depends on `a`, and `c` on neither
 STEPS = {"a": ["one.bin"], "b": ["${steps.a}"], "c": ["two.bin"]}
@@ -75,16 +73,17 @@ def _join(arguments: Joining, context: Any) -> Draft:
     made = Output(target, kind="file", replaces=(target,) if target.identity else ())
     name = target.name.partition(".")[0]
     command = Command("join", (name, arguments.word), tuple(map(str, sources)), made.inside)
-    return Draft(command, sources, (made,), algorithm="join")
+    return Draft(command, sources, (made,), work=Work("join"))
 
 
 @dataclass
 class Steps(World):
-    """What ran. `at` is the step at which `then` is called before it writes anything."""
+    """What ran. `at` is the step at which `then` is called before it reads, and `read` before it writes."""
 
     ran: list[str] = field(default_factory=list)
     at: str = ""
     then: Callable[[], int] = lambda: 0
+    read: Callable[[], object] = lambda: None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def worker(self, box: Box) -> int:
@@ -101,6 +100,8 @@ class Steps(World):
             code = self.then() if name == self.at else 0
             if code == 0:
                 data = joined(word, *(Path(one).read_bytes() for one in request["inputs"]))
+                if name == self.at:
+                    self.read()
                 [staging] = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
                 for one in request["outputs"]:
                     Path(staging.host_path, Path(one["path"]).name).write_bytes(data)
@@ -123,18 +124,11 @@ def toolbox(
         paths = Paths(scope.workspaces, "outputs", scope.call_id, as_new=scope.as_new)
         return SimpleNamespace(paths=paths, workspaces=scope.workspaces)
 
-    return Toolbox(
-        name="mem",
-        title="Memory",
-        version="1",
-        image=ImageSpec({"mem": "sha256:a"}),
-        toolsets={"core": lambda: tools},
+    return memory_toolbox(
+        tools,
+        Analysis(context=context, preflight=preflight),
+        Answering(describe=lambda _final, count: (Described({"crs": {"code": MADE_CRS}}),) * count),
         operations=frozenset({"join"}),
-        execution=Execution(
-            environment=lambda _limits, _digest: {}, program=lambda _seconds: ("worker", "-c", "pass")
-        ),
-        analysis=Analysis(context=context, preflight=preflight),
-        answering=Answering(describe=lambda _final, count: (Described({"crs": {"code": MADE_CRS}}),) * count),
     )
 
 
@@ -142,8 +136,7 @@ def toolbox(
 def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
     """A server on `folder/ws` with these tools, whose containers measure nothing and have memory enough."""
     with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as made:
-        patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
-        patch.setattr(pool_module, "machine_memory", dict)
+        measure_nothing(patch)
         pipeline, operations = made.app.pipeline, made.app.pipeline.operations
         checker = Checker(pipeline.drafting, StepStore(made.app.settings.state.workflows))
         operations["workflow_check"] = replace(operations["workflow_check"], checker=checker)  # type: ignore[type-var]
@@ -158,12 +151,16 @@ async def run(made: Server, *, word: str = "", fresh: bool = False, yes: bool | 
 
 
 def main(folder: Path, step: str, word: str) -> None:
+    """Exits with 1 if the step did not run and the workflow failed nevertheless."""
+
     def end() -> int:
         os.kill(os.getpid(), signal.SIGKILL)
         return 1
 
     with workflows(folder, Steps(at=step, then=end)) as made:
-        anyio.run(lambda: run(made, word=word))
+        reply = anyio.run(lambda: run(made, word=word))
+    if reply.error is not None:
+        sys.exit(str(reply.error))
 
 
 if __name__ == "__main__":

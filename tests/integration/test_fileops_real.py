@@ -10,8 +10,9 @@ import docker
 import pytest
 
 from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Draft
 from gdal_mcp.runtime.image import Image
-from gdal_mcp.toolboxes.gdal.datasets.operations import FileWork, check_identified, plan_operation
+from gdal_mcp.toolboxes.gdal.datasets.operations import plan_operation
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Publication
@@ -66,17 +67,17 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-def carry_out(desk: SimpleNamespace, work: FileWork, gdal: Gdal) -> str:
+def carry_out(desk: SimpleNamespace, work: Draft, gdal: Gdal) -> str:
     with desk.area.open("call-0001", USER) as staging:
         for output in work.outputs:
             if output.update:
                 staging.copy_in(output.target, output.target.name)
         mounts = {desk.root: (str(desk.root), "ro"), staging.path: ("/staging", "rw")}
-        printed = gdal(work.argv, USER, mounts)
+        printed = gdal(work.command.options, USER, mounts)
         targets = {output.target.name: output.target for output in work.outputs}
         publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
-        gone = [*(old for output in work.outputs for old in output.replaces), *work.removes]
-        staging.publish("call-0001", publications, gone, work.transfers, work.listings)
+        gone = [*(old for output in work.outputs for old in output.replaces), *work.files.removes]
+        staging.publish("call-0001", publications, gone, work.files.transfers, work.files.listings)
     return printed
 
 
@@ -119,10 +120,10 @@ def test_a_second_sync_sees_that_nothing_is_to_be_done_and_a_third_what_changed(
 def test_gdal_s_report_tells_datasets_from_other_files(desk, gdal):
     for names, fits in ((("pts.csv",), True), (("pts.csv", "noise.bin"), False)):
         work = plan_operation("dataset delete", {"filename": names}, desk.paths)
-        report = json.loads(gdal(work.argv, USER, {desk.root: (str(desk.root), "ro")}))
+        report = json.loads(gdal(work.command.options, USER, {desk.root: (str(desk.root), "ro")}))
         if fits:
-            check_identified(work.identified, (), report)
+            work.printed.verify(report)
         else:
             with pytest.raises(ToolError):
-                check_identified(work.identified, (), report)
+                work.printed.verify(report)
     assert tree(desk.root) == FILES

@@ -74,11 +74,11 @@ def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(workspace
     with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
         host = app.hosting.ready()
         shutil.rmtree(workspace / RESERVED)
-        assert app.hosting.template(host, None).masks == (PurePosixPath(workspace / RESERVED),)
+        assert app.hosting.templates.build(host, None).masks == (PurePosixPath(workspace / RESERVED),)
         shutil.rmtree(workspace / RESERVED)
         (workspace / RESERVED).symlink_to(tmp_path)
         with pytest.raises(StagingFailed):
-            app.hosting.template(host, None)
+            app.hosting.templates.build(host, None)
 
 
 @pytest.mark.claim("engine.weak-refused")

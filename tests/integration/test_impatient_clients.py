@@ -17,9 +17,8 @@ from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.server import build
 from gdal_mcp.tools.look import LIST_WORKSPACE
-from sandbox import slot as slot_module
-from sandbox.pool import pool as pool_module
 from tests.integration.memory_server import ANN, BEN, Server, server
+from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -27,9 +26,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
-    monkeypatch.setattr(pool_module, "machine_memory", dict)
+    measure_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")

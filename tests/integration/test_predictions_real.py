@@ -11,9 +11,10 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.preflight.description import crs_to_describe
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.layers import family
-from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, crs_to_describe
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import known_tools, preflight, surface

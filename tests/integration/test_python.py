@@ -10,7 +10,7 @@ import pytest
 from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.cli.replay import replay_call
 from gdal_mcp.errors import Code
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console.service import ConsoleService
 from gdal_mcp.server.console.sessions import Viewer

@@ -16,9 +16,8 @@ from gdal_mcp.approvals.model import ApprovalQuestion, Decision
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
-from sandbox import slot as slot_module
-from sandbox.pool import pool as pool_module
 from tests.integration.memory_server import ANN, BEN, Person, Server, server
+from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -28,9 +27,7 @@ BOUNDS = '[[principal]]\nprincipals = ["local:ann"]\n{}\n[[principal]]\nprincipa
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
-    monkeypatch.setattr(pool_module, "machine_memory", dict)
+    measure_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +286,7 @@ async def test_what_is_looked_at_before_a_person_is_asked_is_no_call_of_theirs(t
 
 async def test_a_used_up_output_quota_is_told_before_a_person_is_asked_and_bars_no_reads(tmp_path: Path):
     with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
-        one.pipeline.rates.spent(ANN.id, 0.0, 1 << 20)
+        one.pipeline.rates.record_use(ANN.id, 0.0, 1 << 20)
         person = Person()
         assert code(await one.make(by=person)) is Code.RATE_LIMITED
         assert person.asked == []
@@ -299,7 +296,7 @@ async def test_a_used_up_output_quota_is_told_before_a_person_is_asked_and_bars_
 async def test_a_database_that_somebody_holds_stops_nobody_elses_call(tmp_path: Path):
     """The event loop goes on: a call of another is answered while the quotas of the first cannot be read."""
     with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
-        one.pipeline.rates.spent(ANN.id, 0.0, 1)
+        one.pipeline.rates.record_use(ANN.id, 0.0, 1)
         holder = sqlite3.connect(tmp_path / "state" / "usage.sqlite", isolation_level=None)
         replies: list[Reply] = []
 

@@ -11,9 +11,10 @@ import pytest
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, Work
 from gdal_mcp.records.artifacts import ArtifactStore
-from gdal_mcp.records.audit import tail, verify
+from gdal_mcp.records.audit import tail
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.server.app import App, running
 from gdal_mcp.server.console.service import ConsoleService
@@ -52,7 +53,7 @@ def draft(arguments: CountArguments, scope: DraftScope) -> Draft:
     if arguments.output is not None:
         target = scope.workspaces.output(arguments.output)
         outputs = (Output(target, "file", replaces=(target,) if target.identity else ()),)
-    return Draft(Command("count", (), (str(source),)), (source,), outputs, algorithm="words count")
+    return Draft(Command("count", (), (str(source),)), (source,), outputs, work=Work("words count"))
 
 
 def present(answer: CallAnswer) -> Mapping[str, Any]:

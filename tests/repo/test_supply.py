@@ -131,7 +131,7 @@ def steps(workflow: Path):
 
 @pytest.mark.claim("supply.actions-pinned")
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_an_action_is_pinned_to_a_commit_and_a_workflow_writes_nothing_unless_a_job_says_so(workflow):
+def test_actions_are_pinned_and_workflows_read_only(workflow):
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert used
     assert not [one for one in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", one)]

@@ -78,7 +78,7 @@ class Lane:
             future.cancel()
             wrong = "" if cancels else f"no answer within {ANSWER_SECONDS:.0f} s"
             return Noted(case.name, CANCELLED, wrong=wrong)
-        except Exception as error:  # noqa: BLE001 - whatever the client raises is no answer, and the soak goes on
+        except Exception as error:  # noqa: BLE001 - whatever the client raises is counted as broken, and the soak goes on
             return Noted(case.name, "broken", wrong=repr(error)[:300])
 
     def _judged(self, case: Case, result: t.CallToolResult, output: str) -> Noted:

@@ -13,7 +13,7 @@ from typing import Any
 import docker
 import docker.errors
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from sandbox.labels import OWNER
 from tests.e2e.mcp.talk import Place
 

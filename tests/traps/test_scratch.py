@@ -75,9 +75,7 @@ def checks(answer: dict[str, Any]) -> dict[str, str]:
     return {one["code"]: one.get("verdict", "") for one in answer.get("checks", ())}
 
 
-def test_what_an_output_needs_on_disk_fits_or_does_not_or_is_unknown_before_it_is_made(
-    grounds: Path, little_scratch: tuple[Talk, Place]
-) -> None:
+def test_disk_space_is_judged_before_the_output(grounds: Path, little_scratch: tuple[Talk, Place]) -> None:
     _, place = little_scratch
     options = ("--approval", "never", "--no-preview", "--staging-size", "15MiB")
     with inside(place.command(*options)) as talk:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.untrusted import (
-    CUT,
     MAX_DEPTH,
     MAX_ITEMS,
     MAX_MARKS,
     MAX_TEXT,
+    TRUNCATED,
     UNTRUSTED,
     clean_text,
     clean_value,
@@ -48,7 +48,7 @@ def test_what_people_write_stays():
 
 
 def test_a_text_of_nothing_but_hiding_characters_does_not_take_long_or_pass_for_short():
-    assert clean_text("\u200b" * 10_000_000, 100).endswith(CUT)
+    assert clean_text("\u200b" * 10_000_000, 100).endswith(TRUNCATED)
 
 
 def test_numbers_that_json_has_not_become_texts():
@@ -64,10 +64,10 @@ def test_depth_and_length_are_bounded():
     for _ in range(MAX_DEPTH * 3):
         deep = [deep]
     assert json.dumps(clean_value(deep)).count("[") <= MAX_DEPTH + 2
-    assert clean_value([0] * (MAX_ITEMS + 5)) == [*([0] * MAX_ITEMS), CUT.strip()]
+    assert clean_value([0] * (MAX_ITEMS + 5)) == [*([0] * MAX_ITEMS), TRUNCATED.strip()]
     assert len(clean_value({str(i): 0 for i in range(MAX_ITEMS + 5)})) == MAX_ITEMS + 1
     assert clean_value([0] * MAX_ITEMS) == [0] * MAX_ITEMS
-    assert len(clean_value("x" * (MAX_TEXT * 2))) == MAX_TEXT + len(CUT)
+    assert len(clean_value("x" * (MAX_TEXT * 2))) == MAX_TEXT + len(TRUNCATED)
 
 
 # Marks that pile up
@@ -99,7 +99,7 @@ def test_marks_are_few_however_they_come_and_cleaning_is_stable(text: str):
 
 def test_a_person_sees_what_was_hidden_and_marks_beyond_the_usual_as_escapes():
     assert shown_text("a\u202eb\nc") == "a\\u202eb\\nc"
-    assert shown_text("x" * 50, 10) == "x" * 10 + CUT
+    assert shown_text("x" * 50, 10) == "x" * 10 + TRUNCATED
     assert shown_text("a" + "\u0334" * 8) == "a" + "\u0334" * MAX_MARKS + "\\u0334" * 2
 
 

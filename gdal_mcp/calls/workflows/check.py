@@ -12,16 +12,15 @@ import hashlib
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gdal_mcp.approvals.model import NullApprover
 from gdal_mcp.calls.drafting import Drafted, Drafting
-from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
+from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.publishing import (
     Publishing,
@@ -38,134 +37,37 @@ from gdal_mcp.calls.workflows.steps import (
     tool_of,
 )
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
+from gdal_mcp.calls.workflows.used import UsedFile, UsedFiles
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, OutputKind
 from gdal_mcp.policy.policy import Deny, case, decide
-from gdal_mcp.records.provenance import Materials
-from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.gdal.datasets.paths import Reading
 from gdal_mcp.toolboxes.preflight import Preflight
-from sandbox.errors import PathRefused, SandboxError
+from sandbox.errors import SandboxError
 from sandbox.template import STAGING_TARGET
-from sandbox.workspace import Identity, WorkspacePath, Workspaces
-
-_UNHASHED: Final = "not digested"
-
-
-class StepState(StrEnum):
-    FINE = "fine"
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class CheckedStep:
-    """The facts about one step before the workflow runs. `key` is empty if its result cannot be used again."""
-
-    id: str
-    tool: str
-    state: StepState
-    draft: Draft | None = None
-    toolbox: str = ""
-    command: str = ""  # the command as a person sees it
-    checks: tuple[Mapping[str, Any], ...] = ()
-    unknown: tuple[str, ...] = ()  # what is not known, in words
-    predicts: str = ""  # what it would write, in words
-    crs: str | None = None  # CRS of what it would write
-    figures: Mapping[str, int | None] | None = None  # expected bytes and files
-    key: str = ""
-    # the files of workspaces that it reads, each with the digest or identity of its content
-    used: tuple[tuple[WorkspacePath, str], ...] = ()
-    result: StepResult | None = None  # result of an earlier run
-    error: ToolError | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The step in the answer of `workflow_check`, without keys that do not apply."""
-        row: dict[str, Any] = {"id": self.id, "tool": self.tool, "state": str(self.state)}
-        if self.error is not None:
-            row["error"] = {
-                "code": str(self.error.code),
-                "message": self.error.message,
-                "suggestion": self.error.suggestion,
-            }
-            row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
-        optional = {
-            "checks": [dict(one) for one in self.checks],
-            "unknown": list(self.unknown),
-            "predicts": self.predicts,
-            "done": self.result is not None,
-        }
-        return row | {name: value for name, value in optional.items() if value}
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A workflow as it would run now."""
-
-    workflow: Workflow
-    steps: tuple[CheckedStep, ...]
-    publishes: tuple[Publishing, ...] = ()
-
-    @property
-    def wrong(self) -> CheckedStep | None:
-        return next((one for one in self.steps if one.state is StepState.WRONG), None)
-
-    @property
-    def drafts(self) -> tuple[Draft, ...]:
-        return tuple(one.draft for one in self.steps if one.draft is not None)
-
-    def step(self, name: str) -> CheckedStep:
-        return next(one for one in self.steps if one.id == name)
+from sandbox.workspace import WorkspacePath, Workspaces
 
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks workflows. `digests` caches the digests of unchanged files. Safe to use from several threads."""
+    """Checks workflows. Safe to use from several threads."""
 
     drafting: Drafting
     store: StepStore
-    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
+    files: UsedFiles = field(default_factory=UsedFiles)
 
     def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
         """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
         SandboxError.
         """
-        self.store.prepare(self.drafting.hosting.user())
+        self.store.prepare(self.drafting.hosting.templates.user())
         folder = self.store.folder / f"check-{call.call_id}"
         try:
             return _CheckRun(self, call, workflow, folder, fresh=fresh).run()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def content(self, located: WorkspacePath, limit: int) -> str:
-        """The digest of a file or folder; for one that is too large or cannot be read, its identity."""
-        return self.digest(located, limit) or f"{_UNHASHED}: {located.identity}"
-
-    def is_unchanged(self, step: CheckedStep, limit: int) -> bool:
-        """True if the files of workspaces that a step reads have the content with which it was checked."""
-        for located, content in step.used:
-            try:
-                now = replace(located, identity=Identity.of(located.path.lstat()))
-            except OSError:
-                return False
-            if self.content(now, limit) != content:
-                return False
-        return True
-
-    def digest(self, located: WorkspacePath, limit: int) -> str | None:
-        """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
-        if located.identity is None or located.identity.size > limit:
-            return None
-        if located.is_folder:  # a folder's identity does not change with its contents
-            return Materials.digest(located)
-        known = (str(located), located.identity)
-        if known not in self.digests:
-            if len(self.digests) > 10_000:
-                self.digests.clear()
-            self.digests[known] = Materials.digest(located)
-        return self.digests[known]
 
 
 @dataclass
@@ -281,19 +183,15 @@ class _CheckRun:
             self.tokens[path] = f"<{name}.{number}>"
         return paths
 
-    def _used(self, sub: Invocation, draft: Draft) -> tuple[tuple[WorkspacePath, str], ...]:
-        """The files of workspaces that a step reads, each with the digest or identity of its content."""
+    def _used(self, sub: Invocation, draft: Draft) -> tuple[UsedFile, ...]:
         limit, store = self.call.entitlements.settings.digest_size, self.checker.store.workspace
-        inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
-        own = [one for one in inputs if one.workspace != store]
-        files = dict.fromkeys(file for one in own for file in (one, *_find_companions(sub, one)))
-        return tuple((one, self.checker.content(one, limit)) for one in files)
+        return self.checker.files.read_by(draft, store, sub.toolbox.analysis.companions(), limit)
 
-    def _key(self, sub: Invocation, draft: Draft, files: Sequence[tuple[WorkspacePath, str]]) -> str:
+    def _key(self, sub: Invocation, draft: Draft, files: Sequence[UsedFile]) -> str:
         """The digest of everything that decides the result; "" if not all of it is known, as for remote data."""
         if draft.addresses:
             return ""
-        used = {str(one): content for one, content in files}
+        used = {str(one.located): one.content for one in files}
         for located in dict.fromkeys((*local(draft.inputs), *draft.looked_at)):
             if located.workspace == self.checker.store.workspace:
                 step = self._maker(str(located))
@@ -308,7 +206,7 @@ class _CheckRun:
                 "tool": sub.tool.name,
                 "argv": [self._token(word) for word in draft.command.argv],
                 "extra": self._token(repr(sorted(draft.command.extra.items()))),
-                "code": draft.code,
+                "code": draft.review.code,
                 "inputs": used,
             }
         )
@@ -376,46 +274,8 @@ class _CheckRun:
         return call.toolbox.analysis.context(scope).paths
 
 
-def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
-    """The id of each step, its command as a person sees it, and what it writes."""
-    rows = []
-    for one in checked.steps:
-        done = " (done before; its result is used)" if one.result else ""
-        makes = f" -> {one.predicts}" if one.predicts else ""
-        rows.append((f"{one.id}{done}", f"{one.command or one.tool}{makes}"))
-    return tuple(rows)
-
-
-def find_external_inputs(
-    checked: Checked, entitlements: Entitlements
-) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
-    """The inputs that no step wrote, and the remote addresses among them."""
-    roots = {one.root for one in entitlements.workspaces.items}
-    inputs = (one for draft in checked.drafts for one in draft.inputs)
-    found = dict.fromkeys(
-        one for one in inputs if one.workspace.root in roots or one not in tuple(local((one,)))
-    )
-    return tuple(found), tuple(dict.fromkeys(one for draft in checked.drafts for one in draft.addresses))
-
-
 def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _find_companions(sub: Invocation, located: WorkspacePath) -> list[WorkspacePath]:
-    """The sidecar files of an input."""
-    try:
-        paths = sorted(sub.toolbox.analysis.companions()(located))
-    except (OSError, PathRefused):
-        return []
-    rows = (replace(located, relative=located.relative.parent / path.name, is_folder=False) for path in paths)
-    found = []
-    for one in rows:
-        try:
-            found.append(replace(one, identity=Identity.of(one.path.lstat())))
-        except OSError:
-            continue
-    return found
 
 
 def _make_stand_in(path: Path, kind: OutputKind) -> None:

@@ -13,7 +13,8 @@ from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import invalid
 from gdal_mcp.calls.translation import explain
 from gdal_mcp.calls.workflows.arguments import CheckArguments
-from gdal_mcp.calls.workflows.check import Checked, Checker, find_external_inputs
+from gdal_mcp.calls.workflows.check import Checker
+from gdal_mcp.calls.workflows.checked import Checked, find_external_inputs
 from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowInvalid, bind, load, parse
 from gdal_mcp.calls.workflows.report import check_answer, invalid_workflow
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -81,7 +82,7 @@ class WorkflowCheck(WorkflowOperation):
             preflight.described(look.looked_at, answer.parsed)
             return check_answer(self.checked(call))
 
-        return Drafted(replace(look, present=present), preflight.check(look))
+        return Drafted(replace(look, printed=replace(look.printed, present=present)), preflight.check(look))
 
     def look(self, _call: Invocation, _preflight: Preflight) -> Draft | None:
         return None

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gdal_mcp.calls.invocation import Invocation
-from gdal_mcp.calls.workflows.check import Checked, CheckedStep
+from gdal_mcp.calls.workflows.checked import Checked, CheckedStep
 from gdal_mcp.calls.workflows.store import StepResult
 from gdal_mcp.plan import Output
 from gdal_mcp.records.provenance import Materials

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdal_mcp.calls.workflows.check import Checked, CheckedStep, StepState
+from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
 from gdal_mcp.calls.workflows.document import WorkflowInvalid
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.errors import Code, Stage, ToolError

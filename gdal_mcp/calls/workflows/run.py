@@ -22,8 +22,9 @@ from anyio import from_thread
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
-from gdal_mcp.calls.workflows.check import digest_of, find_external_inputs, question_parts
+from gdal_mcp.calls.workflows.check import digest_of
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
+from gdal_mcp.calls.workflows.checked import find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
 from gdal_mcp.calls.workflows.report import WorkflowReport, failed_step, wrong_step
@@ -32,7 +33,7 @@ from gdal_mcp.calls.workflows.self_contained import find_name
 from gdal_mcp.calls.workflows.stepping import StepCalls
 from gdal_mcp.calls.workflows.store import StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, PrintedOutput, Review, Work
 from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.errors import SandboxError
 from sandbox.outputs.staging import Staging
@@ -84,15 +85,14 @@ class WorkflowRun(WorkflowOperation):
             inputs,
             outputs,
             addresses=addresses,
-            algorithm="workflow run",
-            steps=tuple(
-                dict.fromkeys(path for one in checked.drafts for path in (one.algorithm, *one.steps) if path)
+            work=Work("workflow run", algorithms=_algorithms(checked.drafts)),
+            review=Review(
+                any(one.review.always_asked for one in checked.drafts),
+                "\n\n".join(one.review.code for one in checked.drafts if one.review.code),
+                question_parts(checked),
             ),
-            code="\n\n".join(one.code for one in checked.drafts if one.code),
-            always_asked=any(one.always_asked for one in checked.drafts),
-            parts=question_parts(checked),
+            printed=PrintedOutput(present=lambda _answer: step_rows(run)),
             detail=run,
-            present=lambda _answer: step_rows(run),
         )
         self.accept(draft)
         return Drafted(draft, WorkflowReport(checked))
@@ -104,7 +104,7 @@ class WorkflowRun(WorkflowOperation):
         """Runs the steps. Raises ToolError for the first that fails."""
         run = _get_run(call)
         try:
-            user = self.checker.drafting.hosting.user()
+            user = self.checker.drafting.hosting.templates.user()
             folder = run.held.enter_context(self.store.run(run.run_id, user))
             calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)
@@ -206,3 +206,9 @@ def _name_files(one: Publishing, result: StepResult, call: Invocation) -> list[t
             old, new = (source.name, target.name) if whole else (source.stem, target.stem)
             rows.append((path, new + path.name.removeprefix(old)))
     return rows
+
+
+def _algorithms(drafts: Sequence[Draft]) -> tuple[str, ...]:
+    """The algorithms of all steps."""
+    work = [one.work for one in drafts]
+    return tuple(dict.fromkeys(path for one in work for path in (one.algorithm, *one.algorithms) if path))

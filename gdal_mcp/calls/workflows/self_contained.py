@@ -35,8 +35,7 @@ def require_self_contained(draft: Draft, store: Workspace) -> None:
 
 def _naming(draft: Draft) -> str:
     """The format or command by which the output of a call names its inputs; "" if it does not."""
-    steps = draft.chain or ((draft.algorithm, draft.arguments),)
-    for path, arguments in steps:
+    for path, arguments in draft.work.steps:
         omit = _COMMANDS.get(path)
         if omit is not None and not (omit and arguments.get(omit) == ("true",)):
             return path

@@ -16,7 +16,8 @@ from anyio.to_thread import run_sync
 
 from gdal_mcp.approvals.model import Authorization, NullApprover
 from gdal_mcp.calls.invocation import Invocation, Reply, Request
-from gdal_mcp.calls.workflows.check import CheckedStep, Checker
+from gdal_mcp.calls.workflows.check import Checker
+from gdal_mcp.calls.workflows.checked import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
@@ -85,7 +86,7 @@ class StepCalls:
         """Stores a result for later runs, if its key covers everything that decided it. Raises ToolError if an input
         has changed.
         """
-        if not self.checker.is_unchanged(checked, self.call.entitlements.settings.digest_size):
+        if self._has_changed_input(checked):
             raise ToolError(
                 Code.APPROVAL_EXPIRED,
                 Stage.APPROVAL,
@@ -99,6 +100,16 @@ class StepCalls:
         inputs = (one for one in local(checked.draft.inputs) if one.workspace != self.store.workspace)
         if not any(preflight.names_others(one) for one in inputs):
             self.store.put(result, _list_published_files(reply))
+
+    def _has_changed_input(self, checked: CheckedStep) -> bool:
+        if checked.draft is None:
+            return False
+        entitlements = self.call.entitlements
+        toolboxes = {one.name: one for one in entitlements.surface.toolboxes.values()}
+        companions = toolboxes[checked.toolbox].analysis.companions()
+        limit = entitlements.settings.digest_size
+        now = self.checker.files.read_by(checked.draft, self.store.workspace, companions, limit)
+        return now != checked.used
 
     def _request(self, checked: CheckedStep, results: Mapping[str, StepResult]) -> Request:
         outputs = {step: result.outputs for step, result in results.items()}

@@ -37,8 +37,8 @@ class WorkflowStep(Operation):
     def accept(self, draft: Draft) -> None:
         """Raises ToolError for a step that would change a file of a workspace."""
         if (
-            draft.transfers
-            or draft.removes
+            draft.files.transfers
+            or draft.files.removes
             or any(one.target.workspace != self.store for one in draft.outputs)
         ):
             raise ToolError(

@@ -21,7 +21,8 @@ from gdal_mcp.policy.identity import Principal
 from gdal_mcp.policy.tokens import TokensUnavailable
 from gdal_mcp.records import figures
 from gdal_mcp.records.artifacts import ArtifactStore
-from gdal_mcp.records.audit import AuditUnavailable, verify
+from gdal_mcp.records.audit_files import AuditUnavailable
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.records.registry import Artifact
 from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.server.app import App, local_user

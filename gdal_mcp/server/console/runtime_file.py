@@ -14,7 +14,7 @@ from typing import Final
 from gdal_mcp.settings.state import put_private
 
 FOLDER: Final = "consoles"  # in the state folder
-_WANTED: Final = "wanted"
+_REQUEST_FILE: Final = "wanted"
 _FRESH: Final = 30.0  # seconds for which a request for a console is valid
 
 
@@ -56,12 +56,12 @@ def ask(state: Path) -> None:
     """Asks every server of this state folder to open its console. Raises OSError."""
     folder = state / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / _WANTED).touch(mode=0o600)
+    (folder / _REQUEST_FILE).touch(mode=0o600)
 
 
 def open_requested(state: Path) -> bool:
     try:
-        asked = (state / FOLDER / _WANTED).lstat().st_mtime
+        requested = (state / FOLDER / _REQUEST_FILE).lstat().st_mtime
     except OSError:
         return False
-    return abs(time.time() - asked) < _FRESH
+    return abs(time.time() - requested) < _FRESH

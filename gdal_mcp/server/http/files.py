@@ -32,7 +32,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.policy.tokens import TokensUnavailable
 from gdal_mcp.records.artifacts import FOLDER, Absent, ArtifactStore, Fingerprint, Gone, Opened
-from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.records.registry import Artifact, RegistryUnavailable
 from gdal_mcp.server.http import links, replies

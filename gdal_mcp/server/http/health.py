@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from gdal_mcp.policy.identity import METRICS
-from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.metrics import Metrics
 from gdal_mcp.server.app import App
 from gdal_mcp.server.http.auth import Authenticator

@@ -26,7 +26,7 @@ from gdal_mcp.settings.web import LOOPBACK
 _log = structlog.get_logger()
 
 FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without a new request
-KEPT_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
+CACHE_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
 PAUSE_SECONDS: Final = 10.0  # between two requests to one issuer
 _FETCH_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 << 10  # a key has about one thousand
@@ -105,7 +105,7 @@ class Keys(jwt.PyJWKClient):
                 self._last, self._had = from_thread.run(fetched, self._address()), now
             except FetchFailed as error:
                 _log.warning("issuer_unavailable", issuer=self.issuer.name, reason=str(error))
-        if now - self._had >= KEPT_SECONDS:
+        if now - self._had >= CACHE_SECONDS:
             raise jwt.PyJWKClientConnectionError(self.issuer.name)
         return self._last
 

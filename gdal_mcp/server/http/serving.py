@@ -99,22 +99,7 @@ async def serve_routes(
         with silent.answering((client[0], client[1]) if client else None):
             await app(scope, receive, send)
 
-    config = uvicorn.Config(
-        answering,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # a header can claim any address
-        server_header=False,
-        backlog=256,
-        timeout_keep_alive=_KEEP_SECONDS,
-        timeout_graceful_shutdown=_END_SECONDS,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
-        ssl_certfile=listening.tls_cert,
-        ssl_keyfile=listening.tls_key,
-    )
+    config = _uvicorn_config(answering, listening)
     config.load()
     server = _Server(config, started)
 
@@ -130,6 +115,25 @@ async def serve_routes(
         with anyio.CancelScope(shield=True):
             await server.serve(sockets=[bound])
         group.cancel_scope.cancel()
+
+
+def _uvicorn_config(app: Any, listening: Listening) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # a header can claim any address
+        server_header=False,
+        backlog=256,
+        timeout_keep_alive=_KEEP_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        ssl_certfile=listening.tls_cert,
+        ssl_keyfile=listening.tls_key,
+    )
 
 
 class _Server(uvicorn.Server):

@@ -123,7 +123,7 @@ class UploadRoutes:
         to: Destination = await anyio.to_thread.run_sync(look)
         if to.output.replaces and not sent.overwrite:
             return replies.refused(412, "exists", "a file of that name exists")
-        name, user = to.output.target.name, self.uploads.app.hosting.user()
+        name, user = to.output.target.name, self.uploads.app.hosting.templates.user()
         async with self._held(reception(to.area, name, user, to.most)) as received:
             await self._take(receive, received)
             if sent.sha256 not in (None, received.sha256):

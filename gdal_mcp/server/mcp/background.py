@@ -47,8 +47,8 @@ async def get_ready(app: App) -> None:
     """Attests the host and starts the first containers during the client's handshake, so that no call waits for them."""
     try:
         await anyio.to_thread.run_sync(app.hosting.keep_warm, abandon_on_cancel=True)
-    except Exception as error:  # noqa: BLE001 - each call tries again, and reports it
-        _log.warning("not_ready", reason=str(error))
+    except Exception as error:  # noqa: BLE001 - the outermost handler of this task: each call tries again, and reports the error
+        _log.warning("not_ready", reason=str(error), exc_info=not isinstance(error, SandboxError))
 
 
 async def reap(app: App) -> None:

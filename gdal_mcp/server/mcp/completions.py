@@ -20,7 +20,7 @@ from sandbox.workspace import Workspaces
 
 MOST: Final = 100  # the protocol's own bound
 MAX_VALUE: Final = 1024  # characters typed
-_LOOKED_AT: Final = 5000  # names in one folder
+_MAX_EXAMINED: Final = 5000  # names in one folder
 
 
 def complete(
@@ -60,7 +60,7 @@ def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
         located = workspaces.input(f"{folder}{slash}" if folder or slash else ".")
         if not located.is_folder:
             return
-        with opened(workspaces, located, limit=_LOOKED_AT) as there:
+        with opened(workspaces, located, limit=_MAX_EXAMINED) as there:
             for name, kind in there.names.items():
                 if kind in (EntryKind.FILE, EntryKind.FOLDER) and name.startswith(begun):
                     yield f"{folder}{slash}{name}" + ("/" if kind is EntryKind.FOLDER else "")

@@ -106,4 +106,4 @@ def _with_answer(reply: Reply, question: ModelQuestion, answer: t.CreateMessageR
     if answer is None or not isinstance(answer.content, t.TextContent):
         return reply
     model, words = shown_text(answer.model, 100), shown_text(answer.content.text, MAX_WORDS)
-    return replace(reply, result=question.told(reply.result, model, words))
+    return replace(reply, result=question.add_answer(reply.result, model, words))

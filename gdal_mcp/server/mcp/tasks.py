@@ -47,7 +47,7 @@ def created(task: Task) -> dict[str, Any]:
 
 def _told(task: Task) -> dict[str, Any]:
     now = time.time()
-    kept = task.kept_until(now) - task.created
+    kept = task.expires_at(now) - task.created
     age = (task.updated if task.ended else now) - task.created  # the same each time once it has ended
     wire: dict[str, Any] = {
         "taskId": task.id,

@@ -16,7 +16,7 @@ from typing import Final
 
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.workflows.document import MAX_BYTES, WorkflowDocument, WorkflowInvalid, load
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, Work
 from gdal_mcp.policy.policy import Deny, Policy, case, decide
 from gdal_mcp.toolboxes.base import Prompt, PromptValue
 from gdal_mcp.tools.workflow import WORKFLOW_RUN
@@ -35,7 +35,7 @@ def workflow_prompts(entitlements: Entitlements | None, principal: str, policy: 
     """The prompts by name; of two workflows with one name the first. Blocking."""
     if entitlements is None or WORKFLOW_RUN.name not in entitlements.surface.callable:
         return {}
-    runs = Draft(Command(WORKFLOW_RUN.name, ()), (), algorithm="workflow run")
+    runs = Draft(Command(WORKFLOW_RUN.name, ()), (), work=Work("workflow run"))
     if isinstance(decide(case(runs, WORKFLOW_RUN.name, principal), policy), Deny):
         return {}
     prompts: dict[str, Prompt] = {}

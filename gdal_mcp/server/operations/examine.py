@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gdal_mcp.plan import Effect
 from gdal_mcp.policy.policy import Policy
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.runtime.connection import Host
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.runtime.nested import is_lasting, program
@@ -84,7 +84,7 @@ def examine(settings: Settings) -> DoctorReport:
                 *_removed(settings),
                 *_policy(settings, app.entitlements.policy),
             ]
-    except Exception as error:  # noqa: BLE001 - shows whatever is wrong
+    except Exception as error:  # noqa: BLE001 - the outermost handler of `doctor`: the error is a failed row
         return DoctorReport(
             (DoctorRow("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {}
         )
@@ -289,7 +289,7 @@ def _attested(host: Host, group: str) -> Iterator[DoctorRow]:
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[DoctorRow]:
-    uid, gid = hosting.user()
+    uid, gid = hosting.templates.user()
     narrow = settings.mount_scope == "inputs"
     sees = "inputs: only what it names; none waits" if narrow else "workspaces: the whole of each"
     yield DoctorRow("workspace", "a call's container sees", "ok", sees)
@@ -298,7 +298,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
         if workspace.writable and not os.access(root, os.W_OK):
             fix = "Correct its permissions, or use --workspace-ro."
             yield DoctorRow("workspace", str(root), "failed", "not writable by this server", fix)
-        elif not hosting.readable(root):
+        elif not hosting.templates.readable(root):
             found = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
             fix = f"chmod o+rx {root}, or give it to a user that is not root."
             yield DoctorRow("workspace", str(root), "failed", found, fix)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.calls.invocation import Invocation
-from gdal_mcp.calls.workflows.check import Checked
+from gdal_mcp.calls.workflows.checked import Checked
 from gdal_mcp.calls.workflows.document import dependencies
 from gdal_mcp.calls.workflows.run import WorkflowRun
 from gdal_mcp.settings.state import put_private

@@ -64,7 +64,7 @@ class Replay(Operation):
     def accept(self, draft: Draft) -> None:
         """Raises ToolError if a draft changes the workspace in any way other than writing new outputs."""
         changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
-        if draft.transfers or draft.removes or changes:
+        if draft.files.transfers or draft.files.removes or changes:
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.VALIDATE,
@@ -131,7 +131,7 @@ class Replay(Operation):
         if scope.places is not None:
             compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.analysis.mounts(compared))
-        template = self.hosting.template(host, None, scope)
+        template = self.hosting.templates.build(host, None, scope)
         mount = replace(staging.mount, read_only=True)
         sent = delivered(toolbox.execution.compare())
         mounts = (*template.mounts, mount)

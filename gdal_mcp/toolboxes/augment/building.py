@@ -66,9 +66,9 @@ class StepBuilder:
     @property
     def chance(self) -> float:
         """The probability in the prompt. "randomly" means one half if the step draws no values."""
-        said = self.clause.probability
-        if said is not None:
-            return round(max(0.0, min(1.0, said)), 4)
+        stated = self.clause.probability
+        if stated is not None:
+            return round(max(0.0, min(1.0, stated)), 4)
         return 0.5 if self.random and not any(TRANSFORMS[name].arguments for name, _ in self.made) else 1.0
 
     def _times(self) -> int:
@@ -93,11 +93,11 @@ class StepBuilder:
 
     def _sign(self) -> int:
         """1 or -1; 0 if a direction is needed and missing."""
-        said = ["up"] if self.clause.values("vague") else []  # "improve the contrast"
-        said += self.clause.values("sign")
-        said += [side for side in self.clause.values("side") if side in ("up", "down")]
-        turned = -1 if said and said[-1] in ("down", "low") else 1
-        return (self.concept.sign or 1) * turned if said or self.concept.sign else 0
+        stated = ["up"] if self.clause.values("vague") else []  # "improve the contrast"
+        stated += self.clause.values("sign")
+        stated += [side for side in self.clause.values("side") if side in ("up", "down")]
+        turned = -1 if stated and stated[-1] in ("down", "low") else 1
+        return (self.concept.sign or 1) * turned if stated or self.concept.sign else 0
 
     # by the table of the lexicon: numbers to their arguments, else the degree's value
 
@@ -214,14 +214,16 @@ class StepBuilder:
     def _degree(self) -> dict[str, Any]:
         """Without a number: the value of the degree ("slightly"), or the library's own defaults."""
         signed, direction, level = self.concept.sign is not None, self._sign(), self.level
-        told = self.clause.level is not None or (not signed and self.clause.value("sign") in ("low", "high"))
-        if told and self.clause.level is None:
+        is_stated = self.clause.level is not None or (
+            not signed and self.clause.value("sign") in ("low", "high")
+        )
+        if is_stated and self.clause.level is None:
             level = {"low": 0, "high": 2}[self.clause.value("sign")]
-        self.confidence *= 0.9 if told else 0.8
+        self.confidence *= 0.9 if is_stated else 0.8
         if signed and direction == 0 and not self.random:
             ways = ("increase", "decrease", "randomly vary")
             self._unclear(*(f"{how} the {self.concept.key}" for how in ways))
-        if not self.concept.levels or (self.random and not signed and not told):
+        if not self.concept.levels or (self.random and not signed and not is_stated):
             return {}
         value = self.concept.levels[level]
         if isinstance(value, str):

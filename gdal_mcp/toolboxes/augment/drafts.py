@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.plan import Command, Draft, Output, PrintedOutput, Work
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.toolboxes.augment.answers import chips_answer, dataset_answer, image_answer
 from gdal_mcp.toolboxes.augment.arguments import (
@@ -127,7 +127,8 @@ def _draft(
     extra = {**absent, "labels_format": kind, "steps": steps, **places, **asked}
     program, names = "chips" if tool == "make_chips" else "augment", (one.name for one in parsed.steps)
     command = Command(program, (tool, *names), tuple(map(str, inputs)), extra=extra)
-    return Draft(command, inputs, (output,), wants_json=True, algorithm=tool, present=present)
+    printed = PrintedOutput(is_json=True, present=present)
+    return Draft(command, inputs, (output,), work=Work(tool), printed=printed)
 
 
 def _paths(scope: DraftScope) -> Paths:

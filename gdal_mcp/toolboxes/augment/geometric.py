@@ -73,11 +73,11 @@ class Geometric(StepBuilder):
     def _flip(self) -> list[BuiltStep]:
         self._stray([])
         own = self.concept.set.get("axis", "")
-        said = self.clause.values("axis") or [side for side in self.clause.values("side") if side in _WAYS]
-        axes = [axis for one in said for axis in _WAYS[one][0]]
+        stated = self.clause.values("axis") or [side for side in self.clause.values("side") if side in _WAYS]
+        axes = [axis for one in stated for axis in _WAYS[one][0]]
         if self.concept.key == self.name or not axes:  # "flip horizontally and vertically"; "mirror"
             axes.insert(0, own or "x")
-        if not own and not said:
+        if not own and not stated:
             self._unclear("flip horizontally", "flip vertically")
         return [(_FLIPS[axis], {}) for axis in dict.fromkeys(axes)]
 
@@ -88,17 +88,17 @@ class Geometric(StepBuilder):
         found: dict[str, float] = {}
         for one in self.numbers:
             if one.form == "size":
-                said = {"width": one.low, "height": one.high}
+                sizes = {"width": one.low, "height": one.high}
             elif one.unit in ("", "px") and one.argument in (("width",), ("height",)):
-                said = {one.argument[0]: self._one(one)}
+                sizes = {one.argument[0]: self._one(one)}
             elif one.unit in ("", "px") and one.form != "box":
-                said = dict.fromkeys(("width", "height"), self._one(one))
+                sizes = dict.fromkeys(("width", "height"), self._one(one))
             else:
                 self._wrong(f"{format_quantity(one)} is not a size in pixels")
                 continue
-            if found.keys() & said.keys():
+            if found.keys() & sizes.keys():
                 self._wrong(f"{format_quantity(one)} is one size too many")
-            found |= said
+            found |= sizes
         return (round(found["height"]), round(found["width"])) if len(found) == 2 else None
 
     def _one(self, quantity: Quantity) -> float:
@@ -127,8 +127,10 @@ class Geometric(StepBuilder):
                     self._unclear(f"crop the center {one.high:g} %", "random crop of 256x256")
                 return self._sides((one.high - 100) / 2, "%")
         size = self._dimensions()
-        said = f"{size[1]}x{size[0]}" if size else "256x256"
-        ways = [f"crop the center {said}"] * (not random) + [f"random crop of {said}"] * (not centre)
+        size_text = f"{size[1]}x{size[0]}" if size else "256x256"
+        ways = [f"crop the center {size_text}"] * (not random) + [f"random crop of {size_text}"] * (
+            not centre
+        )
         if size is None:
             self._unclear(*ways)
             return self._wrong("a crop needs a size", ways[0] if ways else "")

@@ -35,14 +35,16 @@ class _Pipeline:
         for word in clause.values("unknown"):
             self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
         concept = clause.concept
-        said = clause.items
-        text = self.prompt[min(one.start for one in said) : max(one.end for one in said)]
+        phrase = clause.items
+        text = self.prompt[min(one.start for one in phrase) : max(one.end for one in phrase)]
         if clause.negated:
             self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
-            words = {one.start: self.prompt[one.start : one.end] for one in said if one.kind != "link"}
+            words = {one.start: self.prompt[one.start : one.end] for one in phrase if one.kind != "link"}
             if clause.value("axis") is not None:  # "flip vertically" of "flip horizontally or vertically"
-                words[said[0].start] = re.sub(r"\s*(horizontal|vertical)(ly)?\s*", "", words[said[0].start])
+                words[phrase[0].start] = re.sub(
+                    r"\s*(horizontal|vertical)(ly)?\s*", "", words[phrase[0].start]
+                )
             self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, " ".join(words.values()))))
         elif concept is not None:
             built = Geometric(clause, concept, text)

@@ -345,8 +345,8 @@ def _negations(made: list[Clause]) -> list[Clause]:
     before, plain = Clause("then"), {"concept", "link", "typo"}
     for clause in made:
         # "do not blur or add noise", but not "no blur and add noise"
-        said = {one.kind for one in clause.items if one.kind != "sign" or clause.join != "or"}
-        bare = clause.concept is not None and said <= plain
+        kinds = {one.kind for one in clause.items if one.kind != "sign" or clause.join != "or"}
+        bare = clause.concept is not None and kinds <= plain
         category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
         listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
         clause.negated = clause.value("not") is not None or (before.negated and bare and listed)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, field_validator
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft, Output, OutputKind
+from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Review, Work
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.wheels import WheelImage
@@ -97,10 +97,9 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
         Command("python", (f"sha256:{digest}",), tuple(map(str, located)), extra=extra),
         located,
         tuple(outputs.values()),
-        always_asked=True,
-        wants_json=True,
-        algorithm=NAME,
-        code=arguments.code,
+        work=Work(NAME),
+        printed=PrintedOutput(is_json=True),
+        review=Review(always_asked=True, code=arguments.code),
     )
 
 

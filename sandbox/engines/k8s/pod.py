@@ -35,7 +35,7 @@ START_SECONDS: Final = 90  # how long the gate waits for the start, which comes 
 # engines
 _CPU_REQUEST: Final = 8
 # factor for the log's size: the node logs all output, with some extra bytes for each piece
-_LOG_SHARE: Final = 1.25
+_LOG_FACTOR: Final = 1.25
 _LOG_SLACK: Final = 64 << 20
 _COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the container, covered with nothing
 # files that every Pod has and no job needs to read or write; the gate makes them inaccessible
@@ -122,33 +122,37 @@ def _spec(template: SandboxTemplate, image: str, architecture: str, seconds: flo
             }
             for state in ("not-ready", "unreachable")
         ],
-        "containers": [
-            {
-                "name": CONTAINER,
-                "image": image,
-                # with a digest, a node that pulls the image gets the attested one; an id by itself names no registry
-                "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
-                "command": [one.replace("$", "$$") for one in gated(template, architecture)],
-                "workingDir": str(SCRATCH_TARGET),
-                "stdin": True,
-                "stdinOnce": True,
-                "securityContext": {
-                    "privileged": False,
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "resources": _resources(template.limits),
-                "volumeMounts": mounts,
-            }
-        ],
+        "containers": [_container(template, image, architecture, mounts)],
         "volumes": volumes,
+    }
+
+
+def _container(
+    template: SandboxTemplate, image: str, architecture: str, mounts: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "name": CONTAINER,
+        "image": image,
+        # with a digest, a node that pulls the image gets the attested one; an id by itself names no registry
+        "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
+        "command": [one.replace("$", "$$") for one in gated(template, architecture)],
+        "workingDir": str(SCRATCH_TARGET),
+        "stdin": True,
+        "stdinOnce": True,
+        "securityContext": {
+            "privileged": False,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": _resources(template.limits),
+        "volumeMounts": mounts,
     }
 
 
 def _resources(limits: Limits) -> dict[str, dict[str, str]]:
     milli = round(limits.cpus * 1000)
-    log = int((limits.stdout_bytes + WIRE_SLACK) * _LOG_SHARE) + limits.stderr_bytes + _LOG_SLACK
+    log = int((limits.stdout_bytes + WIRE_SLACK) * _LOG_FACTOR) + limits.stderr_bytes + _LOG_SLACK
     # the memory request equals the limit, because a node that runs out of memory ends other Pods
     same = {"memory": str(limits.memory_bytes), "ephemeral-storage": str(log)}
     return {
@@ -213,38 +217,38 @@ def bpf(architecture: str) -> bytes:
 # --- comparison with the created Pod ---
 
 
-def differences(asked: Any, made: Any, name: str = "spec") -> Iterator[Row]:
+def differences(requested: Any, made: Any, name: str = "spec") -> Iterator[Row]:
     """The fields in which the created Pod's spec differs from the request or has additional values; empty if none."""
     kind = name.rpartition(".")[2].partition("[")[0]
     # an admission controller may add entries: they affect the choice of nodes and how these pull the image, whose
     # digest is fixed
     if kind in ("tolerations", "nodeSelector", "imagePullSecrets"):
-        ours, theirs = asked or (), made or ()
+        ours, theirs = requested or (), made or ()
         if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != ours[one]) for one in ours):
-            yield differs(name, asked, made)
-    elif isinstance(asked, Mapping) and isinstance(made, Mapping):
+            yield differs(name, requested, made)
+    elif isinstance(requested, Mapping) and isinstance(made, Mapping):
         free = _FILLED_IN.get(kind, set())
-        for key in sorted({*asked, *made}):
-            if key in asked or key not in free:
-                yield from differences(asked.get(key), made.get(key), f"{name}.{key}")
-    elif isinstance(asked, list) and isinstance(made, list) and len(asked) == len(made):
-        for number, (one, other) in enumerate(zip(asked, made, strict=True)):
+        for key in sorted({*requested, *made}):
+            if key in requested or key not in free:
+                yield from differences(requested.get(key), made.get(key), f"{name}.{key}")
+    elif isinstance(requested, list) and isinstance(made, list) and len(requested) == len(made):
+        for number, (one, other) in enumerate(zip(requested, made, strict=True)):
             yield from differences(one, other, f"{name}[{number}]")
-    elif not _same(asked, made):
-        yield differs(name, asked, made)
+    elif not _same(requested, made):
+        yield differs(name, requested, made)
 
 
-def _same(asked: Any, made: Any) -> bool:
+def _same(requested: Any, made: Any) -> bool:
     """True if the values are equal.
 
     False, empty and absent values count as equal, and so do quantities such as 1 and 1000m.
     """
-    if not asked and not made:
+    if not requested and not made:
         return True
-    if isinstance(asked, str) and isinstance(made, str) and asked != made:
-        amounts = parse_quantity(asked), parse_quantity(made)
+    if isinstance(requested, str) and isinstance(made, str) and requested != made:
+        amounts = parse_quantity(requested), parse_quantity(made)
         return None not in amounts and amounts[0] == amounts[1]
-    return bool(asked == made)
+    return bool(requested == made)
 
 
 def parse_quantity(text: str) -> float | None:

@@ -51,7 +51,7 @@ def granted_rights(api: Api) -> set[tuple[str, str]]:
 
     A resource outside the core API group is written with its group.
     """
-    status = _asked(api, "selfsubjectrulesreviews", {"namespace": api.cluster.namespace})
+    status = _post_review(api, "selfsubjectrulesreviews", {"namespace": api.cluster.namespace})
     return {
         (f"{name}.{group}" if group else name, verb)
         for rule in status.get("resourceRules") or ()
@@ -65,11 +65,13 @@ def granted_rights(api: Api) -> set[tuple[str, str]]:
 def can_cluster_wide(api: Api, resource: str, verb: str) -> bool:
     """True if this account has the right in every namespace, or for resources without a namespace."""
     name, _, below = resource.partition("/")
-    wanted = {"resource": name, "verb": verb, **({"subresource": below} if below else {})}
-    return bool(_asked(api, "selfsubjectaccessreviews", {"resourceAttributes": wanted}).get("allowed"))
+    attributes = {"resource": name, "verb": verb, **({"subresource": below} if below else {})}
+    return bool(
+        _post_review(api, "selfsubjectaccessreviews", {"resourceAttributes": attributes}).get("allowed")
+    )
 
 
-def _asked(api: Api, kind: str, spec: Object) -> Object:
+def _post_review(api: Api, kind: str, spec: Object) -> Object:
     status: Object = api.post(f"/apis/authorization.k8s.io/v1/{kind}", {"spec": spec})["status"]
     return status
 
@@ -81,18 +83,18 @@ def call_pod(image: str, architecture: str) -> dict[str, Any]:
     return pod(template, image, f"call-{secrets.token_hex(8)}", marks, architecture)
 
 
-def oversized(asked: dict[str, Any]) -> dict[str, Any]:
+def oversized(probe_pod: dict[str, Any]) -> dict[str, Any]:
     """Changes a Pod so that it requests more memory and processors than any quota allows, and returns it."""
-    (container,) = asked["spec"]["containers"]
+    (container,) = probe_pod["spec"]["containers"]
     most = {**container["resources"]["limits"], "memory": "1Pi", "cpu": "1M"}
     container["resources"] = {"limits": most, "requests": most}
-    return asked
+    return probe_pod
 
 
-def admission_error(api: Api, asked: Object) -> str:
+def admission_error(api: Api, probe_pod: Object) -> str:
     """The API's reason for refusing to create a Pod, in its own words; "" if it would accept it."""
     try:
-        api.post(f"/api/v1/namespaces/{api.cluster.namespace}/pods?dryRun=All", asked)
+        api.post(f"/api/v1/namespaces/{api.cluster.namespace}/pods?dryRun=All", probe_pod)
     except EngineUnavailable:
         raise
     except SandboxError as error:
@@ -105,20 +107,20 @@ def probe_node(engine: KubernetesEngine, api: Api, image: str, architecture: str
 
     Raises SandboxError if admission refuses the Pod or no node runs it.
     """
-    asked = call_pod(image, architecture)
-    asked["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _PROBE.replace("$", "$$")]
-    name, end = api.create(asked)["metadata"]["name"], time.monotonic() + _SECONDS
+    probe_pod = call_pod(image, architecture)
+    probe_pod["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _PROBE.replace("$", "$$")]
+    name, end = api.create(probe_pod)["metadata"]["name"], time.monotonic() + _SECONDS
     try:
-        while not (found := api.pod(name) or asked)["spec"].get("nodeName") and time.monotonic() < end:
+        while not (found := api.pod(name) or probe_pod)["spec"].get("nodeName") and time.monotonic() < end:
             time.sleep(_PAUSE)  # waits for a node first, because `has_ended` is True for a Pod without one
         engine.container(name).wait(end - time.monotonic())
         found = api.pod(name) or found
     finally:
         engine.container(name).remove()
     for one in found.get("status", {}).get("containerStatuses") or ():
-        if said := (one["state"].get("terminated") or {}).get("message"):
-            told, node = json.loads(said), found["spec"]["nodeName"]
+        if message := (one["state"].get("terminated") or {}).get("message"):
+            facts, node = json.loads(message), found["spec"]["nodeName"]
             return NodeFindings(
-                node, told["kernel"], told["landlock"], told["seccomp"] == "2", told["network"]
+                node, facts["kernel"], facts["landlock"], facts["seccomp"] == "2", facts["network"]
             )
     raise EngineUnavailable(f"a plain Pod reported nothing within {_SECONDS:.0f} s.")

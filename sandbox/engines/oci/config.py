@@ -13,7 +13,7 @@ from typing import Any, Final
 from sandbox import PRODUCT
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
 from sandbox.isolation.seccomp import profile
-from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
+from sandbox.template import SCRATCH_TARGET, Limits, Mount, SandboxTemplate
 
 ROOTFS: Final = "rootfs"  # name in the container's bundle
 IMAGE: Final = f"io.{PRODUCT}.image"
@@ -58,55 +58,69 @@ def config(
     `rootless` means that the runtime is root in a user namespace with one user, which is then also the container's
     user. Raises IsolationRefused for an architecture without a profile, and for a mount of a volume.
     """
-    (uid, gid), limits = template.user, template.limits
-    made: dict[str, Any] = {
+    return {
         "ociVersion": "1.0.2",
         "annotations": {IMAGE: template.image},  # read when unused images are removed
-        "process": {
-            "terminal": False,
-            "user": {"uid": uid, "gid": gid, "additionalGids": []},
-            "args": list(template.command),
-            "env": [f"{name}={value}" for name, value in template.environment.items()],
-            "cwd": str(SCRATCH_TARGET),
-            "capabilities": {name: [] for name in _SETS},
-            "rlimits": [
-                {"type": f"RLIMIT_{name.upper()}", "soft": value, "hard": value}
-                for name, value in rlimits(limits).items()
-            ],
-            "noNewPrivileges": True,
-            "oomScoreAdj": 0,
-            **({"apparmorProfile": labels.apparmor} if labels.apparmor else {}),
-            **({"selinuxLabel": labels.selinux} if labels.selinux else {}),
-        },
+        "process": _process(template, labels, rootless=rootless),
         "root": {"path": ROOTFS, "readonly": True},
         "hostname": HOSTNAME,
         "mounts": _mounts(template),
         "linux": {
-            "namespaces": [{"type": name} for name in NAMESPACES],
+            **_namespaces(template.user, rootless=rootless),
             "rootfsPropagation": "rprivate",
             "maskedPaths": list(masked(template)),
             "readonlyPaths": list(READ_ONLY),
             "cgroupsPath": cgroups_path,
-            "resources": {
-                # the runtime also allows its default devices: null, zero, full, random, urandom, tty
-                "devices": [{"allow": False, "access": "rwm"}],
-                # limit of memory and swap together, so swap is not used
-                "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
-                "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
-                "pids": {"limit": limits.pids},
-            },
+            "resources": _resources(template.limits, rootless=rootless),
             "seccomp": json.loads(profile(architecture)),
             **({"mountLabel": labels.selinux_files} if labels.selinux_files else {}),
         },
     }
-    if rootless:
-        made["linux"]["namespaces"].append({"type": "user"})
-        made["linux"]["uidMappings"] = [{"containerID": uid, "hostID": 0, "size": 1}]
-        made["linux"]["gidMappings"] = [{"containerID": gid, "hostID": 0, "size": 1}]
-        # device nodes can only be created in the initial user namespace, and only root can lower an OOM score that
-        # systemd raised
-        del made["linux"]["resources"]["devices"], made["process"]["oomScoreAdj"]
-    return made
+
+
+def _process(template: SandboxTemplate, labels: Labels, *, rootless: bool) -> dict[str, Any]:
+    uid, gid = template.user
+    return {
+        "terminal": False,
+        "user": {"uid": uid, "gid": gid, "additionalGids": []},
+        "args": list(template.command),
+        "env": [f"{name}={value}" for name, value in template.environment.items()],
+        "cwd": str(SCRATCH_TARGET),
+        "capabilities": {name: [] for name in _SETS},
+        "rlimits": [
+            {"type": f"RLIMIT_{name.upper()}", "soft": value, "hard": value}
+            for name, value in rlimits(template.limits).items()
+        ],
+        "noNewPrivileges": True,
+        # only root can lower a score that systemd raised
+        **({} if rootless else {"oomScoreAdj": 0}),
+        **({"apparmorProfile": labels.apparmor} if labels.apparmor else {}),
+        **({"selinuxLabel": labels.selinux} if labels.selinux else {}),
+    }
+
+
+def _namespaces(user: tuple[int, int], *, rootless: bool) -> dict[str, Any]:
+    if not rootless:
+        return {"namespaces": [{"type": name} for name in NAMESPACES]}
+    uid, gid = user
+    return {
+        "namespaces": [{"type": name} for name in (*NAMESPACES, "user")],
+        "uidMappings": [{"containerID": uid, "hostID": 0, "size": 1}],
+        "gidMappings": [{"containerID": gid, "hostID": 0, "size": 1}],
+    }
+
+
+def _resources(limits: Limits, *, rootless: bool) -> dict[str, Any]:
+    # the runtime also allows its default devices: null, zero, full, random, urandom, tty; device nodes can only be
+    # created in the initial user namespace
+    devices = {} if rootless else {"devices": [{"allow": False, "access": "rwm"}]}
+    return {
+        **devices,
+        # limit of memory and swap together, so swap is not used
+        "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
+        "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
+        "pids": {"limit": limits.pids},
+    }
 
 
 def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:

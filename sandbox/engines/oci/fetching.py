@@ -89,10 +89,10 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
     _require_reachable(reference)
     ensure_installed(("skopeo", "umoci"), PACKAGES, report)
     repository, tag = split(reference)
-    asked = f"docker://{reference if '@' in reference or ':' in tag else f'{repository}:{tag}'}"
+    image_address = f"docker://{reference if '@' in reference or ':' in tag else f'{repository}:{tag}'}"
     digest = tag
     if not tag.startswith("sha256:"):
-        manifest = _run("skopeo", "--command-timeout", _REACH, "inspect", "--raw", asked)
+        manifest = _run("skopeo", "--command-timeout", _REACH, "inspect", "--raw", image_address)
         digest = f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}"
     report(f"fetching {repository}@{digest}")
 
@@ -101,8 +101,8 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
         with tempfile.TemporaryDirectory(dir=rootfs.parent) as temporary:
             source = f"docker://{repository}@{digest}"
             architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
-            ours = ("--override-os", "linux", "--override-arch", architecture)
-            _run("skopeo", *ours, "copy", source, f"oci:{layout}:{IN_LAYOUT}")
+            platform_options = ("--override-os", "linux", "--override-arch", architecture)
+            _run("skopeo", *platform_options, "copy", source, f"oci:{layout}:{IN_LAYOUT}")
             report("unpacking it")
             bundle = Path(temporary) / "bundle"
             rootless = () if os.geteuid() == 0 else ("--rootless",)
@@ -209,9 +209,9 @@ def _untar(root: Path, pieces: Iterator[bytes]) -> None:
                     process.stdin.write(piece)
                 process.stdin.close()
         errors.seek(0)
-        said = errors.read().decode(errors="replace")
+        message = errors.read().decode(errors="replace")
     if process.returncode:
-        raise PullFailed(f"the image could not be unpacked: {said.strip()[-300:]}")
+        raise PullFailed(f"the image could not be unpacked: {message.strip()[-300:]}")
 
 
 def _run(*command: str) -> str:

@@ -56,9 +56,9 @@ class Runtime:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise EngineUnavailable(f"{self.name} could not {step[0]} a container: {error}") from error
         if code:
-            said = log.read_text(encoding="utf-8", errors="replace").strip()[-500:] if log.exists() else ""
+            output = log.read_text(encoding="utf-8", errors="replace").strip()[-500:] if log.exists() else ""
             raise EngineUnavailable(
-                f"{self.name} could not {step[0]} a container: {said or f'it ended with {code}'}"
+                f"{self.name} could not {step[0]} a container: {output or f'it ended with {code}'}"
             )
 
 
@@ -79,7 +79,7 @@ def installed() -> tuple[Runtime, ...]:
 
 def _version(path: str) -> str:
     try:
-        said = subprocess.run(  # noqa: S603 - a runtime of this host
+        output = subprocess.run(  # noqa: S603 - a runtime of this host
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -89,7 +89,7 @@ def _version(path: str) -> str:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return "0"
-    match = re.search(r"version (\d+(?:\.\d+)+)", said)
+    match = re.search(r"version (\d+(?:\.\d+)+)", output)
     return match[1] if match else "0"
 
 

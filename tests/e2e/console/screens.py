@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Route
 from gdal_mcp.approvals.model import Approval, Grant
 from gdal_mcp.approvals.question import Forecast, parts
 from gdal_mcp.calls.activity import RunningCall
-from gdal_mcp.plan import Command, Draft, Output, Plan
+from gdal_mcp.plan import Command, Draft, FileChanges, Output, Plan, Review
 from gdal_mcp.policy.identity import local
 from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.records.figures import OUTCOMES, figures
@@ -92,7 +92,7 @@ COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(D
 QUESTIONS = [
     question("q1", "replace", Draft(COMMAND, (DEM,), (SLOPE,)), checks=(CHECK,),
         estimate={"output_bytes": 4 << 20}, kind_of=lambda _: "GTiff, 1024 x 768, 3 bands"),
-    question("q2", "destroy", Draft(Command("delete", ()), (), (), removes=tuple(ROADS), always_asked=True)),
+    question("q2", "destroy", Draft(Command("delete", ()), (), files=FileChanges(removes=tuple(ROADS)), review=Review(True))),
 ]  # fmt: skip
 DECIDED = replace(
     QUESTIONS[0], id="q0", state="denied", decided_by="local:ann", decided_how="console", decided_at=NOW - 900

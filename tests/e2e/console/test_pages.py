@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from gdal_mcp.approvals.code import told_code
+from gdal_mcp.approvals.code import describe_code
 from gdal_mcp.errors import Code
 from gdal_mcp.records.registry import Artifact, Call, Registry
 from gdal_mcp.server.app import local_user
@@ -305,7 +305,10 @@ def test_an_administrator_sees_the_audit_log_checked_and_the_host_examined(opene
 
 def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened):
     code = f"import os  # {MARKUP}\nx = 1\n" + "\n".join(f"y{number} = {number}" for number in range(300))
-    details = {"sentence": "ann asks to run code.", "code": told_code(code, code.replace("x = 1", "x = 2"))}
+    details = {
+        "sentence": "ann asks to run code.",
+        "code": describe_code(code, code.replace("x = 1", "x = 2")),
+    }
     row = asked(stage.place, local_user().id, details=details, tool="run_python")
     shown = card(opened, row.id)
     expect(shown.locator("ol.source li")).to_have_count(302)
@@ -317,7 +320,7 @@ def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened
     opened.shot("code")
 
 
-def test_two_datasets_of_one_call_with_one_stem_are_both_in_the_gallery_and_a_check_is_not_in_the_history(
+def test_outputs_with_one_stem_are_both_in_the_gallery(
     stage,
 ):
     place, me = stage.place, stage.enter()

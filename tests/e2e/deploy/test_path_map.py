@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.runtime.hosting import Views
 from gdal_mcp.server.app import running
 from gdal_mcp.settings import load_settings
 from sandbox.errors import AttestationFailed
+from sandbox.idmap import Views
 from sandbox.labels import OWNER
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from sandbox.engine import Engine, Leftover
 from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data

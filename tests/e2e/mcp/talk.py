@@ -155,6 +155,7 @@ class Talk:
     person: Person
     log: Path
     progress: list[tuple[float, float | None]] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)  # of progress
 
     def call(self, tool: str, /, **arguments: Any) -> t.CallToolResult:
         return self.start(tool, **arguments).result(timeout=120)
@@ -162,10 +163,12 @@ class Talk:
     def start(self, tool: str, /, **arguments: Any) -> "Future[t.CallToolResult]":
         """The call under way, whose progress is that of the client; cancelling the future abandons it as the SDK does."""
         mine: list[tuple[float, float | None]] = []
-        self.progress = mine  # a word on an earlier call may come late
+        messages: list[str] = []
+        self.progress, self.messages = mine, messages  # a notification of an earlier call may come late
 
-        async def tell(progress: float, total: float | None, _message: str | None) -> None:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
             mine.append((progress, total))
+            messages.append(message or "")
 
         async def one() -> t.CallToolResult:
             return await self.client.call_tool(tool, arguments, progress_callback=tell)

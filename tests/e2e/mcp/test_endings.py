@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.cli.exits import Exit
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from tests.e2e.mcp.conftest import Containers
 from tests.e2e.mcp.pipes import Pipes, piped
 from tests.e2e.mcp.talk import EITHER_ERA, ERAS, HELLO, Place, environment, inside, talking

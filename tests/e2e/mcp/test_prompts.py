@@ -216,7 +216,7 @@ def test_at_most_a_hundred_are_told_and_that_there_are_more(sources):
 
 
 def test_a_folder_of_very_many_names_is_told_in_part(sources, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gdal_mcp.server.mcp.completions._LOOKED_AT", 3)
+    monkeypatch.setattr("gdal_mcp.server.mcp.completions._MAX_EXAMINED", 3)
     assert 0 < len(paths(sources, "")) < 6
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.server.mcp.tasks import EXTENSION
 from tests.e2e.mcp.pipes import Pipes, piped
 from tests.e2e.mcp.talk import ERAS, Place

@@ -87,7 +87,7 @@ def test_what_would_be_replaced_is_named(talker: Talk, own: Place):
 
 
 @pytest.mark.claim("resources.certain-excess-refused")
-def test_what_is_too_large_on_a_file_nobody_looked_at_is_ended_by_what_a_container_says_of_it(own: Place):
+def test_an_output_too_large_for_an_undescribed_input_is_refused(own: Place):
     """Before a person is asked where one would be; else the call's own container says it before it works."""
     calls = (("resize", {"size": ["200000%", "200000%"]}), ("reproject", {"output-crs": "EPSG:4326", "resolution": [1e-07, 1e-07]}))  # fmt: skip
     for mode, stage in (("never", "run"), ("writes", "validate")):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.cli.calls import undo_call
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.server.app import running
 from tests.e2e.mcp.talk import ERAS, Person, Place, Talk, inside, settings_for, talking
 from tests.oracle.container import Oracle

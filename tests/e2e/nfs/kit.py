@@ -48,4 +48,4 @@ def results(folder: Path, options: Sequence[str]) -> dict[str, str]:
     tools = uml.tools("nfs-1", _PACKAGES)
     told = {"tools": tools, "server": SERVER, "pod": POD, "root": ROOT, "python": sys.executable}
     script = _SCRIPT.format(**told, options=",".join(options))
-    return uml.results(folder, tools, _MODULES, script, ("user.xml", "root.xml"))
+    return uml.outcomes(*uml.run(folder, tools, _MODULES, script, ("user.xml", "root.xml")))

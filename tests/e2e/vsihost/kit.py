@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.questions import FIRST_BYTES, Answer, Kind, Op, Question, Status, looked
+from sandbox.questions import FIRST_BYTES, Answer, Kind, Op, Question, Status, pack_look
 
 NOT_THERE = Answer(Status.ENOENT)
 
@@ -40,12 +40,12 @@ class Folder:
         if question.op is Op.LIST:
             return Answer(Status.OK, "\n".join(sorted(one.name for one in path.iterdir())).encode())
         if path.is_dir():
-            return Answer(Status.OK, looked(Kind.DIRECTORY, 0, 0))
+            return Answer(Status.OK, pack_look(Kind.DIRECTORY, 0, 0))
         if self.latency:
             time.sleep(self.latency)
         with path.open("rb") as file:
             if question.op is Op.LOOK:
-                return Answer(Status.OK, looked(Kind.FILE, path.stat().st_size, 0, file.read(FIRST_BYTES)))
+                return Answer(Status.OK, pack_look(Kind.FILE, path.stat().st_size, 0, file.read(FIRST_BYTES)))
             found = []
             for offset, length in question.ranges:
                 file.seek(offset)

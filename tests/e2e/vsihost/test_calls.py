@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.cli.replay import replay_call
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.server.app import running
 from tests.e2e.mcp.talk import Person, Place, beside, settings_for
 from tests.e2e.mcp.test_deciding import program

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from tests.e2e.mcp.pipes import Pipes, piped
 from tests.e2e.mcp.talk import ERAS, Place
 from tests.e2e.remote.origin import Origin

@@ -114,7 +114,7 @@ def started() -> list[list[str]]:
     return [one["args"] for one in entries if one.get("command") == "uvx"]
 
 
-def test_what_a_client_starts_is_a_script_of_the_package_and_a_command_that_the_program_takes():
+def test_clients_start_an_existing_script_and_command():
     found = started()
     assert len(found) == 5
     for package, *words in found:

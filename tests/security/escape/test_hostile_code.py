@@ -123,7 +123,7 @@ while not os.path.exists("/staging/a.txt"): pass
 
 
 @pytest.mark.claim("python.nothing-outlives")
-def test_the_worker_is_ended_or_held_by_no_signal_and_closing_everything_is_the_codes_own_loss(run):
+def test_code_cannot_end_or_stop_the_worker(run):
     code = """
 import os
 for number in range(1, 65):

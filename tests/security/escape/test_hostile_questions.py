@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.errors import AttestationFailed
 from sandbox.outcome import Cancelled, Exited, HostReadFailed, ProtocolViolated, TimedOut
-from sandbox.questions import FIRST_BYTES, MAX_IN_FLIGHT, Answer, Kind, Op, Question, Status, looked
+from sandbox.questions import FIRST_BYTES, MAX_IN_FLIGHT, Answer, Kind, Op, Question, Status, pack_look
 from sandbox.runner import Job
 from tests.conftest import SMALL, handler
 from tests.security.escape.test_hostile_worker import WIRE
@@ -43,7 +43,7 @@ class Library:
         if question.name != "0/a.tif":
             return Answer(Status.ENOENT)
         if question.op is Op.LOOK:
-            return Answer(Status.OK, looked(Kind.FILE, 1 << 40, 0, bytes(FIRST_BYTES)))
+            return Answer(Status.OK, pack_look(Kind.FILE, 1 << 40, 0, bytes(FIRST_BYTES)))
         found = (bytes([offset % 251]) * length for offset, length in question.ranges)
         return Answer(Status.OK, b"".join(found))
 

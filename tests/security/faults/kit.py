@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import docs
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from tests.e2e.mcp.pipes import Pipes
 from tests.e2e.mcp.talk import Place
 from tests.security.faults.nursery import Nursery

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.records.registry import Registry
 from tests.e2e.mcp.conftest import Containers
 from tests.e2e.mcp.talk import Place

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import docker
 import pytest
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.runtime.image import Image
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine

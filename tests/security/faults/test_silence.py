@@ -51,9 +51,7 @@ def proxied(path: Path) -> Iterator[EngineProxy]:
 
 
 @pytest.mark.nightly
-def test_a_silent_engine_is_told_at_each_kind_of_request_and_waited_for_no_longer_than_is_said(
-    place, servers, containers, tmp_path
-):
+def test_a_silent_engine_is_reported_within_its_deadline(place, servers, containers, tmp_path):
     with contextlib.ExitStack() as stack:
         behind = {}
         for number, kind in enumerate(REQUESTS):

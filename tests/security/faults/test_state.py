@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from gdal_mcp.records import schema as registry_schema
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from tests.e2e.mcp.pipes import Pipes
 from tests.e2e.mcp.talk import Place
 from tests.security.faults.disks import read_only

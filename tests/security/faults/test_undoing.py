@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from gdal_mcp.records.audit import verify
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.records.registry import Registry
 from tests.e2e.mcp.talk import Place
 from tests.security.faults.kit import writes

@@ -10,7 +10,7 @@ import pytest
 
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.runtime.connection import Host
-from gdal_mcp.runtime.hosting import SandboxScope
+from gdal_mcp.runtime.templates import SandboxScope
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
@@ -54,7 +54,7 @@ class Inside:
         only = None if whole else places(Draft(Command("gdal", ()), named))
         confines = SandboxScope(app.workspaces, app.settings.limits(), only)
         sent = delivered(worker_command(handler(body)))
-        template = app.hosting.template(self.host, None, confines)
+        template = app.hosting.templates.build(self.host, None, confines)
         template = replace(template, command=sent.command, program=sent.program)
         with closing(Cancellation()) as cancel:
             result = self.host.runner.run(Job("call-0001", template, {"names": names, **request}), cancel)

@@ -131,7 +131,7 @@ STRANGER = (12345, 12345)
 
 @pytest.mark.claim("sandbox.scope-inputs-closed-folders")
 @pytest.mark.parametrize("closed", ["", "a", "a/b"])
-def test_a_folder_that_a_user_may_not_enter_stays_closed_when_a_file_in_it_is_mounted(root, closed):
+def test_a_closed_folder_stays_closed_beside_a_mounted_file(root, closed):
     lay(root, ["a/b/x.tif"])
     for folder in ("", "a", "a/b"):
         (root / folder).chmod(0o711)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.approvals.model import Approval, ApprovalQuestion, Grant, Terminal
 from gdal_mcp.approvals.question import MAX_LISTED, parts, question_text
-from gdal_mcp.plan import Draft
+from gdal_mcp.plan import Draft, FileChanges
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan
 
@@ -42,7 +42,7 @@ def test_a_file_whose_time_is_no_date_is_named_without_one():
     for seconds in (-62_135_596_801, 253_402_300_800, 1 << 60):
         old = located("old.tif")
         odd = replace(old, identity=replace(old.identity, mtime_ns=seconds * 10**9))
-        assert str(old) in text(replace(draft(None), removes=(odd,)))
+        assert str(old) in text(replace(draft(None), files=FileChanges(removes=(odd,))))
 
 
 def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
@@ -50,7 +50,10 @@ def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
     replaced = {"replaces": ("out.tif",)}
     writing = map(draft, (output(), output(**replaced), output(**replaced, update=True)))
     nothing = draft(None)
-    losing = (replace(nothing, transfers=(moved,)), replace(nothing, removes=(old,)))
+    losing = (
+        replace(nothing, files=FileChanges(transfers=(moved,))),
+        replace(nothing, files=FileChanges(removes=(old,))),
+    )
     kinds = [text(one) for one in (*writing, *losing)]
     assert len(set(kinds)) == 5
     assert all(str(one) in kinds[3] for one in (moved.source, moved.target))

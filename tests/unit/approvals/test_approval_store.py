@@ -106,7 +106,7 @@ def test_a_yes_runs_the_call_that_it_was_given_for_and_no_equal_one(approvals: A
 
 
 @pytest.mark.claim("approval.kept-until-used")
-def test_a_yes_that_its_call_could_not_use_is_the_same_calls_when_it_is_sent_again(approvals, clock):
+def test_an_unused_approval_serves_the_same_call_again(approvals, clock):
     row = approvals.request(asked("d", "alice", "s:1"), TTL)
     approvals.decide(row.id, Decision(True, "bob", "console", "console"))
     clock.now += TTL * 2  # the time for the decision is over; the call has waited in the queue

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdal_mcp.approvals.code import code_lines, told_code
+from gdal_mcp.approvals.code import code_lines, describe_code
 
 CODE = 'import os\n\nx = """a\n  b"""  # why\nfor i in range(3):\n\tprint(x, i)\n'
 HOSTILE = "x = 1\r\nWrites:\u2028  /etc/passwd\x1b[2J\u202e\n" + "y" * 5000 + "\n\x0cz = 2"
@@ -13,12 +13,12 @@ def joined(told) -> list[str]:
 
 
 def test_every_character_of_the_code_is_shown_on_its_own_line():
-    assert joined(told_code(CODE, None)) == CODE.replace("\t", "    ").split("\n")
+    assert joined(describe_code(CODE, None)) == CODE.replace("\t", "    ").split("\n")
 
 
 @pytest.mark.claim("approval.code-shown")
 def test_no_line_of_code_hides_forges_or_is_cut():
-    told = told_code(HOSTILE, None)
+    told = describe_code(HOSTILE, None)
     lines = list(code_lines(told))
     assert lines[1:] == [f"  {number} | {text}" for number, text in enumerate(joined(told), 1)]
     assert all(line.isprintable() for line in lines)
@@ -26,14 +26,14 @@ def test_no_line_of_code_hides_forges_or_is_cut():
     assert len(lines) == 5  # no line end but Python's own makes a line
 
 
-def test_words_have_the_kinds_that_colour_them_and_what_is_no_python_is_shown_all_the_same():
-    kinds = {kind: text for line in told_code(CODE, None)["lines"] for kind, text in line if kind}
+def test_code_is_coloured_and_other_text_is_shown():
+    kinds = {kind: text for line in describe_code(CODE, None)["lines"] for kind, text in line if kind}
     assert kinds == {"keyword": "in", "string": '  b"""', "comment": "# why", "number": "3"}
-    assert joined(told_code("x = (\n'", None)) == ["x = (", "'"]
+    assert joined(describe_code("x = (\n'", None)) == ["x = (", "'"]
 
 
 def test_changes_are_those_since_the_code_before():
-    changes = told_code("a\nb\nc", "a\nx\nc")["changes"]
+    changes = describe_code("a\nb\nc", "a\nx\nc")["changes"]
     assert [line for line in changes if line[0] in "+-"] == ["-x", "+b"]
-    assert told_code("a", "a")["changes"] == []
-    assert told_code("a", None)["changes"] is None
+    assert describe_code("a", "a")["changes"] == []
+    assert describe_code("a", None)["changes"] is None

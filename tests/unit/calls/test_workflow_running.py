@@ -143,7 +143,7 @@ def test_old_results_and_those_beyond_the_bytes_go_first(tmp_path):
     assert [store.find(key) for key in keys] == [None] * 3
 
 
-def test_a_step_that_reads_no_result_sees_what_an_ordinary_call_sees_and_another_only_the_results_it_reads(
+def test_a_step_sees_only_the_results_it_reads(
     tmp_path,
 ):
     (tmp_path / "maps").mkdir()

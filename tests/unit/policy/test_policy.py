@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.plan import Effect, Plan
+from gdal_mcp.plan import Effect, FileChanges, Plan, Review
 from gdal_mcp.policy import policy as module
 from gdal_mcp.policy.policy import (
     Allow,
@@ -26,9 +26,13 @@ from tests.unit.values import draft, located, output, plan
 
 Policy = partial(module.Policy, aliases=aliases_of(packaged()))
 READ, CREATE, REPLACE = (plan(draft(made)) for made in (None, output(), output(replaces=("out.tif",))))
-REMOVE = plan(replace(draft(None), removes=(located("old.tif"),)))
-MOVE = plan(replace(draft(None), transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))
-ASKED = plan(replace(draft(None), removes=(located("old.tif"),), always_asked=True))
+REMOVE = plan(replace(draft(None), files=FileChanges(removes=(located("old.tif"),))))
+MOVE = plan(
+    replace(draft(None), files=FileChanges(transfers=(Transfer(located("a.tif"), located("b.tif", None)),)))
+)
+ASKED = plan(
+    replace(draft(None), files=FileChanges(removes=(located("old.tif"),)), review=Review(always_asked=True))
+)
 HERE, THERE = Path("/data/here"), Path("/data/there")
 
 

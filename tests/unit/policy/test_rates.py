@@ -82,7 +82,7 @@ def test_a_full_minute_says_when_the_next_call_may_come_and_its_refusal_takes_no
     assert admitted(rates, entry(concurrent=1))
 
 
-def test_one_that_is_refused_takes_nothing_of_the_minute_and_one_that_fails_gives_its_place_back(rates):
+def test_refused_and_failed_calls_use_no_rate(rates):
     bounds = entry(calls_per_minute=2, concurrent=1)
     with pytest.raises(RuntimeError), rates.admit("token:ann", bounds):
         assert not any(admitted(rates, bounds) for _ in range(5))
@@ -94,7 +94,7 @@ def test_one_that_is_refused_takes_nothing_of_the_minute_and_one_that_fails_give
 @pytest.mark.claim("identity.quotas")
 def test_principals_take_nothing_from_one_another(rates: Rates):
     bounds = entry(calls_per_minute=1, concurrent=1, cpu_seconds_a_day=5.0)
-    rates.spent("token:ann", 50.0, 0)
+    rates.record_use("token:ann", 50.0, 0)
     assert not admitted(rates, bounds, "token:ann")
     assert admitted(rates, bounds, "token:bob")
 
@@ -104,9 +104,9 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(rates: Rates, now: list[f
         (entry(cpu_seconds_a_day=10.0), 10.0, 0),
         (entry(output_bytes_a_day=1 << 40), 0.0, 1 << 40),
     ):
-        rates.spent("token:ann", cpu * 0.99, int(size * 0.99))
+        rates.record_use("token:ann", cpu * 0.99, int(size * 0.99))
         assert admitted(rates, bounds)
-        rates.spent("token:ann", cpu * 0.01, size - int(size * 0.99))  # exactly used up
+        rates.record_use("token:ann", cpu * 0.01, size - int(size * 0.99))  # exactly used up
         with pytest.raises(ToolError) as refused:
             rates.require_allowance("token:ann", bounds, writes=True)
         assert refused.value.retry_after == DAY / 2
@@ -120,11 +120,11 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(rates: Rates, now: list[f
 @pytest.mark.claim("identity.quotas")
 def test_a_restart_gives_nobody_a_new_day_and_servers_of_one_state_folder_share_it(make: Callable[[], Rates]):
     first = make()
-    first.spent("token:ann", 8.0, 100)
+    first.record_use("token:ann", 8.0, 100)
     first.close()
     servers = [make(), make()]
     for number in range(40):
-        servers[number % 2].spent("token:ann", 1.0, 10)
+        servers[number % 2].record_use("token:ann", 1.0, 10)
     assert [one.used("token:ann") for one in servers] == [(48.0, 500)] * 2
     assert not admitted(servers[1], entry(cpu_seconds_a_day=48.0))
 
@@ -133,7 +133,7 @@ def test_a_restart_gives_nobody_a_new_day_and_servers_of_one_state_folder_share_
 def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path):
     path = tmp_path / "usage.sqlite"
     path.mkdir()
-    rates.spent("token:ann", 30.0, 0)
+    rates.record_use("token:ann", 30.0, 0)
     with pytest.raises(ToolError) as refused:
         rates.require_allowance("token:ann", entry(cpu_seconds_a_day=10.0), writes=False)
     assert refused.value.code is Code.INTERNAL
@@ -144,9 +144,9 @@ def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path
 
 def test_old_days_are_dropped_and_the_last_month_is_kept(rates: Rates, now: list[float], tmp_path: Path):
     for _ in range(3):
-        rates.spent("token:ann", 1.0, 1)
+        rates.record_use("token:ann", 1.0, 1)
         now[0] += 20 * DAY
-    rates.spent("token:ann", 1.0, 1)
+    rates.record_use("token:ann", 1.0, 1)
     rates.close()
     days = sqlite3.connect(tmp_path / "usage.sqlite").execute("SELECT day FROM usage ORDER BY day")
     assert days.fetchall() == [(20_040,), (20_060,)]
@@ -169,6 +169,6 @@ def test_a_container_is_believed_up_to_what_it_can_have_had():
 
 def test_a_day_whose_output_is_used_up_still_has_calls_that_read(rates: Rates):
     bounds = entry(output_bytes_a_day=100)
-    rates.spent("token:ann", 0.0, 100)
+    rates.record_use("token:ann", 0.0, 100)
     rates.require_allowance("token:ann", bounds, writes=False)
     assert not admitted(rates, bounds)

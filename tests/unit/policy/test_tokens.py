@@ -23,7 +23,7 @@ def store(path: Path) -> TokenStore:
     return TokenStore(path)
 
 
-def test_a_token_is_its_principal_with_its_scopes_and_no_more_and_its_secret_long_and_new(store: TokenStore):
+def test_a_token_has_one_principal_and_its_scopes(store: TokenStore):
     text = store.new("ann", (READ, WRITE), None)
     found = store.find(text)
     assert found is not None

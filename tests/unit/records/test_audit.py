@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdal_mcp.records import audit
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.records import audit_files
+from gdal_mcp.records.audit import AuditLog, Checkpoint, tail
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.audit_record import MAX_LINE, parse_line, write_line
+from gdal_mcp.records.audit_verification import verify
 from tests.unit.records.audit_kit import COUNT, head_of, lines_of
 
 
@@ -184,8 +186,8 @@ def test_a_log_can_be_verified_while_it_grows(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_never_given_back_is_an_error(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_LOCK_SECONDS", 0.0)
-    with audit._locked(log.path, fcntl.LOCK_EX), pytest.raises(AuditUnavailable):
+    monkeypatch.setattr(audit_files, "_LOCK_SECONDS", 0.0)
+    with audit_files.locked(log.path, fcntl.LOCK_EX), pytest.raises(AuditUnavailable):
         log.append({})
     log.append({})
 

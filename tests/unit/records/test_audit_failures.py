@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from gdal_mcp.records import audit
-from gdal_mcp.records.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
+from gdal_mcp.records.audit import RECOVERED, AuditLog, tail
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.audit_record import write_line
+from gdal_mcp.records.audit_verification import verify
 from tests.security.faults import disks
 from tests.unit.records.audit_kit import COUNT, head_of, lines_of
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.records.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.records.audit import RECOVERED, AuditLog, Checkpoint, tail
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.audit_record import MAX_LINE, parse_line, write_line
+from gdal_mcp.records.audit_verification import verify
 from tests.unit.records.audit_kit import COUNT, head_of, lines_of
 
 THEN = "2026-01-01T00:00:00.000Z"

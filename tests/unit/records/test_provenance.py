@@ -63,7 +63,7 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
     assert all(one.identity.mtime_ns for one in found.values())
 
 
-def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed_unless_by_the_call(root, spaces):
+def test_a_file_changed_since_the_plan_is_marked_changed(root, spaces):
     path = root / "a"
     before, after = sha256(b"before"), sha256(b"something else")
 
@@ -142,9 +142,7 @@ def test_a_folder_that_cannot_be_digested_whole_has_no_digest(root, spaces, monk
     assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has one
 
 
-def test_more_files_than_are_held_open_are_digested_all_the_same_and_more_than_are_recorded_left_out(
-    root, spaces, monkeypatch
-):
+def test_many_files_are_digested_up_to_the_recorded_number(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)

@@ -11,7 +11,9 @@ import pytest
 from gdal_mcp.approvals.model import Approval
 from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.records import audit as module
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable, segments, verify
+from gdal_mcp.records.audit import AuditLog, segments
+from gdal_mcp.records.audit_files import AuditUnavailable
+from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.records.figures import figures
 from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry
 from gdal_mcp.records.retention import apply
@@ -84,7 +86,7 @@ def test_a_beginning_that_was_cut_off_is_no_rotation(log: AuditLog):
 
 
 @pytest.mark.claim("audit.survives")
-@pytest.mark.parametrize("at", ["link", "_replace", "_write_head"])
+@pytest.mark.parametrize("at", ["link", "replace_file", "write_head"])
 def test_a_crash_at_any_step_of_a_rotation_loses_nothing(
     log: AuditLog, monkeypatch: pytest.MonkeyPatch, at: str
 ):

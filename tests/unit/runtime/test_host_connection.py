@@ -169,9 +169,9 @@ def test_named_pipes_of_a_workspace_are_covered_in_every_container(tmp_path, mon
         pipe = workspace.root / "pipe"
         os.mkfifo(pipe)
         host = hosting.ready()
-        assert hosting.template(host, None).pipes == (PurePosixPath(pipe),)
+        assert hosting.templates.build(host, None).pipes == (PurePosixPath(pipe),)
         pipe.unlink()
-        assert hosting.template(host, None).pipes == ()
+        assert hosting.templates.build(host, None).pipes == ()
         uncovered = replace(host, info=replace(host.info, covers_paths=False))
         os.mkfifo(pipe)
-        assert hosting.template(uncovered, None).pipes == ()
+        assert hosting.templates.build(uncovered, None).pipes == ()

@@ -188,7 +188,7 @@ def loading(layer: str, current: int) -> dict:
     return {"status": "Downloading", "id": layer, "progressDetail": detail}
 
 
-def test_a_pull_tells_now_and_then_how_much_is_here_and_what_the_engine_says_ended_it() -> None:
+def test_a_pull_reports_progress_and_the_engines_error() -> None:
     arrived = {"status": "Pull complete", "id": "a"}
     begun = {"status": "Pulling fs layer", "id": "c"}
     events = [begun, loading("a", 10_000_000), loading("b", 20_000_000), arrived]

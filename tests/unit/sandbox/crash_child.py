@@ -16,7 +16,7 @@ def ended(work: Callable[[], object]) -> int:
     if child == 0:
         try:
             work()
-        except BaseException:  # noqa: BLE001 - the parent must see that something else went wrong
+        except BaseException:  # noqa: BLE001 - its traceback is printed, and the parent gets an exit code of 1
             traceback.print_exc()
             os._exit(1)
         os._exit(0)

@@ -8,10 +8,14 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
+import pytest
+
+from sandbox import slot as slot_module
 from sandbox.capacity import LockFileCapacity
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
+from sandbox.pool import pool as pool_module
 from sandbox.pool.lease import Lease, SlotKey
 from sandbox.pool.pool import WarmPool
 from sandbox.protocol import HEADER, LENGTH
@@ -25,6 +29,12 @@ from tests.waiting import until
 
 MIB = 1 << 20
 LIMITS = Limits(memory_bytes=64 * MIB, wall_seconds=20.0)
+
+
+def measure_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Containers in memory have no isolation to measure; the machine has enough memory for them."""
+    patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
+    patch.setattr(pool_module, "machine_memory", dict)
 
 
 def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> SlotKey:
@@ -121,7 +131,7 @@ def together(count: int, do: Callable[[int], object]) -> list[object]:
         start.wait()
         try:
             results[number] = do(number)
-        except BaseException as error:  # noqa: BLE001 - the test's to look at
+        except BaseException as error:  # noqa: BLE001 - returned to the test in place of a result
             results[number] = error
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]

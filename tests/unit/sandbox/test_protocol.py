@@ -149,7 +149,7 @@ def test_a_question_that_no_worker_asks_is_a_breach(subtests):
     breaches(READY + asked(1, Op.LOOK, name))  # of a job that has nobody to ask
 
 
-def test_progress_is_kept_between_nothing_and_all_and_its_message_short_and_without_a_number_is_a_breach():
+def test_progress_is_bounded_and_needs_a_number():
     data = READY + frame(b"P", {"fraction": -3, "message": "x" * 500}) + frame(b"P", {"fraction": 7})
     _, low, high = read(data)
     assert (low.fraction, len(low.message), high.fraction) == (0.0, MAX_MESSAGE, 1.0)
@@ -220,7 +220,7 @@ def test_an_attachment_has_a_short_name_of_text(payload):
     found.name.encode()
 
 
-def test_a_job_is_one_length_and_one_json_object_and_an_answer_says_whose_it_is_and_how_long():
+def test_jobs_and_answers_have_their_frame_format():
     data = encode_job({"argv": ["ä", "\n"], "n": 1}, 2.5)
     assert LENGTH.unpack(data[: LENGTH.size]) == (len(data) - LENGTH.size,)
     told = {"request": {"argv": ["ä", "\n"], "n": 1}, "deadline_seconds": 2.5, "end_mark": ""}

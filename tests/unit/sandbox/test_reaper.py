@@ -6,16 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from gdal_mcp.runtime.hosting import Hosting
-from gdal_mcp.runtime.nested import HostPaths
-from gdal_mcp.settings import Settings
-from gdal_mcp.settings.pathmap import PathMap
+from gdal_mcp.runtime.leftovers import Leftovers
 from sandbox.engine import Leftover
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
-from sandbox.workspace import Workspace, Workspaces
 
 NOW = time.time()
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -147,28 +143,23 @@ def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_nex
     assert owner.dead() == ("dead2222",)
 
 
-def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living, tmp_path):
+def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living):
     class Cluster(ListEngine):
         def info(self):
             return SimpleNamespace(other_hosts=True)
 
-    told: list[str] = []
-    maps = tmp_path / "maps"
-    maps.mkdir()
-    settings = Settings(workspaces=[maps], state_dir=tmp_path / "state")
-    spaces = Workspaces((Workspace.at(maps, writable=True),))
-    paths = HostPaths(PathMap.parse(settings.path_map))
-    hosting = Hosting(settings, spaces, owner, {}, (), paths, lambda: told.append("put right"))
-    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, as a cluster tells it
+    recovered: list[str] = []
+    leftovers = Leftovers(owner, lambda: recovered.append("staging"))
+    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, which has no name in a cluster
     engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
     engine.stuck = {"frozen"}
     one = cast("Any", engine)
-    assert hosting._reap(one) == ("gone",)
-    assert hosting._reap(one) == ()
+    assert leftovers.remove(one) == ("gone",)
+    assert leftovers.remove(one) == ()
     engine.stuck = set()
-    assert hosting._reap(one) == ("frozen",)
-    assert told == []
+    assert leftovers.remove(one) == ("frozen",)
+    assert recovered == []
     engine.containers.pop("elsewhere")
-    assert hosting._reap(one) == ()
-    assert hosting._reap(one) == ()
-    assert told == ["put right"]
+    assert leftovers.remove(one) == ()
+    assert leftovers.remove(one) == ()
+    assert recovered == ["staging"]

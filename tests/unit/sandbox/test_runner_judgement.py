@@ -275,7 +275,7 @@ def test_frames_that_count_as_nothing_printed_are_bounded_in_all(play, monkeypat
     assert isinstance(play(READY, *flood, FOREVER).outcome, OutputLimitExceeded)
 
 
-def test_staging_is_looked_at_once_more_when_a_job_ended_between_two_looks_but_not_when_it_failed(play):
+def test_staging_is_measured_again_after_a_successful_job(play):
     for usage, outcome in (
         (StagingUsage(500, 5, 500), Exited(0)),
         (StagingUsage(501, 5, 501), StagingLimitExceeded("bytes", 500)),
@@ -346,7 +346,7 @@ def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch)
         Runner(ScriptEngine(READY, final()), "me").run(Job("call", TEMPLATE, {}), cancel)
 
 
-def test_a_job_that_ended_well_is_not_out_of_memory_because_a_process_of_its_own_was():
+def test_a_successful_job_survives_a_killed_child():
     """Some engines report that and some do not; the result is the same on each."""
     told = ContainerState(running=False, exit_code=0, out_of_memory=True)
     assert judge({"code": 0}, told, LIMITS) == judge({"code": 0}, ENDED, LIMITS) == Exited(0)

@@ -25,7 +25,7 @@ def test_never_more_are_kept_than_may_be_or_than_were_asked_for(noted, least, mo
     assert all(0 <= count <= max(asked[kind], least if kind == "a" else 0) for kind, count in targets)
 
 
-def test_what_may_be_kept_goes_to_what_stands_and_then_to_what_was_asked_for_at_once():
+def test_sizes_prefer_configured_kinds_then_concurrent_ones():
     burst = [(1.0, "b")] * 3
     for noted, now, fitting, expected in (
         ([], 0.0, 9, [("a", 1)]),

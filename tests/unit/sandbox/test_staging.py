@@ -23,6 +23,7 @@ from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.store import Finding
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Workspace
+from tests.unit.sandbox.crash_child import ended
 
 ROOT_HOST = os.geteuid() == 0
 SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
@@ -158,17 +159,14 @@ def test_what_a_users_server_says_of_roots_store_is_what_helps(reachable):
 
 def as_user(work) -> int:
     """Runs it in a child that is USER, and returns its exit code."""
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(USER[1])
-            os.setuid(USER[0])
-            work()
-        except BaseException:  # noqa: BLE001 - its exit code tells
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def change_user_and_work() -> None:
+        os.setgroups([])
+        os.setgid(USER[1])
+        os.setuid(USER[0])
+        work()
+
+    return ended(change_user_and_work)
 
 
 @pytest.mark.claim("staging.private")

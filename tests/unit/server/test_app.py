@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.audit_files import AuditUnavailable
 from gdal_mcp.records.registry import Call, Registry
 from gdal_mcp.server.app import running
 from gdal_mcp.settings import Settings, load_settings

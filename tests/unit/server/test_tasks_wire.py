@@ -121,7 +121,7 @@ async def test_an_older_protocol_has_no_tasks_whatever_its_client_says(talk: Tal
             assert (await line.ask(method, {"taskId": "x", **params}))["error"]["code"] == -32601
 
 
-async def test_a_request_that_does_not_declare_the_extension_gets_no_task_and_may_not_ask_for_one(talk: Talk):
+async def test_a_client_without_the_extension_gets_no_task(talk: Talk):
     for capabilities in ({}, {"tasks": {}}, {"extensions": {"io.modelcontextprotocol/ui": {}}}):
         async with talk(capabilities=capabilities) as line:
             result = await line.call("slow_compute", seconds=0.5)

@@ -102,7 +102,7 @@ def test_while_an_issuer_is_away_its_keys_are_believed_for_an_hour_and_no_longer
     keys = web.keys()
     assert found(keys)
     web.documents.clear()
-    web.now += issuers.KEPT_SECONDS - 1
+    web.now += issuers.CACHE_SECONDS - 1
     assert found(keys)
     web.now += issuers.FRESH_SECONDS + 1
     with pytest.raises(Unavailable):

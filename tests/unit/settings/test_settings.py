@@ -6,7 +6,7 @@ import pytest
 
 from gdal_mcp.cli.options import option_of
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.settings.fields import describe
+from gdal_mcp.settings.reference import describe
 from gdal_mcp.settings.types import LEAST_MEMORY, parse_size
 from sandbox.template import Limits
 
@@ -154,9 +154,7 @@ def test_an_empty_entry_never_means_the_current_folder(monkeypatch: pytest.Monke
         assert problems_of(workspaces=[folder])
 
 
-def test_relative_places_start_at_the_file_or_at_the_current_folder_and_a_tilde_is_the_home(
-    tmp_path, monkeypatch
-):
+def test_relative_paths_and_tildes_are_resolved(tmp_path, monkeypatch):
     current = tmp_path / "current"
     current.mkdir()
     monkeypatch.chdir(current)

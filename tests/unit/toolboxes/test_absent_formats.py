@@ -12,7 +12,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.formats import lacking_by_file, lacking_b
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
-from gdal_mcp.toolboxes.gdal.preflight.service import absent_format
+from gdal_mcp.toolboxes.gdal.preflight.description import absent_format
 
 
 def without(*names: str) -> Catalogue:
@@ -59,7 +59,7 @@ def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension(
     bind(algorithm, {"input": "a.gpkg", "output": "a.parquet", "output-format": "GPKG"}, Context(SMALL))
 
 
-def test_a_report_in_the_name_of_such_a_format_is_a_wrong_argument_and_no_fault_of_the_image():
+def test_a_dataset_format_is_not_a_report_format():
     algorithm = SMALL.algorithms["raster info"]
     bound = bind(algorithm, {"input": "a.tif", "output-format": "JSON"}, Context(SMALL))
     assert bound.get("output-format") == ("json",)

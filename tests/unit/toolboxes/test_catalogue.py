@@ -50,7 +50,7 @@ def every_argument() -> list[Argument]:
 # --- what is in it
 
 
-def test_the_data_names_its_generator_is_small_and_was_made_with_the_drivers_off_that_are_off_in_calls():
+def test_the_catalogue_is_small_and_lacks_disabled_drivers():
     assert json.loads(packaged_text())["generator"].startswith("gdal-mcp catalogue build")
     assert len(packaged_text()) < 1_200_000
     assert set(packaged().skipped) == set(SKIPPED_DRIVERS)

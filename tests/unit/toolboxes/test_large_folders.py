@@ -98,7 +98,7 @@ def test_deleting_many_datasets_lists_their_folder_once(root, counted):
     counted.clear()
     made = writing(root, "dataset delete", filename=names)
     assert isinstance(made, Draft)
-    assert len(made.removes) == MANY + 1
+    assert len(made.files.removes) == MANY + 1
     assert counted["scandir"] == 1
 
 

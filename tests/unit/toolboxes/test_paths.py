@@ -341,9 +341,7 @@ def test_folders_that_link_on_and_on_are_bounded(paths: Paths, root: Path):
 
 
 @pytest.mark.claim("paths.walked-folders")
-def test_a_folder_of_links_that_multiply_ends_in_a_refusal_and_not_in_a_walk_without_end(
-    paths, root, monkeypatch
-):
+def test_a_folder_of_multiplying_links_is_refused(paths, root, monkeypatch):
     monkeypatch.setattr("gdal_mcp.toolboxes.gdal.datasets.paths.TREE_ENTRIES", 2_000)
     for number in range(5):
         (root / f"f{number}").mkdir()

@@ -12,8 +12,8 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.preflight.description import crs_to_describe
 from gdal_mcp.toolboxes.gdal.preflight.facts import facts_of
-from gdal_mcp.toolboxes.gdal.preflight.service import crs_to_describe
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.run import draft_call
@@ -184,7 +184,7 @@ def test_what_a_container_says_passes_only_as_the_fact_that_its_key_is(desk: Dra
     assert (found.features, found.extent) == (None, (0, 0, 1, 1))
 
 
-def test_the_pixels_of_a_rotated_raster_have_the_size_of_their_sides_and_not_of_a_box_around_them():
+def test_rotated_pixels_have_the_length_of_their_sides():
     place = {"extent": [0.0, 0.0, 100.0, 100.0], "pixel_size": [7.0, 3.0]}
     for rotated, size in ((True, (7.0, 3.0)), (False, (5.0, 5.0))):
         found = facts_of({"facts": raster(20, 20, rotated=rotated, **place)})

@@ -1,6 +1,5 @@
 """What a check finds is told for each input and step by itself, and what could not be examined is not called fine."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def classic(desk: DraftContext, program: str, **arguments: object) -> Any:
     tool = next(one for one in CLASSIC if one.name == program)
     draft = tool.draft(arguments, desk)
     assert isinstance(draft, Draft)
-    return replace(draft, algorithm=tool.like)
+    return draft.like(tool.like)
 
 
 def test_a_refusal_is_not_replaced_by_a_finding_of_the_same_code():

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.plan import Command, Draft, Effect, Plan
+from gdal_mcp.plan import Draft, Effect, Plan
 from gdal_mcp.toolboxes.gdal.datasets.operations import (
     ALWAYS_ASKED,
     FILE_OPERATIONS,
-    FileWork,
-    check_identified,
     plan_operation,
 )
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
@@ -55,7 +53,7 @@ def readable(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> FileWork:
+def planned(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> Draft:
     values: dict[str, tuple[str, ...]] = {}
     for name, value in given.items():
         texts = ["true"] if value is True else [value] if isinstance(value, str) else value
@@ -64,15 +62,15 @@ def planned(root: Path, operation: str, *others: Workspace, **given: str | list[
     return plan_operation(operation, values, Paths(spaces, "outputs", CALL))
 
 
-def carry_out(root: Path, work: FileWork, call_id: str = CALL) -> None:
+def carry_out(root: Path, work: Draft, call_id: str = CALL) -> None:
     """As a call does after its container."""
     with area_at(root).open(call_id, USER) as staging:
-        for copy in work.copies:
+        for copy in work.files.copies:
             staging.copy_in(copy.source, copy.target.name)
         targets = {output.target.name: output.target for output in work.outputs}
         publications = [Publication(one.name, targets[one.name]) for one in staging.collect()]
-        gone = (*(old for output in work.outputs for old in output.replaces), *work.removes)
-        staging.publish(call_id, publications, gone, work.transfers, work.listings)
+        gone = (*(old for output in work.outputs for old in output.replaces), *work.files.removes)
+        staging.publish(call_id, publications, gone, work.files.transfers, work.files.listings)
 
 
 def done(root: Path, operation: str, **given: str | list[str] | bool) -> dict[str, bytes]:
@@ -117,14 +115,17 @@ def test_gdal_must_know_what_is_deleted(root):
     work = planned(root, "dataset delete", filename=["dem.tif", "dem.txt"])
     tif, txt = str(root / "dem.tif"), str(root / "dem.txt")
     known = [{"name": tif, "driver": "GTiff"}, {"name": txt, "driver": "CSV"}]
-    check_identified(work.identified, (), known)
-    check_identified(work.identified[:1], ("GTiff",), known)
+    work.printed.verify(known)
+    planned(root, "dataset delete", filename="dem.tif", format="GTiff").printed.verify(known)
     with pytest.raises(ToolError):
-        check_identified(work.identified, ("GTiff",), known)
+        planned(root, "dataset delete", filename=["dem.tif", "dem.txt"], format="GTiff").printed.verify(known)
     for report in (known[:1], [known[0], {"name": txt, "driver": None}], [], None, {"name": txt}, ["x"]):
         with pytest.raises(ToolError):
-            check_identified(work.identified, (), report)
-    assert {word.partition("=")[2] for word in work.argv if word.startswith("--filename=")} == {tif, txt}
+            work.printed.verify(report)
+    assert {word.partition("=")[2] for word in work.command.options if word.startswith("--filename=")} == {
+        tif,
+        txt,
+    }
 
 
 # --- datasets: renaming
@@ -233,10 +234,10 @@ def test_a_file_or_folder_is_moved(root):
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
 def test_a_copy_by_gdal_goes_to_staging_only(root):
     work = planned(root, "vsi copy", source="maps", destination="maps2", recursive=True)
-    assert work.argv == (
+    assert work.command.options == (
         "vsi", "copy", "--recursive", f"--source={root}/maps", "--destination=/staging/maps2",
     )  # fmt: skip
-    assert (work.transfers, work.removes) == ((), ())
+    assert (work.files.transfers, work.files.removes) == ((), ())
 
 
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
@@ -255,9 +256,9 @@ def test_a_sync_works_on_a_copy_of_its_destination(root):
         )
         (output,) = work.outputs
         assert (output.target.path, output.update) == (root / target, update)
-        assert f"--source={root}/{named}" in work.argv
-        assert f"--destination=/staging/{output.target.name}" in work.argv
-        assert set(work.argv) >= {"--recursive", "--strategy=overwrite"}
+        assert f"--source={root}/{named}" in work.command.options
+        assert f"--destination=/staging/{output.target.name}" in work.command.options
+        assert set(work.command.options) >= {"--recursive", "--strategy=overwrite"}
 
 
 def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
@@ -267,7 +268,9 @@ def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
         staging.copy_in(work.outputs[0].target, "cube.zarr")
         staging.collect()
         with pytest.raises(StagingFailed):
-            staging.publish(CALL, [Publication("cube.zarr", work.outputs[0].target)], listings=work.listings)
+            staging.publish(
+                CALL, [Publication("cube.zarr", work.outputs[0].target)], listings=work.files.listings
+            )
     assert (root / "cube.zarr/c/0").read_bytes() == b"edited"
 
 
@@ -389,9 +392,7 @@ def test_an_approval_holds_for_what_is_deep_in_a_folder(root):
         def digest(operation: str = operation) -> str:
             given = {"filename": "maps", "source": "maps", "destination": "new"}
             work = planned(root, operation, recursive=True, **given)
-            losses = {"transfers": work.transfers, "removes": work.removes, "listings": work.listings}
-            draft = Draft(Command("gdal", work.argv), work.inputs, **losses)
-            plan = Plan(CALL, "t", "p", draft, Limits(), "sha256:0", "", (), {})
+            plan = Plan(CALL, "t", "p", work, Limits(), "sha256:0", "", (), {})
             assert plan.effect is Effect.DESTROY
             return plan.digest
 

@@ -82,8 +82,12 @@ def test_both_ways_to_write_a_pipeline_give_the_same_command(draft: Drafting) ->
     for listed, text in SAME:
         one, other = draft(listed), draft(text)
         assert one.command.argv == other.command.argv
-        assert (one.inputs, one.outputs, one.named) == (other.inputs, other.outputs, other.named)
-        assert one.arguments == other.arguments
+        assert (one.inputs, one.outputs, one.work.named) == (
+            other.inputs,
+            other.outputs,
+            other.work.named,
+        )
+        assert one.work.arguments == other.work.arguments
 
 
 @pytest.mark.claim("args.pipelines-parsed")
@@ -99,7 +103,7 @@ def test_every_path_is_seen_and_absolute_in_nested_pipelines_too_and_outputs_are
         f" --overlay [ read --input={root}/other.tif ! tee [ write --output=/staging/t.tif ] ! slope ]"
         " ! write --output=/staging/x.tif"
     )
-    assert set(made.steps) >= {"raster blend", "raster slope"}
+    assert set(made.work.algorithms) >= {"raster blend", "raster slope"}
 
 
 @pytest.mark.claim("args.pipelines-parsed")
@@ -214,9 +218,9 @@ def test_an_excluded_algorithm_is_no_step_either(draft: Drafting) -> None:
 
 @pytest.mark.claim("args.exclusion-whole")
 @pytest.mark.claim("args.rules-hold-for-what-runs")
-def test_a_step_of_both_kinds_is_either_and_runs_only_where_the_data_cannot_choose_the_excluded_one(draft):
+def test_a_step_of_both_kinds_cannot_evade_exclusion(draft):
     text = "read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg"
-    assert {"raster reproject", "vector reproject"} <= set(draft(text).steps)
+    assert {"raster reproject", "vector reproject"} <= set(draft(text).work.algorithms)
     for path in ("pipeline", "raster pipeline"):
         with pytest.raises(ToolError) as caught:
             draft(text, path, exclude_tools=("raster_reproject",))

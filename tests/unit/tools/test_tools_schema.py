@@ -93,7 +93,7 @@ def test_the_tools_their_parameters_and_results_are_those_of_the_specification()
         assert key in {*schema["properties"]} & {*schema["required"]}
 
 
-def test_texts_are_fit_for_every_client_and_schemas_2020_12_name_what_they_take_and_refer_to_nothing_outside():
+def test_texts_and_schemas_suit_every_client():
     for tool in ALL:
         assert re.fullmatch(r"[a-z][a-z0-9_]{0,39}", tool.name)
         assert tool.title

@@ -25,14 +25,7 @@ def run(job, report):
     os.mkdir(folder)
     raster, data, kind = source(job)
     digest = hashlib.sha256(data).hexdigest() if data else None
-    # the call's own, or one derived from the image and the prompt, so that the same call gives the same bytes
-    fixed = hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()
-    config = {
-        **{key: job[key] for key in ("tool", "prompt", "steps", "options")},
-        "seed": int(fixed[:8], 16) if job["seed"] is None else job["seed"],
-        "input": {"sha256": digest, "range": raster.range},
-        "versions": versions(),
-    }
+    config = configuration(job, raster, digest)
     scene = moving.Scene(raster)
     labels = vectors.Layer(job["labels"], raster.crs).within(raster) if job["labels"] else None
     if labels is not None:
@@ -50,28 +43,47 @@ def run(job, report):
     if data:
         save(folder, f"original.{kind}", data)
     if job["mask"]:
-        kept = rasters.Raster(**{**vars(mask), "pixels": moving.layered(scene.masks[0]), "invalid": None})
-        kept.place, kept.crs = scene.raster.place, scene.raster.crs
-        rasters.write(kept, f"{folder}/mask.tif")
+        result_mask = rasters.Raster(
+            **{**vars(mask), "pixels": moving.layered(scene.masks[0]), "invalid": None}
+        )
+        result_mask.place, result_mask.crs = scene.raster.place, scene.raster.crs
+        rasters.write(result_mask, f"{folder}/mask.tif")
     if labels is not None:
         labels.write(f"{folder}/labels.{job['labels_format']}", scene)
     text = json.dumps(config, indent=1, sort_keys=True)
-    said = {
+    answer = {
         "applied": applied, "skipped": skipped, "size": before.size, "became": scene.raster.size, "seed": config["seed"],
         "config": hashlib.sha256(text.encode()).hexdigest(), "georeference": georeference(before, scene.raster),
         "measured": rows, "reduced": small, "result": name, "labels": labels.written if labels else None,
         "classified": classifying.compared(job["classifier"], job["classes"], before, scene.raster) if job["classifier"] else None,
     }  # fmt: skip
-    said["verified_in"] = sum(row["seconds"] for row in rows)
-    said["seconds"] = time.perf_counter() - begun
-    told(folder, job, said, text)
+    answer["verified_in"] = sum(row["seconds"] for row in rows)
+    answer["seconds"] = time.perf_counter() - begun
+    write_reports(folder, job, answer, text)
     report.attach("result", picture)
     if job["options"]["enable_vision_verification"] and not job["whole"]:
-        for name, one in (("before", before), ("after", scene.raster)):  # for the client's own model
-            looked_at = moving.layered(measuring.small(rasters.shown(one)))
-            report.attach(name, rasters.encoded(looked_at, None, "JPEG"))
+        attach_pictures(report, before, scene.raster)
     report.progress(1.0, "complete")
-    return said
+    return answer
+
+
+def configuration(job, raster, digest):
+    """Everything that decides the result, so that it can be made again."""
+    # the call's own seed, or one derived from the image and the prompt, so that the same call gives the same bytes
+    fixed = hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()
+    return {
+        **{key: job[key] for key in ("tool", "prompt", "steps", "options")},
+        "seed": int(fixed[:8], 16) if job["seed"] is None else job["seed"],
+        "input": {"sha256": digest, "range": raster.range},
+        "versions": versions(),
+    }
+
+
+def attach_pictures(report, before, after):
+    """Small pictures for the client's own model."""
+    for name, one in (("before", before), ("after", after)):
+        small = moving.layered(measuring.small(rasters.shown(one)))
+        report.attach(name, rasters.encoded(small, None, "JPEG"))
 
 
 def source(job):
@@ -158,17 +170,17 @@ def georeference(before, after):
     return "lost" if after.place is None else "kept" if after.place == before.place else "exact"
 
 
-def told(folder, job, said, config):
+def write_reports(folder, job, answer, config):
     names = [step["name"] for step in job["steps"]]
-    lines = [f"- {sentences.describe_step(names[row['step']], row)}" for row in said["measured"]]
-    report = "\n".join(["# What changed", "", sentences.summarize_steps(said["measured"]), "", *lines, ""])
+    lines = [f"- {sentences.describe_step(names[row['step']], row)}" for row in answer["measured"]]
+    report = "\n".join(["# What changed", "", sentences.summarize_steps(answer["measured"]), "", *lines, ""])
     save(folder, "visual_verification.md", report.encode())
     save(folder, "config.json", config.encode())
     timed = {"session_id": os.path.basename(folder), "timestamp": datetime.now(UTC).isoformat(), "prompt": job["prompt"]}  # fmt: skip
-    named = [{"name": names[row["step"]], **row} for row in (*said["applied"], *said["skipped"])]
-    meta = {**said, **timed, "steps": named, "versions": versions()}
+    named = [{"name": names[row["step"]], **row} for row in (*answer["applied"], *answer["skipped"])]
+    meta = {**answer, **timed, "steps": named, "versions": versions()}
     save(folder, "metadata.json", json.dumps(meta, indent=1).encode())
-    classified = said["classified"] or {"error_code": "MODEL_UNAVAILABLE"}
+    classified = answer["classified"] or {"error_code": "MODEL_UNAVAILABLE"}
     save(folder, "classification_report.json", json.dumps(classified, indent=1).encode())
 
 

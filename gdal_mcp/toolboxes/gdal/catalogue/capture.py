@@ -71,8 +71,10 @@ def run_program(engine: Engine, image: str, program: str, argument: str) -> byte
     except SandboxError as error:
         raise CaptureFailed(f"the engine did not run {image}: {error} Try again.") from error
     if not isinstance(result.outcome, Exited):
-        said = result.stderr[-2000:].decode(errors="replace")
-        raise CaptureFailed(f"the program in {image} ended as {result.outcome}: {said!r}. Use another image.")
+        output = result.stderr[-2000:].decode(errors="replace")
+        raise CaptureFailed(
+            f"the program in {image} ended as {result.outcome}: {output!r}. Use another image."
+        )
     return result.stdout
 
 

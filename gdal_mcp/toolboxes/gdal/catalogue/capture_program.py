@@ -243,15 +243,15 @@ def help_of(name: str, home: str) -> str:
 def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> Entry:
     """The entry of a step. Arguments equal to those of `leaf`, the algorithm of the same path, are only named."""
     known = {one["name"]: one for one in leaf["arguments"]} if leaf else {}
-    told = step_arguments(head, usage, known)
+    current = step_arguments(head, usage, known)
     kind, name = head["path"].split(" ", 1)
     where = places(name.split(" ")[0], head["pipelines"][0])
     about = leaf if leaf and " " in name else usage  # for a sub-step, `usage` is that of its group
     texts = {"description": about["description"], "url": about.get("url", ""), "places": where}
     hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
-    arguments = [one["name"] if one == known.get(one["name"]) else one for one in told]
+    arguments = [one["name"] if one == known.get(one["name"]) else one for one in current]
     # kinds of data received from the previous step and passed to the next; empty if there is none
-    of_one_kind = [one for one in known.values() or told if len(one.get("dataset_type", ())) == 1]
+    of_one_kind = [one for one in known.values() or current if len(one.get("dataset_type", ())) == 1]
     kinds = {one["name"]: one["dataset_type"][0] for one in of_one_kind}
     takes = "" if where == ["first"] else kinds.get("input", kind)
     gives = "" if where == ["last"] else kinds.get("output", kind)

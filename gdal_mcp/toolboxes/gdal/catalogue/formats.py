@@ -126,8 +126,10 @@ def known_driver(catalogue: Catalogue, name: str) -> Driver:
     if (lacks := lacking_by_name(catalogue, text)) is not None:
         raise FormatAbsent(catalogue, lacks, reads=False)
     near = get_close_matches(text.lower(), list(catalogue.driver_names), n=3)
-    meant = ", ".join(catalogue.driver_names[one].name for one in near) or "GTiff, COG, GPKG or GeoJSON"
-    raise ArgumentRefused("GDAL has no format of that name.", f"Use GDAL's short name, such as {meant}.")
+    suggestions = ", ".join(catalogue.driver_names[one].name for one in near) or "GTiff, COG, GPKG or GeoJSON"
+    raise ArgumentRefused(
+        "GDAL has no format of that name.", f"Use GDAL's short name, such as {suggestions}."
+    )
 
 
 def _writable(kind: Kind | None) -> str:

@@ -203,8 +203,8 @@ class _Reader:
             return None
         key = (id(rule), repr(entry))
         if key not in self._made:
-            said = {**entry, "rule": rule, "usage": MappingProxyType(entry)}
-            self._made[key] = _read_as(Argument, said)
+            fields = {**entry, "rule": rule, "usage": MappingProxyType(entry)}
+            self._made[key] = _read_as(Argument, fields)
             _refuse_open(path, self._made[key])
         return self._made[key]
 

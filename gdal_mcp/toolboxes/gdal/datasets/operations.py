@@ -12,13 +12,13 @@ Invariants:
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Output, OutputKind
+from gdal_mcp.plan import Command, Draft, FileChanges, Output, OutputKind, PrintedOutput
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.toolboxes.gdal.datasets.names import invalid, parse, refused
 from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Paths
@@ -33,22 +33,7 @@ Given = Mapping[str, tuple[str, ...]]
 _NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img contains the names of these files
 
 
-@dataclass(frozen=True, slots=True)
-class FileWork:
-    """One file operation: what runs in the container, and what the host does before and after it."""
-
-    argv: tuple[str, ...]  # words after `gdal`; the command writes only to the outputs in staging
-    inputs: tuple[WorkspacePath, ...]
-    outputs: tuple[Output, ...] = ()
-    # before the command: each source is copied to the staged name of its target, an output
-    copies: tuple[Transfer, ...] = ()
-    transfers: tuple[Transfer, ...] = ()  # after the command: each is renamed
-    removes: tuple[WorkspacePath, ...] = ()  # after the command: each is deleted, a folder with its contents
-    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # for `Staging.publish`
-    identified: tuple[WorkspacePath, ...] = ()  # GDAL must identify each, see `check_identified`
-
-
-def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
+def plan_operation(path: str, given: Given, paths: Paths) -> Draft:
     """Plans one algorithm of `FILE_OPERATIONS` from arguments that are bound but not resolved. Raises ToolError."""
     if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
         raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
@@ -82,16 +67,16 @@ def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ..
 # --- datasets
 
 
-def _delete_datasets(given: Given, paths: Paths) -> FileWork:
+def _delete_datasets(given: Given, paths: Paths) -> Draft:
     mains = tuple(_dataset(text, paths) for text in given.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
     files = (one for main in mains for one in (main, *paths.listings.companions(main)))
     gone = tuple({one.relative: one for one in files}.values())
-    return _on_datasets(mains, gone, removes=gone)
+    return _on_datasets(given, mains, gone, FileChanges(removes=gone))
 
 
-def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
+def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> Draft:
     """Copies or renames a dataset to a new name with the same extension.
 
     Files of an existing dataset at the destination that are not replaced are removed.
@@ -107,26 +92,29 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     stale = tuple(one for one in output.replaces if one.relative not in targets)
     if not copies:
         places = (*stale, *(place for one in moves for place in (one.source, one.target)))
-        return _on_datasets((source,), places, transfers=moves, removes=stale)
+        return _on_datasets(given, (source,), places, FileChanges(transfers=moves, removes=stale))
     outputs: tuple[Output, ...] = ()
     for one in moves:
         kind: OutputKind = "dataset" if one.source == source else "file"
         replaces = (one.target,) if one.target.identity is not None else ()
         outputs += (Output(one.target, kind, replaces=replaces),)
-    return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
+    draft = _on_datasets(given, (source,), (*stale, *targets.values()), FileChanges(moves, removes=stale))
+    return replace(draft, outputs=outputs)
 
 
 def _on_datasets(
-    mains: tuple[WorkspacePath, ...], places: tuple[WorkspacePath, ...], **work: Any
-) -> FileWork:
+    given: Given, mains: tuple[WorkspacePath, ...], places: tuple[WorkspacePath, ...], changes: FileChanges
+) -> Draft:
     """The work on datasets that GDAL must identify first. `places` are the paths that change."""
     _refuse_several(places)
     if any("," in str(one) for one in mains):  # GDAL would split the path
         fix = "Use vsi move to give it another name first."
         raise invalid("a path with a comma cannot be looked at.", fix)
     names = (f"--filename={one}" for one in mains)
-    argv = ("dataset", "identify", "--report-failures", "--output-format=json", *names)
-    return FileWork(argv, mains, listings=_listings(places), identified=mains, **work)
+    words = ("dataset", "identify", "--report-failures", "--output-format=json", *names)
+    verify = partial(check_identified, mains, given.get("format", ()))
+    files = replace(changes, listings=_listings(places))
+    return Draft(Command("gdal", words), mains, files=files, printed=PrintedOutput(verify=verify))
 
 
 def _dataset(text: str, paths: Paths) -> WorkspacePath:
@@ -203,25 +191,25 @@ def _named_alike(source: WorkspacePath, output: Output, paths: Paths) -> tuple[T
 # --- files and folders
 
 
-def _delete_file(given: Given, paths: Paths) -> FileWork:
+def _delete_file(given: Given, paths: Paths) -> Draft:
     gone = _existing(_one(given, "filename"), paths)
     if gone.is_folder and given.get("recursive") != ("true",):
         with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
             if next(entries, None) is not None:
                 fix = "Set recursive to delete it with all in it."
                 raise invalid(f"folder {gone.name} is not empty.", fix)
-    return FileWork(_list(gone), (gone,), removes=(gone,), listings=_listings((gone,)))
+    return Draft(_list(gone), (gone,), files=FileChanges(removes=(gone,), listings=_listings((gone,))))
 
 
-def _move_file(given: Given, paths: Paths) -> FileWork:
+def _move_file(given: Given, paths: Paths) -> Draft:
     source = _existing(_one(given, "source"), paths)
     target = _inside(_one(given, "destination"), source, paths)
     _refuse_several((source, target))
-    transfers = (Transfer(source, target),)
-    return FileWork(_list(source), (source,), transfers=transfers, listings=_listings((source,)))
+    files = FileChanges(transfers=(Transfer(source, target),), listings=_listings((source,)))
+    return Draft(_list(source), (source,), files=files)
 
 
-def _copy_file(given: Given, paths: Paths) -> FileWork:
+def _copy_file(given: Given, paths: Paths) -> Draft:
     source = _tree(_one(given, "source"), paths)
     if source.is_folder and given.get("recursive") != ("true",):
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
@@ -229,11 +217,11 @@ def _copy_file(given: Given, paths: Paths) -> FileWork:
     output = Output(target, "folder" if source.is_folder else "file")
     recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses the switch for a file
     skipping = ("--skip-errors",) if given.get("skip-errors") == ("true",) else ()
-    argv = ("vsi", "copy", *recursive, *skipping)
-    return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
+    ends = (f"--source={source}", f"--destination={output.inside}")
+    return Draft(Command("gdal", ("vsi", "copy", *recursive, *skipping, *ends)), (source,), (output,))
 
 
-def _sync(given: Given, paths: Paths) -> FileWork:
+def _sync(given: Given, paths: Paths) -> Draft:
     """Plans `vsi sync`. As in GDAL, a source that ends with a slash means its contents, otherwise the folder itself."""
     text = _one(given, "source")
     source = _tree(text, paths)
@@ -250,11 +238,11 @@ def _sync(given: Given, paths: Paths) -> FileWork:
     recursive = ("--recursive",) if given.get("recursive") == ("true",) else ()
     values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
     named = f"{source}/" if source.is_folder and not nested else str(source)
-    argv = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
-    return FileWork(argv, (source,), (output,), listings=_listings((found,)))
+    words = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
+    return Draft(Command("gdal", words), (source,), (output,), FileChanges(listings=_listings((found,))))
 
 
-_PLANNERS: Final[Mapping[str, Callable[[Given, Paths], FileWork]]] = {
+_PLANNERS: Final[Mapping[str, Callable[[Given, Paths], Draft]]] = {
     "dataset copy": partial(_move_dataset, copies=True),
     "dataset delete": _delete_datasets,
     "dataset rename": partial(_move_dataset, copies=False),
@@ -268,8 +256,8 @@ FILE_OPERATIONS: Final = frozenset(_PLANNERS)
 ALWAYS_ASKED: Final = FILE_OPERATIONS - {"dataset copy", "vsi copy"}
 
 
-def _list(located: WorkspacePath) -> tuple[str, ...]:
-    return ("vsi", "list", "--output-format=json", f"--filename={located}")
+def _list(located: WorkspacePath) -> Command:
+    return Command("gdal", ("vsi", "list", "--output-format=json", f"--filename={located}"))
 
 
 def _place(text: str, paths: Paths) -> WorkspacePath:

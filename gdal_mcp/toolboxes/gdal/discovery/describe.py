@@ -14,7 +14,7 @@ from gdal_mcp.toolboxes.gdal.discovery.sql import sql_of
 def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
     """Name, help, input schema, effects, worked examples (simplest first), and related algorithms."""
     step = catalogue.steps.get(algorithm.path)
-    told = {
+    answer = {
         "algorithm": algorithm.path,
         "tool": tool_name(algorithm.path),
         "line": algorithm.description,
@@ -34,7 +34,7 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
     for path, one in catalogue.steps.items():
         if algorithm.path in one.pipelines:
             steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
-    return {**told, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
+    return {**answer, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
 
 
 def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
 def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
     """A permitted option and its values, without empty entries."""
     text = spec.description
-    told = {
+    answer = {
         "name": spec.name,
         "type": shape.kind,
         "choices": list(shape.choices),
@@ -93,4 +93,4 @@ def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
         "maximum": shape.maximum,
         "help": text if len(text) <= _HELP_LETTERS else f"{text[: _HELP_LETTERS - 1].rstrip()}…",
     }
-    return {key: value for key, value in told.items() if value not in (None, [], "")}
+    return {key: value for key, value in answer.items() if value not in (None, [], "")}

@@ -36,7 +36,7 @@ _NEAR_ENOUGH: Final = 0.78
 _SHORT: Final = 4  # characters; a shorter unknown word is similar to too many words
 # The SQL text is ours, and words are bound parameters. rowid starts at 1, entry numbers start at 0.
 _RANKED: Final = f"SELECT rowid - 1, -bm25(entries, {', '.join(map(str, FIELDS.values()))}) FROM entries WHERE entries MATCH ?"  # noqa: S608
-_MEANT: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
+_SYNONYMS: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
 
 
 def search(
@@ -74,9 +74,9 @@ class Index:
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
         scores: dict[int, float] = {}
         reasons: dict[int, list[str]] = {}
-        said = f" {' '.join(plain_words(query))} "
+        padded_query = f" {' '.join(plain_words(query))} "
         for number, entry in enumerate(self._entries):
-            if name := next((one for one in entry.names if f" {one} " in said), None):
+            if name := next((one for one in entry.names if f" {one} " in padded_query), None):
                 scores[number], reasons[number] = _NAMED, [f"name: {name}"]
         for word, (importance, typed) in self._meant(words(query)[:MAX_WORDS]).items():
             for number, score in self._rows(_RANKED, word):
@@ -93,7 +93,7 @@ class Index:
         """The words to search for, each with its weight and the typed word."""
         found: dict[str, tuple[float, str]] = {}
         for word in typed:
-            related = [other for (others,) in self._rows(_MEANT, word) for other in others.split()]
+            related = [other for (others,) in self._rows(_SYNONYMS, word) for other in others.split()]
             meant = [(other, _RELATED) for other in related]
             if self._rows(_RANKED, word):
                 meant.append((word, 1.0))

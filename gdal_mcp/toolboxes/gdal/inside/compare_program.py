@@ -27,10 +27,10 @@ def prepare() -> None:
 
 
 def run(job: dict[str, Any], _report: Any) -> dict[str, Any]:
-    return {"code": 0, "datasets": [told(path) for path in job["inputs"]]}
+    return {"code": 0, "datasets": [describe(path) for path in job["inputs"]]}
 
 
-def told(path: str) -> dict[str, Any]:
+def describe(path: str) -> dict[str, Any]:
     """The description of a dataset; if that fails, `problem` with the name of the exception."""
     try:
         dataset = gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VECTOR)

@@ -59,7 +59,7 @@ def warm():
     yield from part("warming").steps(run)
 
 
-def worked(job, progress, errors, remote):
+def run_program(job, progress, errors, remote):
     """Runs the program. A failed read through the host fails the call even if GDAL ignores the failure.
 
     Other errors become warnings if the call has `--skip-errors`.
@@ -85,41 +85,59 @@ def explain(job, report, errors, *, described):
     part("archives").tell_members(job, errors)
 
 
+def is_judged(job):
+    return job["outputs"] or job.get("judged")
+
+
 def run(job, report):
     programs, reporting = part("programs"), part("reporting")
-    judged = job["outputs"] or job.get("judged")
-    outputs, remote = [], part("vsihost").install(report.ask) if job.get("remote") else None
-    share = PROGRAM if job["outputs"] else 1.0
-    progress = reporting.ProgressReporter(report, programs.title(job), share)
+    remote = part("vsihost").install(report.ask) if job.get("remote") else None
+    progress = reporting.ProgressReporter(report, programs.title(job), PROGRAM if job["outputs"] else 1.0)
     with reporting.Errors() as errors:
-        try:
-            part("beside").prepare(job, errors)
-            inputs = part("describe").describe_inputs(job, report, errors) if judged else []
-            with part("temporary").beside_output(job):
-                ended = worked(job, progress, errors, remote)
-            if ended.done and not errors.failures:
-                job["checks"] = [*job.get("checks", ()), *part("beside").checks(job)]
-            if job["outputs"] and ended.done and not errors.failures:
-                progress.phase(PROGRAM, "describing the outputs")
-                described = part("describe").describe_outputs(job, inputs, errors)
-                if job["preview_pixels"] and not errors.failures:
-                    progress.phase(DESCRIBED, "drawing the preview")
-                    part("preview").attach_preview(job, progress)
-                progress.phase(1.0, "done")
-                outputs = described
-        except MemoryError:
-            raise
-        except SystemExit as leaving:  # how GDAL's Python scripts end on a usage error
-            ended = programs.Ended(leaving.code in (0, None))
-        except Exception as error:  # an error of the command is a result; its traceback goes to stderr
-            ended = programs.Ended(False)
-            if not isinstance(error, RuntimeError):
-                import traceback  # imported only here, because it adds a tenth to the load time
-
-                traceback.print_exc()
-            errors.fail(str(error))
+        ended, outputs = attempt(job, report, progress, errors, remote)
         if errors.failures:
-            explain(job, report, errors, described=judged)
+            explain(job, report, errors, described=is_judged(job))
+    return answer_of(job, ended, outputs, errors)
+
+
+def attempt(job, report, progress, errors, remote):
+    """How the program ended, and its described outputs. Whatever it raises is a failure of the command."""
+    ended = part("programs").Ended
+    try:
+        return perform(job, report, progress, errors, remote)
+    except MemoryError:
+        raise
+    except SystemExit as leaving:  # how GDAL's Python scripts end on a usage error
+        return ended(leaving.code in (0, None)), []
+    except Exception as error:  # an error of the command is a result; its traceback goes to stderr
+        if not isinstance(error, RuntimeError):
+            import traceback  # imported only here, because it adds a tenth to the load time
+
+            traceback.print_exc()
+        errors.fail(str(error))
+        return ended(False), []
+
+
+def perform(job, report, progress, errors, remote):
+    part("beside").prepare(job, errors)
+    inputs = part("describe").describe_inputs(job, report, errors) if is_judged(job) else []
+    with part("temporary").beside_output(job):
+        ended = run_program(job, progress, errors, remote)
+    if not ended.done or errors.failures:
+        return ended, []
+    job["checks"] = [*job.get("checks", ()), *part("beside").checks(job)]
+    if errors.failures or not job["outputs"]:
+        return ended, []
+    progress.phase(PROGRAM, "describing the outputs")
+    outputs = part("describe").describe_outputs(job, inputs, errors)
+    if job["preview_pixels"] and not errors.failures:
+        progress.phase(DESCRIBED, "drawing the preview")
+        part("preview").attach_preview(job, progress)
+    progress.phase(1.0, "done")
+    return ended, outputs
+
+
+def answer_of(job, ended, outputs, errors):
     from osgeo import gdal
 
     answer = {"outputs": outputs}

@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS
 from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.layers import geometry_made, schema_made
@@ -16,18 +15,12 @@ from sandbox.template import Limits
 # findings with the same code and step that are listed separately; further ones only add their inputs to the last
 MOST_ALIKE: Final = 5
 MOST_NUMBERS: Final = 20  # inputs listed in one finding
-Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # path of an algorithm, and its arguments
 _SAME: Final = {
     "OGC:CRS84": "EPSG:4326",
     "OGC:CRS83": "EPSG:4269",
     "OGC:CRS27": "EPSG:4267",
 }  # the same CRS except for the axis order
 _SHORTCUTS: Final = frozenset({"convert", "info"})  # algorithms whose kind is that of the input
-
-
-def steps_of(draft: Draft) -> Sequence[Step]:
-    """The steps of a pipeline; any other call is a single step."""
-    return draft.chain or ((draft.algorithm, draft.arguments),)
 
 
 def options_of(texts: Iterable[str]) -> dict[str, str]:

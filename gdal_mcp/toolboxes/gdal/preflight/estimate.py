@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import ONE_BAND, SAME_BANDS
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
@@ -30,13 +31,6 @@ _GRID_SIDE: Final = 256  # pixels; default of `vector grid`
 # formats that store any number of bands; "" is memory
 _KEEP_BANDS: Final = frozenset({"", "GTiff", "VRT", "MEM"})
 _ADD_OR_DROP_BANDS: Final = frozenset({"add-alpha", "exclude", "mask", "band-count"})
-_ONE_BAND: Final = frozenset(
-    f"raster {name}" for name in "hillshade slope aspect roughness tpi tri proximity viewshed".split()
-)
-_SAME_BANDS: Final = frozenset(
-    f"raster {name}"
-    for name in "convert write select set-type scale unscale resize reproject clip stack reclassify".split()
-)
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -203,12 +197,12 @@ def _bands_are_known(call: AlgorithmCall) -> bool:
     """True if the number of bands follows from the arguments and the inputs."""
     if call.driver not in _KEEP_BANDS or any(call.arguments.get(name) for name in _ADD_OR_DROP_BANDS):
         return False
-    if call.path in _ONE_BAND | {"raster color-map"}:
+    if call.path in ONE_BAND | {"raster color-map"}:
         return True
     inputs = [None if one is None or one.bands_estimated else one.bands for one in call.inputs]
     if call.path == "raster calc":  # a formula may refer to single bands
         return bool(inputs) and all(count == 1 for count in inputs)
-    return call.path in _SAME_BANDS and bool(inputs) and None not in inputs
+    return call.path in SAME_BANDS and bool(inputs) and None not in inputs
 
 
 def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:

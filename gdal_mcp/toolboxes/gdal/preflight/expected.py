@@ -3,19 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.plan import Draft
-from gdal_mcp.toolboxes.gdal.preflight.call import Step, steps_of
+from gdal_mcp.plan import AlgorithmStep, Draft
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import HIDES, KEEPS_FEATURES, PIXELS_OF_INPUT
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import texts_equalled
 
-# algorithms that output each input feature with the same fields and values
-_VALUES: Final = frozenset(
-    f"vector {name}"
-    for name in (
-        "read write convert edit reproject make-valid buffer simplify segmentize simplify-coverage swap-xy convex-hull concave-hull"
-    ).split()
-)
 _COORDINATES: Final = frozenset({"vector read", "vector write", "vector convert", "vector edit"})
 # arguments of these algorithms that leave something out or change it
 _OTHERWISE: Final = frozenset(
@@ -33,18 +26,6 @@ _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
-# algorithms whose pixels have the values of their inputs' pixels, or lie between them
-_PIXELS: Final = frozenset(
-    f"raster {name}"
-    for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
-)
-# algorithms whose outputs must hide the pixels that their inputs hide
-_HIDES: Final = frozenset(
-    f"raster {name}"
-    for name in (
-        "read write convert set-type clip reproject resize mosaic stack select calc reclassify scale unscale neighbors hillshade slope aspect roughness tri tpi sieve color-map blend pansharpen rgb-to-palette"
-    ).split()
-)
 # of these, algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
 # pixel functions that leave the inputs' range
@@ -60,15 +41,15 @@ def expected(draft: Draft) -> Sequence[str]:
     * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
     * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """
-    steps = steps_of(draft)
-    paths = [draft.algorithm, *(path for path, _ in draft.chain)]
+    steps = draft.work.steps
+    paths = [draft.work.algorithm, *(path for path, _ in draft.work.chain)]
     found = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
     # RFC 7946 requires WGS 84, with seven decimals; a precision that the call sets is expected
     options = [text.upper() for _, given in steps for text in given.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
         found.append("rounded")
     # bands that are not selected may have values that the output cannot store
-    if all(path in _PIXELS and path != "raster select" for path, _ in steps):
+    if all(path in PIXELS_OF_INPUT and path != "raster select" for path, _ in steps):
         found.append("pixels")
     found += _hidden(steps)
     functions = {text for _, given in steps for text in given.get("pixel-function", ())}
@@ -83,11 +64,11 @@ def expected(draft: Draft) -> Sequence[str]:
     return found
 
 
-def _hidden(steps: Sequence[Step]) -> Sequence[str]:
+def _hidden(steps: Sequence[AlgorithmStep]) -> Sequence[str]:
     """`holes` if hidden pixels must stay hidden; `by_value` if those hidden by a nodata value may become visible."""
     paths = {"raster convert" if path == "convert" else path for path, _ in steps}
     shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
-    if not paths <= _HIDES or shown:
+    if not paths <= HIDES or shown:
         return ()
     return ("holes", *(["by_value"] if paths & _GIVES_VALUE else []))
 
@@ -97,8 +78,8 @@ def type_range(draft: Draft) -> Sequence[int] | None:
 
     None for other types and algorithms.
     """
-    kind = draft.arguments.get("output-data-type", ("",))[0]
-    return TYPE_RANGE.get(kind) if draft.algorithm in _COMPUTES else None
+    kind = draft.work.arguments.get("output-data-type", ("",))[0]
+    return TYPE_RANGE.get(kind) if draft.work.algorithm in _COMPUTES else None
 
 
 def compared(draft: Draft) -> Sequence[int]:
@@ -106,10 +87,10 @@ def compared(draft: Draft) -> Sequence[int]:
 
     These are the main inputs, not those that only define a place or a method. Empty if the call copies files.
     """
-    if draft.copies:
+    if draft.files.copies:
         return ()
-    mains = {located for name, located in draft.named or () if name in ("input", "dataset")}
-    return [number for number, located in enumerate(draft.inputs) if located in mains or not draft.named]
+    mains = {located for name, located in draft.work.named or () if name in ("input", "dataset")}
+    return [number for number, located in enumerate(draft.inputs) if located in mains or not draft.work.named]
 
 
 def statement(draft: Draft) -> Mapping[str, object] | None:
@@ -117,13 +98,13 @@ def statement(draft: Draft) -> Mapping[str, object] | None:
 
     Its joins, types and comparisons are checked after the call.
     """
-    states = [given for path, given in steps_of(draft) if path in _STATES]
+    states = [given for path, given in draft.work.steps if path in _STATES]
     found = [given for given in states if len(given.get("sql", ())) == 1]
-    if draft.command.program != "gdal" or draft.steps.count("vector sql") > 1:
+    if draft.command.program != "gdal" or draft.work.algorithms.count("vector sql") > 1:
         return None
     if len(found) != 1:
         conditions = [given for given in states if given.get("where")]
-        return _condition(conditions[0]) if len(conditions) == 1 and not draft.chain else None
+        return _condition(conditions[0]) if len(conditions) == 1 and not draft.work.chain else None
     given = found[0]
     dialect, options = given.get("dialect", ("",))[0], given.get("open-option", ())
     sql = given["sql"][0]
@@ -140,12 +121,12 @@ def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | Non
 
 def _kept(draft: Draft) -> Sequence[str]:
     # the catalogue treats the shortcut `convert` as a raster command; the container compares only layers
-    shortcut = draft.algorithm in ("convert", "raster convert")
-    steps = draft.chain or (("vector convert" if shortcut else draft.algorithm, draft.arguments),)
-    inputs = [name for name, _ in draft.named or () if name == "input"]
+    shortcut = draft.work.algorithm in ("convert", "raster convert")
+    steps = (AlgorithmStep("vector convert", draft.work.arguments),) if shortcut else draft.work.steps
+    inputs = [name for name, _ in draft.work.named or () if name == "input"]
     if len(draft.outputs) != 1 or len(inputs) != 1 or len(draft.inputs) != 1:
         return ()
-    if any(path not in _VALUES or _OTHERWISE & set(arguments) for path, arguments in steps):
+    if any(path not in KEEPS_FEATURES or _OTHERWISE & set(arguments) for path, arguments in steps):
         return ()
     unchanged = all(path in _COORDINATES and not arguments.get("crs") for path, arguments in steps)
     if draft.outputs[0].update:

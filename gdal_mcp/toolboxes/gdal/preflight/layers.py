@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import KEEPS_FIELDS
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Schema
 
 if TYPE_CHECKING:
@@ -24,14 +25,6 @@ _GEOMETRY: Final[Mapping[str, str]] = {
         "",
     ),
 }
-# commands whose output has the fields of their input
-_KEEP_FIELDS: Final = frozenset(
-    f"vector {name}"
-    for name in (
-        "buffer clean-coverage clip concave-hull convert convex-hull dissolve edit explode-collections filter make-point make-valid read "
-        "rename-layer reproject segmentize set-field-type set-geom-type simplify simplify-coverage sort swap-xy write"
-    ).split()
-)
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     POINT: ("point",),
     LINE: ("line string", "linestring", "circular string", "compound curve", "multi curve", "linear ring"),
@@ -67,7 +60,7 @@ def schema_made(call: "AlgorithmCall", before: Schema | None) -> Schema | None:
         wanted = {one.lower() for one in call.texts("fields")}
         kept = (one for one in before.fields if (one.lower() in wanted) != call.flag("exclude"))
         return replace(before, fields=tuple(kept))
-    return before if call.path in _KEEP_FIELDS else None
+    return before if call.path in KEEPS_FIELDS else None
 
 
 def _geometry_selected(call: "AlgorithmCall", before: str) -> str:
@@ -80,7 +73,7 @@ def _geometry_selected(call: "AlgorithmCall", before: str) -> str:
 
 def tables_of(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Mapping[str, DatasetFacts]:
     """The tables of a statement by lower-case name. A name that several layers have is left out."""
-    if len(draft.chain) > 1:  # the statement reads the result of the previous step
+    if len(draft.work.chain) > 1:  # the statement reads the result of the previous step
         return {}
     known = [(one, one.schema) for one in inputs if one and one.schema]
     own = [schema.layer.lower() for _, schema in known]

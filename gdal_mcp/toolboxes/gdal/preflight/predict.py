@@ -8,45 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
+    KEEPS_CRS,
+    KEEPS_NODATA,
+    LAYERS_OF_PIXELS,
+    SAME_GRID,
+    STORES,
+)
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, Schema
 from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
 
-# layers made from the pixels of a raster, in its CRS
-_OF_PIXELS: Final = frozenset({"raster polygonize", "raster contour", "raster as-features"})
 _PIXEL_GEOMETRY: Final[Mapping[str, str]] = {"": "None", "none": "None", "point": POINT, "polygon": POLYGON}
-# layers in the CRS of their input, even if features change
-_KEEP_CRS: Final = frozenset(
-    f"vector {name}"
-    for name in (
-        "buffer check-coverage check-geometry clean-coverage clip combine concave-hull convert convex-hull dissolve edit "
-        "explode-collections filter make-valid partition rename-layer reproject segmentize select set-field-type set-geom-type simplify "
-        "simplify-coverage sort swap-xy write"
-    ).split()
-)
 # formats that store field names unchanged, and read no geometry from a field
 _KEEPS_NAMES: Final = frozenset({"GPKG", "GeoJSON", "FlatGeobuf", "Parquet", "SQLite", "MEM"})
 # names that these formats give to an unnamed geometry column
 _GEOMETRY_NAMES: Final = ("geom", "geometry", "_ogr_geometry_")
 _KEEPS_CRS: Final = _KEEPS_NAMES | {"ESRI Shapefile", "MapInfo File", "GML", "Arrow"}
-# commands whose raster has the extent of their input, so facts about that extent remain valid
-_SAME_GRID: Final = frozenset(
-    f"raster {name}"
-    for name in (
-        "aspect calc color-map convert fill-nodata hillshade neighbors nodata-to-alpha proximity reclassify rgb-to-palette roughness "
-        "scale select set-type sieve slope tpi tri unscale write"
-    ).split()
-)
-# commands that keep the pixel values of their input
-_STORES: Final = frozenset(
-    f"raster {name}" for name in "clip convert mosaic reproject resize select set-type stack write".split()
-)
-# commands that keep the nodata value of their input, unless an argument sets another
-_KEEP_NODATA: Final = frozenset(
-    f"raster {name}" for name in "clip convert reproject resize select set-type sieve write".split()
-)
 
 
 def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
@@ -75,7 +55,7 @@ def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
 
 def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
     """True if a call stores pixels in a type that may be too narrow for them."""
-    made = raster_made(call) if call.path in _STORES else None
+    made = raster_made(call) if call.path in STORES else None
     limits, own = TYPE_RANGE.get(made.data_type if made else ""), TYPE_RANGE.get(facts.data_type)
     return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
 
@@ -85,7 +65,7 @@ def _layer(call: AlgorithmCall) -> DatasetFacts | None:
         return _selected(call)
     if call.path == "raster zonal-stats":
         return _zonal(call)
-    if call.path in _OF_PIXELS:
+    if call.path in LAYERS_OF_PIXELS:
         return _layer_of_pixels(call)
     made = forwarded_facts(call)
     return replace(made, columns={}, looks={}, changes={}) if made else None
@@ -97,7 +77,7 @@ def _raster(call: AlgorithmCall) -> DatasetFacts | None:
         return None
     known = call.input.has_crs if call.input is not None else None
     made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call))
-    if call.path in _SAME_GRID and call.input is not None:
+    if call.path in SAME_GRID and call.input is not None:
         made = replace(made, crs_extents=call.input.crs_extents, changes=call.input.changes)
     return made
 
@@ -106,7 +86,7 @@ def _nodata(call: AlgorithmCall) -> float | None:
     given = [*call.texts("nodata"), *call.texts("output-nodata")]
     if given:
         return number_of(given[-1], finite=False)
-    return call.input.nodata if call.path in _KEEP_NODATA and call.input is not None else None
+    return call.input.nodata if call.path in KEEPS_NODATA and call.input is not None else None
 
 
 def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
@@ -188,4 +168,4 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     return replace(zones, driver=call.driver, columns={}, looks={}, disk_bytes=0, schema=schema)
 
 
-_LAYERS: Final = _KEEP_CRS | _OF_PIXELS | {"raster zonal-stats", "vector sql"}
+_LAYERS: Final = KEEPS_CRS | LAYERS_OF_PIXELS | {"raster zonal-stats", "vector sql"}

@@ -1,19 +1,16 @@
 """Examines drafts before they run: their cost, limits that they would break, and likely mistakes."""
 
 import os.path
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Command, Draft
+from gdal_mcp.plan import Command, Draft, PrintedOutput, Work
 from gdal_mcp.remote.places import label
-from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
-from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, driver_for, lacking_by_file
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct, forwarded_facts, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.algorithm_calls import MAIN_INPUTS, calls_of
+from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, distinct
 from gdal_mcp.toolboxes.gdal.preflight.checks import (
     crs,
     fields,
@@ -25,68 +22,22 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
     values,
     vector,
 )
+from gdal_mcp.toolboxes.gdal.preflight.description import absent_format, description_request, every_crs
 from gdal_mcp.toolboxes.gdal.preflight.estimate import (
-    Estimate,
-    LimitViolation,
     estimate,
-    table,
     uncertain_space,
     violation,
 )
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import SELF_CONTAINED, DatasetFacts, FactsCache, facts_of
-from gdal_mcp.toolboxes.gdal.preflight.layers import tables_of
 from gdal_mcp.toolboxes.gdal.preflight.predict import gaps, predicted
-from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
+from gdal_mcp.toolboxes.gdal.preflight.report import PreflightReport
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from sandbox.template import Limits
 from sandbox.workspace import WorkspacePath
 
-_MAIN: Final = frozenset({"input", "dataset"})  # arguments with the main inputs
-_READS: Final = frozenset({"raster read", "vector read"})
-# write steps of a pipeline, and the algorithms that they are checked as
-_ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
-# arguments that name a CRS, each with the arguments for which the inputs' extent in that CRS is requested; PROJ takes
-# milliseconds to compute it
-_CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
-# arguments with a CRS that PROJ must know
-_NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS, *fields.CHECKS, *sql.CHECKS)
-# algorithms whose output is wrong across the antimeridian
-_ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})
-_MAX_CRS: Final = 4  # number of CRSs for which a container is asked for extents
-_MAX_CRS_TEXT: Final = 4096  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightReport:
-    """The result of examining a draft."""
-
-    estimate: Estimate | None = None
-    violation: LimitViolation | None = None  # the limit that the call is certain to break
-    findings: tuple[Finding, ...] = ()
-    changes: tuple[Mapping[str, Any], ...] = ()  # changes of CRS, in the form of `answers.transformations`
-
-    @property
-    def refusals(self) -> tuple[Finding, ...]:
-        return tuple(one for one in self.findings if one.refuses)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The operations that change the CRS, for the result."""
-        rows = [row for one in self.changes for row in told(one)]
-        return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
-
-    @property
-    def untrusted(self) -> dict[str, Any]:
-        """The names of these operations, in the same order."""
-        found = [name for one in self.changes for name in names(one)]
-        return {"transformation": found} if found else {}
-
-    @property
-    def figures(self) -> Mapping[str, int | None] | None:
-        return self.estimate.figures if self.estimate is not None else None
 
 
 @dataclass(frozen=True)
@@ -138,10 +89,10 @@ class Preflight:
 
     def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
         """The findings of each step of a pipeline, with the number of the step."""
-        first = len(draft.chain) - len(calls)  # the read step is not a call
+        first = len(draft.work.chain) - len(calls)  # the read step is not a call
         for number, call in enumerate(calls, first):
             for one in findings(call):
-                yield replace(one, step=number) if len(draft.chain) > 1 else one
+                yield replace(one, step=number) if len(draft.work.chain) > 1 else one
 
     def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
         """Findings from the pixel probes of each input."""
@@ -151,7 +102,7 @@ class Preflight:
             if facts is not None:
                 looks = {name: facts.looks.get(name) or {} for name in wanted}
                 merges = draft.command.program == "gdal_merge"
-                for one in values.findings(looks, facts.nodata, steps_of(draft), merges=merges):
+                for one in values.findings(looks, facts.nodata, draft.work.steps, merges=merges):
                     yield replace(one, inputs=(number,)) if len(described) > 1 else one
 
     def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
@@ -159,7 +110,9 @@ class Preflight:
 
     def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
         """Each change of CRS in the call, with the numbers of its inputs if the call has several."""
-        mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
+        mains = {located for name, located in draft.work.named or () if name in MAIN_INPUTS} or {
+            *draft.inputs
+        }
         numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
         found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
         for source, change in transformations.crs_changes_by_input(draft, self.catalogue):
@@ -217,8 +170,8 @@ class Preflight:
             (),
             looked_at=unknown,
             addresses=tuple(dict.fromkeys(one for draft in drafts for one in draft.addresses)),
-            wants_json=True,
-            algorithm="dataset identify",
+            work=Work("dataset identify"),
+            printed=PrintedOutput(is_json=True),
         )
 
     def learn(
@@ -291,51 +244,7 @@ class Preflight:
             self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[AlgorithmCall]:
-        """The draft as one call, or as the steps of a pipeline, each with the predicted raster of the previous step."""
-        named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
-        changed = [("input", one.target) for one in draft.outputs if one.update]
-        facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
-        inputs = tuple(one for name, one in facts if name in _MAIN)
-        # if two steps have the argument, its step is unclear
-        count = Counter(name for name, _ in facts)
-        others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
-        path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
-        if len(steps) < 2:
-            if draft.command.program in table().algorithm:  # a classic program with its own row of costs
-                path = draft.command.program
-            elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
-                path = "vector convert"  # the tool `convert` accepts rasters and vectors
-            steps = [(path, draft.arguments)]
-        # an open option may change the size or select a part of the file
-        certain = 0.0 if steps[0][1].get("open-option") else 1.0
-        if len(draft.chain) > 1:
-            # a first step that combines inputs makes a raster that differs from the first input
-            inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
-        calls: list[AlgorithmCall] = []
-        for path, arguments in steps:
-            flowing = None
-            if calls:
-                made, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
-                inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
-            own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
-            call = AlgorithmCall(
-                path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits
-            )
-            calls.append(call)
-        if draft.output is not None:
-            last, name = calls[-1], draft.output.target.name
-            algorithms = self.catalogue.algorithms
-            # a classic program is not among the algorithms; the draft names the corresponding one
-            algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.algorithm)
-            kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
-            driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
-            updates = any(one.update for one in draft.outputs)
-            calls[-1] = replace(last, driver=driver, output=name, updates=updates)
-            calls = [replace(one, written=driver) for one in calls]
-        if calls[-1].path == "vector sql":
-            tables = tables_of(draft, [self.known.get(located) for located in draft.inputs])
-            calls[-1] = replace(calls[-1], tables=tables, is_query=draft.command.program == "query")
-        return calls
+        return calls_of(draft, self.known, self.catalogue, self.limits)
 
 
 def inputs_named(
@@ -372,54 +281,9 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """True if a call writes, runs SQL, reads at a position or changes a CRS, so that its result can be wrong."""
-    asks = any({"sql", "where", "position"} & set(given) for _, given in steps_of(draft))
+    asks = any({"sql", "where", "position"} & set(given) for _, given in draft.work.steps)
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 
 def findings(call: AlgorithmCall) -> tuple[Finding, ...]:
     return tuple(found for check in _CHECKS for found in check(call))
-
-
-def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
-    """What a container describes of the inputs in addition to their facts."""
-    return {
-        "crs": crs_to_describe(draft),
-        "changes": transformations.crs_changes(draft, catalogue),
-        "looks": values.pixel_probes(draft, catalogue),
-    }
-
-
-def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
-    """The error for a file in a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
-    head = row.get("head") if isinstance(row, Mapping) else None
-    if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
-        return None
-    lacks = lacking_by_file(catalogue, name, bytes.fromhex(head))
-    return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
-
-
-def every_crs(draft: Draft) -> tuple[str, ...]:
-    """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
-    steps = ((draft.algorithm, draft.arguments), *draft.chain)
-    found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
-    found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
-    return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
-
-
-def crs_to_describe(draft: Draft) -> tuple[str, ...]:
-    """The CRSs in which the extent of the inputs is needed, then the other CRSs of the call with the prefix `?`.
-
-    They are spelled as in the call.
-    """
-    texts: list[str] = []
-    steps = ((draft.algorithm, draft.arguments), *draft.chain)
-    for _, given in steps:
-        for name, needed_for in _CRS_ARGUMENTS.items():
-            if any(given.get(one) for one in needed_for):
-                texts += given.get(name, ())
-    texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
-    reprojections = [given for path, given in draft.chain if path == "vector reproject"]
-    texts += [text for given in reprojections for text in given.get("output-crs", ())]
-    texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
-    texts += [f"?{text}" for text in every_crs(draft) if text not in texts]
-    return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

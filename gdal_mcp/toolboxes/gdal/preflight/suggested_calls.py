@@ -11,7 +11,6 @@ from gdal_mcp.toolboxes.gdal.preflight.call import Finding, options_of
 from sandbox.workspace import WorkspacePath
 
 Change: TypeAlias = Mapping[str, Sequence[str] | None]
-Step: TypeAlias = tuple[str, Mapping[str, Any]]
 # arguments of the read and write steps of a pipeline
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
 _ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # list arguments that are replaced as a whole
@@ -38,12 +37,14 @@ def suggested_call_for_output(
         return _call("gdal_write", algorithm="raster edit", arguments={"dataset": path, "stats": True})
     if code == "overviews_stale":
         return _call("gdal_write", algorithm="raster overview refresh", arguments={"input": path})
-    if code == "geometry_type_undeclared" and draft.algorithm == "vector sql" and "geometry" in check:
-        asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
+    if code == "geometry_type_undeclared" and draft.work.algorithm == "vector sql" and "geometry" in check:
+        asked = {
+            name: draft.work.arguments[name][0] for name in ("sql", "dialect") if name in draft.work.arguments
+        }
         return _piped(draft, [("sql", asked), ("edit", {"geometry-type": check["geometry"]})])
     if code == "holes_left":
         whole = {"max-distance": (str(max(output["description"]["size"])),)}
-        return _changed(draft, catalogue.algorithms[draft.algorithm], whole)
+        return _changed(draft, catalogue.algorithms[draft.work.algorithm], whole)
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
     if code == "mask_lost":
         corrected = {"raster reproject": _changed}
@@ -55,10 +56,10 @@ def suggested_call_for_output(
     signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
     free = signed and known and len(known) == len(bands) and min(known) > -9999
     hidden: Mapping[str, Sequence[str]] = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
-    if draft.chain:
+    if draft.work.chain:
         return _step_changed(draft, catalogue, hidden)
-    make = corrected.get(draft.algorithm)
-    return make(draft, catalogue.algorithms[draft.algorithm], hidden) if make else None
+    make = corrected.get(draft.work.algorithm)
+    return make(draft, catalogue.algorithms[draft.work.algorithm], hidden) if make else None
 
 
 def _clipped(
@@ -68,28 +69,30 @@ def _clipped(
     if "output-nodata" not in hidden:
         return None
     shapes = {
-        one.name: _value(one, draft.arguments[one.name])
+        one.name: _value(one, draft.work.arguments[one.name])
         for one in algorithm.arguments
-        if one.name in _SHAPES and one.name in draft.arguments
+        if one.name in _SHAPES and one.name in draft.work.arguments
     }
     steps = (("edit", {"nodata": hidden["output-nodata"][0]}), ("clip", shapes))
-    return _piped(draft, steps, [located for name, located in draft.named or () if name == "input"])
+    return _piped(draft, steps, [located for name, located in draft.work.named or () if name == "input"])
 
 
 def _piped(
-    draft: Draft, steps: Sequence[Step], inputs: Sequence[WorkspacePath] | None = None
+    draft: Draft,
+    steps: Sequence[tuple[str, Mapping[str, Any]]],
+    inputs: Sequence[WorkspacePath] | None = None,
 ) -> Mapping[str, Any] | None:
     """A pipeline from the only input (or the only one of `inputs`) to the only output; None if there are several."""
     inputs = draft.inputs if inputs is None else inputs
     said = _READ_AND_WRITTEN.union(*(given for _, given in steps))
-    if not said.issuperset(draft.arguments):  # an argument that no step accepts would be lost
+    if not said.issuperset(draft.work.arguments):  # an argument that no step accepts would be lost
         return None
-    if draft.chain or len(inputs) != 1 or len(draft.outputs) != 1:
+    if draft.work.chain or len(inputs) != 1 or len(draft.outputs) != 1:
         return None
     written: dict[str, Any] = {"output": str(draft.outputs[0].target), "overwrite": True}
-    if named := draft.arguments.get("output-format"):
+    if named := draft.work.arguments.get("output-format"):
         written["output-format"] = named[0]
-    if options := draft.arguments.get("creation-option"):
+    if options := draft.work.arguments.get("creation-option"):
         written["creation-option"] = list(options)
     made = (("read", {"input": label(inputs[0])}), *steps, ("write", written))
     return _call("pipeline", steps=[{"step": name, "arguments": given} for name, given in made])
@@ -101,11 +104,10 @@ def _call(tool: str, **arguments: Any) -> Mapping[str, Any]:
 
 def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
     known = {one.name: one for one in algorithm.arguments}
-    named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
-    inputs = [label(located) for name, located in named if name in ("input", "dataset")]
-    given = {name: values for name, values in draft.arguments.items() if name in known}
+    inputs = [label(located) for name, located in draft.named_inputs if name in ("input", "dataset")]
+    given = {name: values for name, values in draft.work.arguments.items() if name in known}
     if (
-        draft.chain
+        draft.work.chain
         or not {name for name, values in change.items() if values is not None} <= set(known)
         or len(draft.outputs) > 1
     ):
@@ -133,14 +135,14 @@ def _step_changed(
     draft: Draft, catalogue: Catalogue, change: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any] | None:
     """The same pipeline with these arguments in its reprojection; None unless it has exactly one."""
-    numbers = [number for number, (path, _) in enumerate(draft.chain) if path == "raster reproject"]
-    if len(numbers) != 1 or draft.branches or len(draft.outputs) != 1:
+    numbers = [number for number, (path, _) in enumerate(draft.work.chain) if path == "raster reproject"]
+    if len(numbers) != 1 or draft.work.branches or len(draft.outputs) != 1:
         return None
-    given: list[dict[str, Sequence[str]]] = [dict(arguments) for _, arguments in draft.chain]
+    given: list[dict[str, Sequence[str]]] = [dict(arguments) for _, arguments in draft.work.chain]
     given[numbers[0]] |= change
     given[-1] |= {"output": (str(draft.outputs[0].target),), "overwrite": ("true",)}
     made = []
-    for (path, _), arguments in zip(draft.chain, given, strict=True):
+    for (path, _), arguments in zip(draft.work.chain, given, strict=True):
         step = next(one for one in catalogue.steps.values() if one.algorithm.path == path)
         known = {one.name: one for one in step.algorithm.arguments}
         values = {name: _value(known[name], texts) for name, texts in arguments.items()}

@@ -36,10 +36,10 @@ MAX_TEXT = 20_000
 BITS = 64
 
 
-def keep_only(order, printed, said):
+def keep_only(order, printed, report):
     """Closes all descriptors except 0 (empty), 1 (printed text), 2 (the container's stderr), 3 (the job) and 4 (the report)."""
     nothing = os.open("/dev/null", os.O_RDONLY)
-    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (nothing, printed, order, said)]
+    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (nothing, printed, order, report)]
     for place, one in zip((0, 1, 3, 4), high, strict=True):
         os.dup2(one, place, inheritable=place < 3)
     os.closerange(5, 1 << 20)
@@ -55,10 +55,10 @@ def main(helper):
     gc.enable()
     fonts()
     helper.inputs, helper.outputs, helper.arguments = job["named"], job["written"], job["arguments"]
-    helper.progress = lambda fraction, message="": say_json(
+    helper.progress = lambda fraction, message="": send_json(
         b"P", {"fraction": float(fraction), "message": str(message)[:200]}
     )
-    helper.result = lambda value: say(b"R", result_of(value, job["result_bytes"]))
+    helper.result = lambda value: send(b"R", result_of(value, job["result_bytes"]))
     sys.modules["gdal_mcp_job"] = helper
     os.chdir("/tmp")
     spare = bytearray(SPARE)
@@ -66,13 +66,13 @@ def main(helper):
         value = execute(job["code"])
         if value is not None:
             text = repr(value)
-            cut = f" [truncated: {MAX_TEXT} of {len(text)} characters]" if len(text) > MAX_TEXT else ""
-            say_json(b"V", text[:MAX_TEXT] + cut)
+            ending = f" [truncated: {MAX_TEXT} of {len(text)} characters]" if len(text) > MAX_TEXT else ""
+            send_json(b"V", text[:MAX_TEXT] + ending)
         figures()
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
             failed(leaving)
-    except BaseException as error:
+    except BaseException as error:  # the caller's code may raise anything; it is the result of the call
         del spare
         failed(error)
     finish()
@@ -90,7 +90,7 @@ def await_job():
                 break
             modules = iter(EARLY)
         elif (name := next(modules, None)) is not None:
-            with contextlib.suppress(Exception):  # code that needs it gets the error
+            with contextlib.suppress(Exception):  # code that needs it gets the same error
                 importlib.import_module(name)
         else:
             modules = None
@@ -185,7 +185,7 @@ def figures():
             place = io.BytesIO()
             figure.savefig(place, format="png", dpi=dots * share)
             if place.tell() <= MAX_FIGURE:
-                say(b"F", place.getvalue())
+                send(b"F", place.getvalue())
                 break
 
 
@@ -193,18 +193,20 @@ def failed(error):
     """Reports the error with the lines of the code itself, not of the libraries it called. The place comes first,
     because the rest may be cut.
     """
-    told = one = traceback.TracebackException.from_exception(error)
+    summary = one = traceback.TracebackException.from_exception(error)
     while one is not None:
         one.stack[:] = [frame for frame in one.stack if frame.filename == NAME]
         before = one.__cause__ or one.__context__
         if before is not None and all(frame.filename != NAME for frame in before.stack):
             one.__cause__ = one.__context__ = before = None  # an error in a library only
         one = before
-    trace = "".join(told.format())
-    said = "".join(traceback.format_exception_only(error)).strip().splitlines()
-    lines = [frame.lineno for frame in told.stack] or [getattr(error, "lineno", None)]  # of a SyntaxError
+    trace = "".join(summary.format())
+    last_lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    lines = [frame.lineno for frame in summary.stack] or [getattr(error, "lineno", None)]  # of a SyntaxError
     at = f"{NAME}, line {lines[-1]}: " if lines[-1] else ""
-    say_json(b"E", {"message": f"{at}{said[-1]}", "trace": trace, "memory": isinstance(error, MemoryError)})
+    send_json(
+        b"E", {"message": f"{at}{last_lines[-1]}", "trace": trace, "memory": isinstance(error, MemoryError)}
+    )
 
 
 def finish():
@@ -212,15 +214,15 @@ def finish():
         with contextlib.suppress(OSError, ValueError):  # the code closed it
             stream.flush()
     ctypes.CDLL(None).fflush(None)
-    say(b"D", b"")
+    send(b"D", b"")
     os._exit(0)
 
 
-def say(kind, payload):
+def send(kind, payload):
     data = memoryview(HEADER.pack(kind, len(payload)) + payload)
     while data:
         data = data[os.write(4, data) :]
 
 
-def say_json(kind, value):
-    say(kind, json.dumps(value, ensure_ascii=True).encode())
+def send_json(kind, value):
+    send(kind, json.dumps(value, ensure_ascii=True).encode())

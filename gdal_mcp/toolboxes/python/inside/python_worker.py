@@ -25,7 +25,7 @@ CHUNK = 65536
 PR_SET_DUMPABLE = 4
 LOOK_SECONDS = 0.1  # seconds between two checks if a child without a report has ended
 PROGRAM = "python"
-MAX_SAID = 16 << 20  # bytes that are read of a child's report
+MAX_REPORT = 16 << 20  # bytes that are read of a child's report
 MAX_FIGURES, MAX_FIGURE = 4, 1 << 20
 MAX_MESSAGE = 200
 MAX_TEXT = 20_000  # characters of a traceback or a value; the host's limit for one text
@@ -36,7 +36,7 @@ LAST_PRINTED = 4000  # characters that are printed with a traceback
 class Child:
     """The process that will run the code, its ends of the pipes, and its output."""
 
-    pid = order = printed = said = None
+    pid = order = printed = report = None
 
 
 def module_of(words, name):
@@ -71,14 +71,14 @@ def fork(words):
     child = module_of(words, "child")
     order_in, Child.order = os.pipe()
     Child.printed, printed_out = os.pipe()
-    Child.said, said_out = os.pipe()
+    Child.report, report_out = os.pipe()
     Child.pid = os.fork()
     if Child.pid:
-        for end in (order_in, printed_out, said_out):
+        for end in (order_in, printed_out, report_out):
             os.close(end)
         return
     try:
-        child.keep_only(order_in, printed_out, said_out)
+        child.keep_only(order_in, printed_out, report_out)
         child.main(module_of(words, "gdal_mcp_job"))
     finally:
         os._exit(1)
@@ -104,7 +104,7 @@ class ChildOutput:
 
     def __init__(self, job, report):
         self._job, self._report = job, report
-        self._buffer, self._heard = bytearray(), 0
+        self._buffer, self._received = bytearray(), 0
         self.printed, self.dropped = bytearray(), 0
         self.values, self.figures = {}, []
         self.error = None
@@ -116,9 +116,11 @@ class ChildOutput:
         self.printed += data[:room]
         self.dropped += max(0, len(data) - room)
 
-    def hear(self, data):
-        self._heard += len(data)
-        if self._heard > MAX_SAID:  # the rest is read and discarded, so that the code does not wait for it
+    def take_report(self, data):
+        self._received += len(data)
+        if (
+            self._received > MAX_REPORT
+        ):  # the rest is read and discarded, so that the code does not wait for it
             self._buffer.clear()
             return
         self._buffer += data
@@ -196,7 +198,7 @@ def run_code(job, report):
 
 def listen(child, deadline):
     """Reads until the code has ended, its time is up, or its process has ended. Returns the exit status if known."""
-    open_pipes = [Child.printed, Child.said]
+    open_pipes = [Child.printed, Child.report]
     while not child.over:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -209,7 +211,7 @@ def listen(child, deadline):
             elif end == Child.printed:
                 child.print(data)
             else:
-                child.hear(data)
+                child.take_report(data)
         with contextlib.suppress(ChildProcessError):
             gone, status = os.waitpid(Child.pid, os.WNOHANG)
             if gone:
@@ -219,7 +221,7 @@ def listen(child, deadline):
 
 def drain(child):
     """Reads what is left in the pipes, whose writers have all ended."""
-    for end, take in ((Child.printed, child.print), (Child.said, child.hear)):
+    for end, take in ((Child.printed, child.print), (Child.report, child.take_report)):
         while data := os.read(end, CHUNK):
             take(data)
 

@@ -144,7 +144,7 @@ async def attempt(step, client):
         await asyncio.wait_for(step(client), SECONDS * 2)
     except Missing as missing:
         return str(missing)
-    except BaseException as error:  # noqa: BLE001 - whatever a library raises is the finding
+    except BaseException as error:  # noqa: BLE001 - whatever a library raises is the result of this step
         return f"FAILED: {type(error).__name__}: {error}"[:2000]
     return True
 
@@ -159,8 +159,8 @@ def main(connect):
     found = {}
     try:
         asyncio.run(run(connect, Setup(sys.argv[1]), found))
-    except BaseException:
-        # a library may fail at closing when the answer of a call that it gave up arrives; no step is about that
+    # a library may fail at closing when the answer of a call that it gave up arrives; no step is about that
+    except BaseException:  # printed, and raised again if a step has no result
         traceback.print_exc()
         if len(found) < len(STEPS):
             raise

@@ -1,11 +1,9 @@
 """Namespaces as operators have them, on an API server that keeps their rules: Pod Security "restricted", quotas, tokens that change."""
 
 import json
-import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused
 from sandbox.labels import labels
 from sandbox.template import Limits, SandboxTemplate
-from tests.certificates import self_signed
+from tests.unit.sandbox.engines.k8s_api import ApiHandler, serve
 
 TEMPLATE = SandboxTemplate("sha256:" + "a" * 64, ("true",), (1000, 1000), Limits())
 _VOLUMES = {
@@ -60,17 +58,8 @@ def restricted(spec: dict[str, Any]) -> str:
     return ""
 
 
-class Api(BaseHTTPRequestHandler):
+class Api(ApiHandler):
     """Keeps the namespace's rules. Pods never begin; removed ones are gone."""
-
-    protocol_version = "HTTP/1.1"
-
-    def answer(self, value: dict[str, Any], status: int = 200) -> None:
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def admitted(self) -> bool:
         if self.headers["Authorization"] == f"Bearer {self.server.token}":
@@ -81,7 +70,7 @@ class Api(BaseHTTPRequestHandler):
     def forbid(self, why: str) -> None:
         self.answer({"message": f'pods "call" is forbidden: {why}'}, 403)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         made = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self.admitted():
             return
@@ -100,45 +89,12 @@ class Api(BaseHTTPRequestHandler):
             self.server.pods[made["metadata"]["name"]] = made
             self.answer(made)
 
-    def do_GET(self) -> None:
-        if not self.admitted():
-            return
-        name = self.path.partition("/pods/")[2].partition("?")[0]
-        if self.path == "/version":
-            self.answer({"major": "1", "minor": "30", "gitVersion": "v1.30.0"})
-        elif "watch=1" in self.path:
-            self.answer({"type": "ERROR"})
-        elif not name:
-            self.answer({"metadata": {"resourceVersion": "1"}, "items": [*self.server.pods.values()]})
-        else:
-            self.answer(self.server.pods.get(name, {}), 200 if name in self.server.pods else 404)
-
-    def do_DELETE(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        if self.admitted():
-            self.server.pods.pop(self.path.rpartition("/")[2], None)
-            self.answer({})
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
-    _, both = self_signed(tmp_path, "127.0.0.1")
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(both)
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    made.daemon_threads = True
-    made.socket = tls.wrap_socket(made.socket, server_side=True)
-    made.pods, made.asked, made.full, made.further, made.token = {}, 0, 0, "", "first"
-    made.trust = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
-    serving = threading.Thread(target=made.serve_forever)
-    serving.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    serving.join()
+    with serve(tmp_path, Api) as made:
+        made.asked, made.full, made.further, made.token = 0, 0, "", "first"
+        yield made
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.claim("engine.oci-image-compared")
-def test_an_image_that_is_not_as_it_was_unpacked_is_not_used_until_it_is_fetched_anew(store, subtests):
+def test_a_changed_image_is_unused_until_fetched_again(store, subtests):
     for name, change in CHANGES.items():
         with subtests.test(change=name):
             made = store.add(image())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import slot as slot_module
 from sandbox.capacity import LockFileCapacity
 from sandbox.outputs.staging import StagingArea
 from sandbox.pool import pool as pool_module
@@ -18,15 +17,13 @@ from sandbox.pool.sizing import Sizes
 from sandbox.runner import Runner
 from sandbox.workspace import Workspace
 from tests.engines.memory import MemoryEngine
-from tests.unit.sandbox.pool_kit import LIMITS, READS, Clock, Making, promised, worker
+from tests.unit.sandbox.pool_kit import LIMITS, READS, Clock, Making, measure_nothing, promised, worker
 from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
-    monkeypatch.setattr(pool_module, "machine_memory", dict)
+    measure_nothing(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -50,9 +50,7 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
     ("what", "result_only"),
     [("answer", True), ("answer and stay", True), ("answer and close", True), ("answer", False)],
 )
-def test_the_answer_of_a_job_that_only_reads_is_enough_and_of_one_that_writes_with_its_end(
-    play, exited, what, result_only
-):
+def test_a_reading_job_ends_with_its_answer(play, exited, what, result_only):
     """A reader's container is removed whether or not it goes on; nobody waits for that."""
     assert play(what, result_only=result_only).outcome == Exited(0)
     assert len(exited) == 1

@@ -22,7 +22,7 @@ def mask_checks(dataset, sources, expected):
     """
     with quiet():
         inputs = [one for one in map(Hidden.of, sources[:MANY_INPUTS]) if one is not None]
-        lost = looked_up = 0
+        lost = compared = 0
         for one in inputs:
             if "by_value" in expected and one.by_value:
                 continue
@@ -33,9 +33,9 @@ def mask_checks(dataset, sources, expected):
             if not len(places):
                 continue
             shown, known = shown_at(dataset, one.crs, places)
-            looked_up, lost = looked_up + known, lost + shown
-    if looked_up and lost > LOST * looked_up:
-        yield {"code": "mask_lost", "percent": round(100 * lost / looked_up, 1)}
+            compared, lost = compared + known, lost + shown
+    if compared and lost > LOST * compared:
+        yield {"code": "mask_lost", "percent": round(100 * lost / compared, 1)}
 
 
 class Hidden:

@@ -6,7 +6,7 @@ import re
 
 from osgeo import gdal
 
-from gdal_mcp.toolboxes.gdal.inside.parts.query import SOURCE, Tables
+from gdal_mcp.toolboxes.gdal.inside.parts.query_tables import SOURCE, Tables
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
 

@@ -85,7 +85,9 @@ class FileSystem:
                 return work(*given)
             except Failed as error:
                 self._tell(b"", str(error))
-            except BaseException as error:
+            except (
+                BaseException
+            ) as error:  # C called this function, so no exception can leave it; GDAL gets an error
                 self._tell(b"", f"a fault in the reader: {type(error).__name__}")
             return result
 

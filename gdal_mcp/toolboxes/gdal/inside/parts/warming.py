@@ -73,10 +73,10 @@ def steps(run):
 
 
 def silently(step):
-    """Runs a step and ignores its failure: a job that needs it will report it."""
+    """Runs a step without its output and its failure."""
     nowhere = io.StringIO()
     with quiet(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # a job that needs it fails in the same way, and reports that
             step()
         gdal.ErrorReset()
 

@@ -25,13 +25,13 @@ def findings(
 
     Pipelines, and commands without a kind such as `gdal convert`, are not checked: GDAL chooses the kind there.
     """
-    algorithm, facts = catalogue.algorithms.get(draft.algorithm), dict(described)
-    if algorithm is None or draft.chain or draft.arguments.get("input-format"):
+    algorithm, facts = catalogue.algorithms.get(draft.work.algorithm), dict(described)
+    if algorithm is None or draft.work.chain or draft.work.arguments.get("input-format"):
         return
     if draft.command.options[:1] != (algorithm.path.partition(" ")[0],):
         return
     arguments = {one.name: one for one in algorithm.arguments}
-    for name, located in draft.named or ():
+    for name, located in draft.work.named or ():
         found, argument = facts.get(located), arguments.get(name)
         takes = (
             DATASET_KINDS.get(argument.dataset_kinds[0])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import COMPUTES, EXACT_INTEGERS, NORTH_UP, ON_A_GRID
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, number_of, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
@@ -11,31 +12,12 @@ from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
 _ALL_BITS: Final = 100  # percent
 _SLACK: Final = 0.01  # of a pixel
-COMPUTES: Final = frozenset(
-    f"raster {name}"
-    for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features neighbors".split()
-) | {"gdal2xyz"}
 # formats that cannot store a scale
 _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})
 # data types of single bands with continuous data such as elevation
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
-# algorithms that copy 64-bit integers unchanged or refuse them
-_EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "raster overview delete"}).union(
-    f"raster {name}"
-    for name in (
-        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale footprint create zonal-stats"
-    ).split()
-)
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
-_NORTH_UP: Final = frozenset(
-    f"raster {name}" for name in "slope hillshade aspect roughness tri tpi viewshed".split()
-)
-# algorithms that treat columns and lines as coordinates if there is no geotransform, or refuse such a raster
-_ON_A_GRID: Final = frozenset(
-    f"raster {name}"
-    for name in "slope hillshade aspect roughness tri tpi contour polygonize as-features viewshed zonal-stats clip mosaic".split()
-) | {"gdal_merge", "gdal_polygonize", "gdal2xyz"}
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
 
@@ -106,7 +88,7 @@ def rotated(call: AlgorithmCall) -> Iterator[Finding]:
         return
     if call.path == "raster zonal-stats":
         yield make_finding("rotated_zones", refuses=True)
-    elif call.path in _NORTH_UP or (call.path == "raster proximity" and call.text("distance-units") == "geo"):
+    elif call.path in NORTH_UP or (call.path == "raster proximity" and call.text("distance-units") == "geo"):
         yield make_finding("rotated_ignored")
 
 
@@ -117,7 +99,7 @@ def control_points(call: AlgorithmCall) -> Iterator[Finding]:
         return
     in_crs = call.path == "raster pixel-info" and call.text("position-crs") not in ("", "pixel")
     if (
-        call.path in _ON_A_GRID
+        call.path in ON_A_GRID
         or in_crs
         or (call.path == "raster proximity" and call.text("distance-units") == "geo")
     ):
@@ -127,7 +109,7 @@ def control_points(call: AlgorithmCall) -> Iterator[Finding]:
 def wide_numbers(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds integers that a double cannot store exactly, in algorithms that compute with doubles."""
     facts = call.input
-    if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
+    if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in EXACT_INTEGERS:
         return
     resizes = call.path == "raster resize" and call.text("resampling") in ("", "nearest")
     if not resizes and (call.path.startswith("raster ") or call.path in _CLASSIC):

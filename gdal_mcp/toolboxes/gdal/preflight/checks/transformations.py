@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gdal_mcp.plan import Draft
+from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, make_finding, options_of, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, is_on, make_finding, options_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import transformed_to
 
 BALLPARK: Final = "ballpark_transformation"
@@ -63,7 +63,7 @@ def crs_changes_by_input(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str,
 
 
 def _all_changes(draft: Draft, catalogue: Catalogue) -> Sequence[tuple[str, Change]]:
-    parts = (steps_of(draft), *draft.branches)
+    parts = (draft.work.steps, *draft.work.branches)
     return list(dict.fromkeys(one for steps in parts for one in _named(steps, draft, catalogue)))
 
 
@@ -72,13 +72,15 @@ def key(change: Change) -> str:
     return "\n".join(change)
 
 
-def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterator[tuple[str, Change]]:
-    read = steps[0][1].get("input", ()) if draft.chain else ()
+def _named(
+    steps: Sequence[AlgorithmStep], draft: Draft, catalogue: Catalogue
+) -> Iterator[tuple[str, Change]]:
+    read = steps[0][1].get("input", ()) if draft.work.chain else ()
     source = read[0] if len(read) == 1 else ""
-    like = [f"{_FILE}{located}" for name, located in draft.named or () if name == "like"]
+    like = [f"{_FILE}{located}" for name, located in draft.work.named or () if name == "like"]
     current = ""  # the CRS of the data at each step
     if demanded := _demanded(draft, steps[-1], catalogue):
-        steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
+        steps = (*steps, AlgorithmStep("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
         given = {name: values[0] for name, values in arguments.items() if values}
         target = given.get("output-crs")  # the CRS of the argument, else of the dataset `like`
@@ -112,12 +114,12 @@ def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[s
         yield source if source or len(draft.inputs) == 1 else files.get(table, ""), before, after
 
 
-def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
+def _demanded(draft: Draft, last: AlgorithmStep, catalogue: Catalogue) -> str | None:
     """The CRS that the format of the output requires; None if it requires none."""
     path, arguments = last
     if path == "raster tile":
         return _SCHEMES.get(arguments.get("tiling-scheme", ("WebMercatorQuad",))[0].upper())
-    own = draft.output.target.name if draft.output and not draft.chain else ""
+    own = draft.output.target.name if draft.output and not draft.work.chain else ""
     output = arguments.get("output", (own,))[0]
     if not output:
         return None
@@ -155,9 +157,9 @@ def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft
 
 def _moved_heights(change: Mapping[str, Any], draft: Draft) -> Finding:
     """The finding for heights in a vertical CRS that become heights above the ellipsoid."""
-    flat = change.get("to") or next(iter(draft.arguments.get("output-crs", ())), "the CRS")
+    flat = change.get("to") or next(iter(draft.work.arguments.get("output-crs", ())), "the CRS")
     kept = f"{flat}+{change['vertical'].rpartition(':')[2]}"
-    corrected = draft.algorithm == "raster reproject" and change.get("to")
+    corrected = draft.work.algorithm == "raster reproject" and change.get("to")
     return make_finding(
         "heights_moved",
         {"metres": change["heights"], "kept": kept},
@@ -195,10 +197,10 @@ def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
         advice += f' To have it all the same, call again with "allow": ["{BALLPARK}"].'
     found = Finding(BALLPARK, message, advice, refuses)
     # PROJ selects the better operation if it has an area of interest, which only warping supports, or in two steps
-    if draft.algorithm == "raster reproject" and (area := better.get("area")):
+    if draft.work.algorithm == "raster reproject" and (area := better.get("area")):
         text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
         return replace(found, change={"transform-option": (text,)})
-    if draft.algorithm == "vector reproject" and through:
-        targets = (through, *draft.arguments["output-crs"])
+    if draft.work.algorithm == "vector reproject" and through:
+        targets = (through, *draft.work.arguments["output-crs"])
         return replace(found, steps=[("reproject", {"output-crs": one}) for one in targets])
     return found

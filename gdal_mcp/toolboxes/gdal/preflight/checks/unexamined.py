@@ -6,7 +6,7 @@ from typing import Final
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding
 from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import crs_changes
 from gdal_mcp.toolboxes.gdal.preflight.checks.values import pixel_probes
 from gdal_mcp.toolboxes.gdal.preflight.estimate import size_text
@@ -39,7 +39,9 @@ def findings(
     if unseen := [number for number, facts in rasters if not looks <= facts.looks.keys()]:
         numbers = {"count": len(unseen), "of": len(inputs)}
         yield make_finding("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
-    if any(path in catalogue.algorithms and path not in packaged().algorithms for path, _ in steps_of(draft)):
+    if any(
+        path in catalogue.algorithms and path not in packaged().algorithms for path, _ in draft.work.steps
+    ):
         yield make_finding("algorithm_unexamined")
     if any(is_unread(text) for name in ("sql", "where") for text in _texts(draft, name)):
         yield make_finding("statement_unexamined")
@@ -61,10 +63,10 @@ def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
 
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
     """True if the call would be refused for an input in the wrong CRS."""
-    named = {draft.algorithm, draft.command.program, *(path for path, _ in steps_of(draft))}
+    named = {draft.work.algorithm, draft.command.program, *(path for path, _ in draft.work.steps)}
     joins = len(draft.inputs) > 1 and any(map(relates, _texts(draft, "sql")))
     return bool(named & COMPARES_CRS) or joins or bool(crs_changes(draft, catalogue))
 
 
 def _texts(draft: Draft, name: str) -> Sequence[str]:
-    return [text for _, given in steps_of(draft) for text in given.get(name, ())]
+    return [text for _, given in draft.work.steps for text in given.get(name, ())]

@@ -8,19 +8,18 @@ probe reads up to some million pixels, so it runs only for calls whose arguments
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gdal_mcp.plan import Draft
+from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import COMPUTES, IGNORES_MASKS, KEEPS_PIXELS
 from gdal_mcp.toolboxes.gdal.preflight.call import (
     Finding,
-    Step,
     is_on,
     make_finding,
     number_of,
     options_of,
-    steps_of,
 )
-from gdal_mcp.toolboxes.gdal.preflight.checks.raster import COMPUTES, keeps_all
+from gdal_mcp.toolboxes.gdal.preflight.checks.raster import keeps_all
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 
 _PHOTOS: Final = ("JPEG", "WEBP")
@@ -36,14 +35,6 @@ _EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
 _BANDS: Final = ":"  # separates the name of a probe from its bands
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # image formats, most with eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
-# steps that do not change the values of pixels
-_KEEPS: Final = frozenset(
-    f"raster {name}"
-    for name in (
-        *"read write convert set-type clip reproject resize select edit mosaic stack nodata-to-alpha".split(),
-        "overview add",
-    )
-)
 # resampling that computes new values from several pixels
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
 # algorithms that resample, with their default method
@@ -71,15 +62,11 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "curves": ("curves", "curves_skipped", None),
     "masked": ("masked", "mask_ignored", None),
 }
-# algorithms that ignore masks and alpha bands
-_SEES_NO_MASK: Final = frozenset(
-    {"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"}
-)
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
 def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
-    steps = steps_of(draft)
+    steps = draft.work.steps
     found = list(_passed_over(steps))
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         found.append("holes")
@@ -94,7 +81,7 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = options_of(steps[-1][1].get("creation-option", ()))
-    writes_pixels = all(path in _KEEPS for path, _ in steps)
+    writes_pixels = all(path in KEEPS_PIXELS for path, _ in steps)
     lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or options.get(
         "COMPRESS"
     ) in _PHOTOS
@@ -107,7 +94,7 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         found.append("shares")
     if driver == "COG" and _mixes_overviews(options):
         found.append("overviews")
-    if all(path in _KEEPS for path, _ in steps):  # a picture format, else the last output data type
+    if all(path in KEEPS_PIXELS for path, _ in steps):  # a picture format, else the last output data type
         narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
         found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
     return tuple(found)
@@ -136,7 +123,7 @@ def _mixes_overviews(options: Mapping[str, str]) -> bool:
     return options.get("OVERVIEW_RESAMPLING", options.get("RESAMPLING", "CUBIC")) not in _KEEPS_CLASSES
 
 
-def _mixes_neighbours(step: Step) -> bool:
+def _mixes_neighbours(step: AlgorithmStep) -> bool:
     """True if an algorithm computes a pixel from several neighbours, for example as their mean."""
     path, given = step
     if path == "raster fill-nodata":
@@ -144,11 +131,11 @@ def _mixes_neighbours(step: Step) -> bool:
     return path == "raster neighbors" and "mean" in given.get("method", ())
 
 
-def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
+def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
     """Names of the probes for data that the algorithms skip or misread."""
     if any(_takes_shapes(path, given) for path, given in steps):
         yield "curves"
-    if any(path in _SEES_NO_MASK for path, _ in steps):
+    if any(path in IGNORES_MASKS for path, _ in steps):
         yield "masked"
     if any(map(_mixes_neighbours, steps)):
         yield "neighbours"
@@ -165,7 +152,7 @@ def _merges(draft: Draft) -> bool:
     return draft.command.program == "gdal_merge"
 
 
-def _selected(steps: Sequence[Step]) -> str:
+def _selected(steps: Sequence[AlgorithmStep]) -> str:
     """The selected bands of the only input, such as `1,3`; "" for all bands, or if uncertain."""
     choosing = ("raster select", "raster convert")  # convert has bands if it stands for gdal_translate
     texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
@@ -181,15 +168,15 @@ def _lossless(options: Mapping[str, str]) -> bool:
     return reversible or exact_tiles or any(is_on(options.get(name, "")) for name in _LOSSLESS)
 
 
-def _nodata_of_edit(steps: Sequence[Step]) -> str:
+def _nodata_of_edit(steps: Sequence[AlgorithmStep]) -> str:
     """The nodata value that `raster edit` sets while pixels are unchanged; "" if none."""
     given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
-    return given[-1] if given and all(path in _KEEPS for path, _ in steps) else ""
+    return given[-1] if given and all(path in KEEPS_PIXELS for path, _ in steps) else ""
 
 
-def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
+def _of_holes(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
     """The finding if the first step that changes pixels treats nodata pixels as data."""
-    path, given = next((one for one in steps if one[0] not in _KEEPS), ("", {}))
+    path, given = next((one for one in steps if one[0] not in KEEPS_PIXELS), ("", {}))
     for argument, name, value in _OF_HOLES.get(path, ()):
         if given.get(argument, ("false",)) == ("false",):
             yield make_finding(name, change={argument: (value,)} if value else None)
@@ -199,7 +186,7 @@ def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
 def findings(
     looks: Mapping[str, Mapping[str, Any]],
     nodata: float | None = None,
-    steps: Sequence[Step] = (),
+    steps: Sequence[AlgorithmStep] = (),
     *,
     merges: bool = False,
 ) -> Iterator[Finding]:

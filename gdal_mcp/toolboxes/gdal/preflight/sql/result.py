@@ -173,14 +173,14 @@ class _Reader:
             if wanted in ("", str(source.alias_or_name).lower()):
                 yield from self._of_source(source)
 
-    def _of_source(self, source: "Expr", depth: int = _MAX_DEPTH) -> Iterator[tuple[str, Value]]:
+    def _of_source(self, source: "Expr") -> Iterator[tuple[str, Value]]:
         if (query := definition(source)) is not None:
             inner, above = first_select(query), query.parent
             alias = above.args.get("alias") if above is not None else None
             if alias is not None and alias.args.get("columns"):
                 yield "", _UNKNOWN
                 return
-            for term in selected(query) if depth and self.budget.spend() else ():
+            for term in selected(query) if self.budget.spend() else ():
                 yield from self._terms(term, inner)
             return
         facts = self.tables.get(table_name(source))

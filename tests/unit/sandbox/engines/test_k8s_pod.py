@@ -267,7 +267,7 @@ def test_a_deadline_is_told_by_the_api_s_clock():
 
 
 @pytest.mark.claim("engine.kubernetes-leases")
-def test_what_ended_long_ago_by_the_api_s_clock_is_nobody_s_and_what_runs_is_not():
+def test_only_long_ended_pods_are_leftovers():
     now = dt.datetime.now(dt.UTC)
     for there, seconds, left in (
         (ended(0), 200, True),

@@ -1,0 +1,106 @@
+"""The result of checking a workflow: the facts about each step, before the first one runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gdal_mcp.calls.entitlements import Entitlements
+from gdal_mcp.calls.workflows.document import Workflow
+from gdal_mcp.calls.workflows.publishing import (
+    Publishing,
+)
+from gdal_mcp.calls.workflows.store import StepResult
+from gdal_mcp.calls.workflows.used import UsedFile
+from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Draft
+from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.places import local
+from sandbox.workspace import WorkspacePath
+
+
+class StepState(StrEnum):
+    FINE = "fine"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CheckedStep:
+    """The facts about one step before the workflow runs. `key` is empty if its result cannot be used again."""
+
+    id: str
+    tool: str
+    state: StepState
+    draft: Draft | None = None
+    toolbox: str = ""
+    command: str = ""  # the command as a person sees it
+    checks: tuple[Mapping[str, Any], ...] = ()
+    unknown: tuple[str, ...] = ()  # what is not known, in words
+    predicts: str = ""  # what it would write, in words
+    crs: str | None = None  # CRS of what it would write
+    figures: Mapping[str, int | None] | None = None  # expected bytes and files
+    key: str = ""
+    used: tuple[UsedFile, ...] = ()  # the files of workspaces that it reads
+    result: StepResult | None = None  # result of an earlier run
+    error: ToolError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The step in the answer of `workflow_check`, without keys that do not apply."""
+        row: dict[str, Any] = {"id": self.id, "tool": self.tool, "state": str(self.state)}
+        if self.error is not None:
+            row["error"] = {
+                "code": str(self.error.code),
+                "message": self.error.message,
+                "suggestion": self.error.suggestion,
+            }
+            row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
+        optional = {
+            "checks": [dict(one) for one in self.checks],
+            "unknown": list(self.unknown),
+            "predicts": self.predicts,
+            "done": self.result is not None,
+        }
+        return row | {name: value for name, value in optional.items() if value}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A workflow as it would run now."""
+
+    workflow: Workflow
+    steps: tuple[CheckedStep, ...]
+    publishes: tuple[Publishing, ...] = ()
+
+    @property
+    def wrong(self) -> CheckedStep | None:
+        return next((one for one in self.steps if one.state is StepState.WRONG), None)
+
+    @property
+    def drafts(self) -> tuple[Draft, ...]:
+        return tuple(one.draft for one in self.steps if one.draft is not None)
+
+    def step(self, name: str) -> CheckedStep:
+        return next(one for one in self.steps if one.id == name)
+
+
+def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
+    """The id of each step, its command as a person sees it, and what it writes."""
+    rows = []
+    for one in checked.steps:
+        done = " (done before; its result is used)" if one.result else ""
+        makes = f" -> {one.predicts}" if one.predicts else ""
+        rows.append((f"{one.id}{done}", f"{one.command or one.tool}{makes}"))
+    return tuple(rows)
+
+
+def find_external_inputs(
+    checked: Checked, entitlements: Entitlements
+) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
+    """The inputs that no step wrote, and the remote addresses among them."""
+    roots = {one.root for one in entitlements.workspaces.items}
+    inputs = (one for draft in checked.drafts for one in draft.inputs)
+    found = dict.fromkeys(
+        one for one in inputs if one.workspace.root in roots or one not in tuple(local((one,)))
+    )
+    return tuple(found), tuple(dict.fromkeys(one for draft in checked.drafts for one in draft.addresses))

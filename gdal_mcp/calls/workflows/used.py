@@ -1,0 +1,98 @@
+"""The files of workspaces that a step reads, and whether they are still the same.
+
+Invariants:
+* the content decides whether a result can be used again: it is part of the key of a step;
+* a file that was written after the check counts as changed, also with the same content: the step may have read it
+  half-written.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.records.provenance import Materials
+from gdal_mcp.remote.places import local
+from sandbox.errors import PathRefused
+from sandbox.outputs.filetree import walk
+from sandbox.workspace import RESERVED, Identity, Workspace, WorkspacePath, open_folder
+
+Companions = Callable[[WorkspacePath], Iterable[Path]]
+
+_UNHASHED: Final = "not digested"
+_MAX_DIGESTS: Final = 10_000
+# seconds in which a file can change and keep its modification time; FAT has the coarsest clock
+_CLOCK: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFile:
+    """A file or folder as it is at one time."""
+
+    located: WorkspacePath
+    content: str  # SHA-256; the identity of what is too large or cannot be read
+    parts: tuple[tuple[str, Identity], ...] = ()  # of a folder
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFiles:
+    """Looks at files. `digests` caches the digests of unchanged files. Safe to use from several threads."""
+
+    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
+
+    def read_by(
+        self, draft: Draft, store: Workspace, companions: Companions, limit: int
+    ) -> tuple[UsedFile, ...]:
+        """The files that a step reads, with their sidecar files, as they are now. `limit` is in bytes.
+
+        Results of other steps, in `store`, are not among them.
+        """
+        inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
+        own = [one for one in inputs if one.workspace != store]
+        files = dict.fromkeys(file for one in own for file in (one, *_find_companions(companions, one)))
+        return tuple(self._look(one, limit) for one in files)
+
+    def _look(self, known: WorkspacePath, limit: int) -> UsedFile:
+        try:
+            located = replace(known, identity=Identity.of(known.path.lstat()))
+            parts = _list_parts(located) if located.is_folder else ()
+        except (OSError, PathRefused):
+            return UsedFile(replace(known, identity=None), _UNHASHED)
+        content = self._digest(located, limit) or f"{_UNHASHED}: {located.identity} {parts}"
+        return UsedFile(located, content, parts)
+
+    def _digest(self, located: WorkspacePath, limit: int) -> str | None:
+        """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
+        identity = located.identity
+        if identity is None or identity.size > limit:
+            return None
+        if located.is_folder or abs(self.clock() - identity.mtime_ns / 1e9) < _CLOCK:
+            return Materials.digest(located)
+        known = (str(located), identity)
+        if known not in self.digests:
+            if len(self.digests) > _MAX_DIGESTS:
+                self.digests.clear()
+            self.digests[known] = Materials.digest(located)
+        return self.digests[known]
+
+
+def _list_parts(located: WorkspacePath) -> tuple[tuple[str, Identity], ...]:
+    """Everything in a folder except for the server's own files. Raises OSError, PathRefused."""
+    with open_folder(located.workspace, located.relative) as top:
+        found = ((entry.path, Identity.of(entry.status)) for entry in walk(top))
+        return tuple(sorted(one for one in found if PurePosixPath(one[0]).parts[0] != RESERVED))
+
+
+def _find_companions(companions: Companions, located: WorkspacePath) -> list[WorkspacePath]:
+    """The sidecar files of an input."""
+    try:
+        paths = sorted(companions(located))
+    except (OSError, PathRefused):
+        return []
+    return [
+        replace(located, relative=located.relative.parent / path.name, identity=None, is_folder=False)
+        for path in paths
+    ]

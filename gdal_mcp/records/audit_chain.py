@@ -1,0 +1,70 @@
+"""Reads the chain of records in a file of the audit log."""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from gdal_mcp.records.audit_files import distrusted
+from gdal_mcp.records.audit_record import EMPTY, MAX_LINE, AuditRecord, Checkpoint, parse_line
+
+ROTATED: Final = "audit.rotated"  # the first record of each file except the first
+_BLOCK: Final = 16 << 10  # bytes read at a time from the end: most records are shorter
+
+
+def first_record(log: int) -> AuditRecord | None:
+    """The first record of a file."""
+    with os.fdopen(log, "rb", closefd=False) as stream:
+        stream.seek(0)
+        return parse_line(stream.readline(MAX_LINE))
+
+
+def base_of(log: int) -> Checkpoint:
+    """The record before the first one of a file: none, or the end of the file that was closed before it."""
+    first = first_record(log)
+    if first is None or first.event.get("type") != ROTATED:
+        return EMPTY
+    return Checkpoint(first.seq - 1, first.previous)
+
+
+def walk(
+    log: int, size: int, *expected: Checkpoint, last: Checkpoint = EMPTY
+) -> tuple[Checkpoint, str, set[Checkpoint]]:
+    """Follows the chain from `last` through the first `size` bytes of a file, one line in memory at a time.
+
+    Returns how far it is valid, why it ends if too early, and the checkpoints that it does not contain.
+    """
+    problem, left = "", size
+    missing = set(expected) - {last, EMPTY}
+    with os.fdopen(log, "rb", closefd=False) as stream:
+        stream.seek(0)
+        while left and not problem:
+            line = stream.readline(min(MAX_LINE, left))
+            left -= len(line)
+            record = parse_line(line)
+            if not line.endswith(b"\n"):
+                problem = (
+                    "the line has no end: a crash while writing, something cut off, or longer than any record"
+                )
+            elif record is None:
+                problem = "the line is not a record"
+            elif record.seq != last.seq + 1:
+                problem = f"the record is number {record.seq} where {last.seq + 1} is expected"
+            elif record.previous != last.hash:
+                problem = "one of this record and the one before was changed"
+            else:
+                last = record.checkpoint
+                missing.discard(last)
+    return last, problem, missing
+
+
+def lines_backwards(log: int) -> Iterator[bytes]:
+    """The text after the last newline, often empty, then each line without its newline, last first."""
+    at, rest = os.fstat(log).st_size, b""
+    while at:
+        step = min(_BLOCK, at)
+        at -= step
+        rest, *lines = (os.pread(log, step, at) + rest).split(b"\n")
+        yield from reversed(lines)
+        if len(rest) > MAX_LINE:
+            raise distrusted(f"it holds a line longer than {MAX_LINE} bytes")
+    yield rest

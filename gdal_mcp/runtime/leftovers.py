@@ -1,0 +1,61 @@
+"""Removes the containers that dead servers left behind."""
+
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from sandbox.engine import Engine
+from sandbox.errors import SandboxError
+from sandbox.labels import OWNER
+from sandbox.owner import Owner
+from sandbox.reaper import reap
+
+REAP_SECONDS = 5.0  # seconds that a set-up waits for the removal
+
+_log = structlog.get_logger()
+
+
+class Leftovers:
+    """The leftovers of dead servers on the engines in use. Safe to use from several threads."""
+
+    def __init__(self, owner: Owner, recover_staging: Callable[[], None]) -> None:
+        """`recover_staging` removes what dead servers staged; on a cluster it is called once none of their Pods is left."""
+        self._owner = owner
+        self._recover_staging = recover_staging
+        self._lock = threading.Lock()
+        self._pods_left = True  # True if dead servers may have left containers
+        self.unremoved: set[str] = set()  # names of this server's containers that the engine has not removed
+
+    def remove(self, engine: Engine) -> tuple[str, ...]:
+        """The names of the removed containers. Returns at once if another thread is removing. Raises EngineUnavailable."""
+        if not self._lock.acquire(blocking=False):
+            return ()
+        try:
+            removed = reap(engine, self._owner, self.unremoved)
+            self.unremoved.difference_update(removed)
+            if engine.info().other_hosts and (removed or self._pods_left):
+                self._recover_after_pods(engine)
+        finally:
+            self._lock.release()
+        return removed
+
+    def remove_for_a_while(self, engine: Engine) -> None:
+        """Removes leftovers before the first call. A leftover that the engine does not remove delays nobody for long."""
+
+        def until_done() -> None:
+            try:
+                self.remove(engine)
+            except SandboxError as error:
+                _log.info("not_reaped", reason=str(error))
+
+        reaping = threading.Thread(target=until_done, name="reaping", daemon=True)
+        reaping.start()
+        reaping.join(REAP_SECONDS)
+
+    def _recover_after_pods(self, engine: Engine) -> None:
+        owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
+        # an owner without a name is another machine's server, which may be dead
+        self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
+        if not self._pods_left:
+            self._recover_staging()

@@ -1,0 +1,69 @@
+"""What a container is asked to describe of the inputs of a draft before it runs."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gdal_mcp.plan import AlgorithmStep, Draft
+from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, lacking_by_file
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.preflight.checks import (
+    transformations,
+    values,
+)
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
+
+# arguments that name a CRS, each with the arguments for which the inputs' extent in that CRS is requested; PROJ takes
+# milliseconds to compute it
+_CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
+# arguments with a CRS that PROJ must know
+_NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
+# algorithms whose output is wrong across the antimeridian
+_ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})
+_MAX_CRS: Final = 4  # number of CRSs for which a container is asked for extents
+_MAX_CRS_TEXT: Final = 4096  # characters
+
+
+def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
+    """What a container describes of the inputs in addition to their facts."""
+    return {
+        "crs": crs_to_describe(draft),
+        "changes": transformations.crs_changes(draft, catalogue),
+        "looks": values.pixel_probes(draft, catalogue),
+    }
+
+
+def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
+    """The error for a file in a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
+    head = row.get("head") if isinstance(row, Mapping) else None
+    if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
+        return None
+    lacks = lacking_by_file(catalogue, name, bytes.fromhex(head))
+    return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
+
+
+def every_crs(draft: Draft) -> tuple[str, ...]:
+    """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
+    steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
+    found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
+    found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
+    return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
+
+
+def crs_to_describe(draft: Draft) -> tuple[str, ...]:
+    """The CRSs in which the extent of the inputs is needed, then the other CRSs of the call with the prefix `?`.
+
+    They are spelled as in the call.
+    """
+    texts: list[str] = []
+    steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
+    for _, given in steps:
+        for name, needed_for in _CRS_ARGUMENTS.items():
+            if any(given.get(one) for one in needed_for):
+                texts += given.get(name, ())
+    texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
+    reprojections = [given for path, given in draft.work.chain if path == "vector reproject"]
+    texts += [text for given in reprojections for text in given.get("output-crs", ())]
+    texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
+    texts += [f"?{text}" for text in every_crs(draft) if text not in texts]
+    return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

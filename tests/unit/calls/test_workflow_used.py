@@ -1,0 +1,90 @@
+"""A file that a step reads is the same only if nothing was written to it."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+from gdal_mcp.calls.workflows.used import UsedFile, UsedFiles
+from gdal_mcp.plan import Command, Draft
+from sandbox.workspace import Workspace, WorkspacePath, Workspaces
+
+LIMIT = 1000  # bytes
+
+
+def look(files: UsedFiles, root: Path, name: str) -> tuple[UsedFile, ...]:
+    workspace = Workspace(root, writable=True)
+    located = Workspaces((workspace,)).input(str(root / name))
+    sidecars = sorted(root.glob("*.aux.xml"))
+
+    def companions(one: WorkspacePath) -> list[Path]:
+        return [] if one.is_folder else sidecars
+
+    draft = Draft(Command("info", ()), (located,), ())
+    return files.read_by(draft, Workspace(root / "store", writable=True), companions, LIMIT)
+
+
+def test_a_file_is_the_same_until_it_is_written_again(tmp_path: Path):
+    (tmp_path / "in.tif").write_bytes(b"red")
+    files = UsedFiles()
+    first = look(files, tmp_path, "in.tif")
+    assert look(files, tmp_path, "in.tif") == first
+    os.utime(tmp_path / "in.tif", (1000, 1000))
+    again = look(files, tmp_path, "in.tif")
+    assert again != first
+    assert [one.content for one in again] == [one.content for one in first]
+
+
+def test_a_file_of_the_same_size_and_time_is_read_again_while_its_clock_cannot_tell(tmp_path: Path):
+    path = tmp_path / "in.tif"
+    path.write_bytes(b"red")
+    written = path.stat().st_mtime
+    files = UsedFiles(clock=lambda: written + 0.5)
+    first = look(files, tmp_path, "in.tif")
+    path.write_bytes(b"RED")
+    os.utime(path, (written, written))
+    assert look(files, tmp_path, "in.tif") != first
+
+
+def test_a_sidecar_file_that_appears_is_a_change(tmp_path: Path):
+    (tmp_path / "in.tif").write_bytes(b"red")
+    files = UsedFiles()
+    first = look(files, tmp_path, "in.tif")
+    (tmp_path / "in.tif.aux.xml").write_bytes(b"<PAMDataset/>")
+    assert look(files, tmp_path, "in.tif") != first
+
+
+def test_a_folder_is_the_same_until_a_file_in_it_is_written_again(tmp_path: Path):
+    inner = tmp_path / "data.zarr" / "0"
+    inner.mkdir(parents=True)
+    (inner / "chunk").write_bytes(b"red")
+    files = UsedFiles()
+    first = look(files, tmp_path, "data.zarr")
+    assert look(files, tmp_path, "data.zarr") == first
+    os.utime(inner / "chunk", (1000, 1000))
+    assert look(files, tmp_path, "data.zarr") != first
+
+
+def test_a_folder_that_is_too_large_to_digest_has_another_content_after_a_change(tmp_path: Path):
+    inner = tmp_path / "data.zarr"
+    inner.mkdir()
+    (inner / "link").symlink_to("nowhere")  # such a folder has no digest
+    (inner / "chunk").write_bytes(b"red")
+    files = UsedFiles()
+    [first] = look(files, tmp_path, "data.zarr")
+    os.utime(inner / "chunk", (1000, 1000))
+    [again] = look(files, tmp_path, "data.zarr")
+    assert again.content != first.content
+
+
+def test_the_folder_of_the_server_in_a_workspace_is_no_part_of_it(tmp_path: Path):
+    workspace = Workspace(tmp_path, writable=True)
+    whole = WorkspacePath(workspace, PurePosixPath(), is_folder=True)
+    draft = Draft(Command("info", ()), (whole,), ())
+    (tmp_path / ".gdal-mcp").mkdir()
+
+    def parts() -> list[str]:
+        [one] = UsedFiles().read_by(draft, Workspace(tmp_path / "store", writable=True), lambda _one: (), 0)
+        return [name for name, _ in one.parts]
+
+    (tmp_path / ".gdal-mcp" / "call").write_bytes(b"")
+    (tmp_path / "in.tif").write_bytes(b"")
+    assert parts() == ["in.tif"]
