@@ -134,6 +134,7 @@ _CRS: Final = shape(
     degrees=Flag,
     metres=Flag,
     unit_metres=Number,
+    epoch=Number,
     unit_degrees=Number,
 )
 _BAND: Final = shape(

@@ -45,6 +45,9 @@ _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
 _ID_AT_THE_END: Final = re.compile(
     r'ID\["([A-Za-z0-9_]{1,16})",(?:"([A-Za-z0-9_.]{1,24})"|([0-9]{1,9}))\]\]\s*$'
 )
+_DATED: Final = re.compile(
+    r"COORDINATEMETADATA\[\s*(.*),\s*EPOCH\[([0-9]{4}(?:\.[0-9]{1,12})?)\]\]\s*", re.DOTALL
+)
 _NAME: Final = re.compile(r'[A-Z]+\["((?:[^"]|"")*)"')
 _KIND: Final = re.compile(r"\b(COMPOUND|PROJ|GEOG|GEOD|VERT|ENG)CRS\[")
 _KINDS: Final = {
@@ -183,7 +186,7 @@ def _texts(given: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
 def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
     if key in _SYSTEMS:
         wkt = value.get("wkt") if isinstance(value, dict) else None
-        found = _NAME.match(wkt) if isinstance(wkt, str) else None
+        found = _NAME.match(_without_epoch(wkt)) if isinstance(wkt, str) else None
         name, code = found[1] if found else "", _code_of(wkt)
         if code is not None:
             systems[code] = name
@@ -263,7 +266,14 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         if key in _SYSTEMS:
             wkt = value.get("wkt")
             kind = _KIND.search(wkt) if isinstance(wkt, str) else None
-            return {"code": _code_of(wkt), **({"kind": _KINDS[kind[1]]} if kind else {}), **_unit(wkt)}
+            dated = _DATED.fullmatch(wkt) if isinstance(wkt, str) else None
+            epoch = {"epoch": float(dated[2])} if dated else {}
+            return {
+                "code": _code_of(wkt),
+                **({"kind": _KINDS[kind[1]]} if kind else {}),
+                **_unit(wkt),
+                **epoch,
+            }
         if key not in _KEYED_BY_NAME:
             return _facts(value, depth)
         value = list(value.values())
@@ -296,9 +306,15 @@ def _unit(wkt: Any) -> Mapping[str, float]:
     return {} if abs(size - 1) < _SAME_UNIT else {"unit_metres": size}
 
 
+def _without_epoch(wkt: str) -> str:
+    """The WKT of the CRS alone, if it also has a coordinate epoch."""
+    dated = _DATED.fullmatch(wkt)
+    return dated[1] if dated else wkt
+
+
 def _code_of(wkt: Any) -> str | None:
     """The authority code at the end of a WKT, whose other text comes from the file; None without a valid code."""
-    found = _ID_AT_THE_END.search(wkt[-120:]) if isinstance(wkt, str) else None
+    found = _ID_AT_THE_END.search(_without_epoch(wkt)[-120:]) if isinstance(wkt, str) else None
     code = f"{found[1]}:{found[2] or found[3]}" if found else None
     try:
         known: str | None = adapter(words.CrsCode | None).validate_python(code)

@@ -38,6 +38,8 @@ _PIXELS: Final = frozenset(
     f"raster {name}"
     for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
 )
+# algorithms whose pixels mean the same as their inputs' pixels; `convert` converts rasters, too
+_LABELLED: Final = _PIXELS | {"convert", "raster sieve", "raster fill-nodata", "gdal_merge", "gdalwarp"}
 # algorithms whose outputs must hide the pixels that their inputs hide
 _HIDES: Final = frozenset(
     f"raster {name}"
@@ -57,6 +59,7 @@ def expected(draft: Draft) -> Sequence[str]:
 
     * `features`, `fields`, `values`, `coordinates`, `pixels`: the output must keep them; `added`: features are added
       to a layer.
+    * `labels`: what explains the values, such as names of classes and units.
     * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
     * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """
@@ -70,6 +73,8 @@ def expected(draft: Draft) -> Sequence[str]:
     # bands that are not selected may have values that the output cannot store
     if all(path in _PIXELS and path != "raster select" for path, _ in steps):
         found.append("pixels")
+    if all(path in _LABELLED for path, _ in steps):
+        found.append("labels")
     found += _hidden(steps)
     functions = {text for _, given in steps for text in given.get("pixel-function", ())}
     found += ["summed"] if functions & _SUMS else []
