@@ -130,7 +130,12 @@ class Pair:
         before, after = self.before, self.after
         compared = before.whole and after.whole and before.features == after.features
         # a GML id is a name that contains the number, and it is a field
-        if not compared or before.numbered or self.theirs.GetFieldIndex("gml_id") >= 0:
+        if (
+            not compared
+            or before.numbered
+            or is_sheet(self.source)
+            or self.theirs.GetFieldIndex("gml_id") >= 0
+        ):
             return
         kept = (after.ids_digest, *(one.digest for one in after.columns))
         if "values" in self.keeps and before.ids_digest not in kept:
@@ -158,6 +163,12 @@ class Pair:
         there = change.TransformPoint(west, south) if change else (west, south)
         far = max(abs(there[0] - west), abs(there[1] - south))
         return far if far > APART[in_degrees(own)] else 0
+
+
+def is_sheet(layer):
+    """True if the ids of features are the numbers of rows in a spreadsheet."""
+    dataset = layer.GetDataset()
+    return dataset is not None and dataset.GetDriver().ShortName in SHEETS
 
 
 def resolved_domains(own, theirs, places):
