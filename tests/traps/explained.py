@@ -8,6 +8,7 @@ def labelled(made):
     band = made.GetRasterBand(1)
     band.SetCategoryNames(["none", "water", "forest", "town", "bare"])
     band.SetDescription("land cover")
+raster("esri_fill", numpy.where(holes == -9999, numpy.finfo("float32").min, ramp).astype("float32"), utm)
 raster("labelled", few, utm, then=labelled)
 raster("labelled_next", few, (504000, 5000000, 100), then=labelled)
 raster("described", ramp, utm, then=lambda made: made.GetRasterBand(1).SetDescription("height"))
@@ -154,6 +155,10 @@ epoch_unknown before
 epoch_unmoved before ignoring:identical_to_input
     vector_reproject input=dated_points.gpkg output=OUT.gpkg output-crs=EPSG:9000@2010
     vector_reproject input=dated_points.gpkg output=OUT.gpkg output-crs=EPSG:9000@2021.5
+
+nodata_undeclared
+    raster clip input=esri_fill.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+    raster clip input=low.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
 
 # fields with measures of other geometries
 fields_stale ignoring:identical_to_input
