@@ -94,6 +94,23 @@ sheets("two_sheets", ("now", table(head, ("north", "a", 1)), "", ""), ("before",
 sheets("serials", ("serials", table(("id", "date"), (1, 43928), (2, 43929)), "", ""))
 sheets("days", ("days", table(("id", "date"), (1, "<v>43928</v><!--date-->"), (2, "<v>43929</v><!--date-->")), "", ""))
 
+def open_document(name, *tables):
+    """An OpenDocument spreadsheet; of each sheet its name, whether it is shown, and the XML of its rows."""
+    spaces = " ".join(f'xmlns:{one}="urn:oasis:names:tc:opendocument:xmlns:{one}:1.0"' for one in ("office", "style", "text", "table"))
+    styles = "".join(f'<style:style style:name="{one}" style:family="table"><style:table-properties table:display="{one}"/></style:style>' for one in ("true", "false"))
+    sheets = "".join(f'<table:table table:name="{one}" table:style-name="{shown}">{rows}</table:table>' for one, shown, rows in tables)
+    with zipfile.ZipFile(f"{folder}/{name}.ods", "w") as packed:
+        packed.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        packed.writestr("content.xml", f'<office:document-content {spaces} office:version="1.2"><office:automatic-styles>{styles}</office:automatic-styles><office:body><office:spreadsheet>{sheets}</office:spreadsheet></office:body></office:document-content>')
+def ods_row(*cells):
+    """A text with further attributes, a number, or XML for each cell."""
+    made = (one if str(one).startswith("<") else f'<table:table-cell office:value-type="float" office:value="{one}"/>' if isinstance(one, int) else f'<table:table-cell office:value-type="string"><text:p>{one}</text:p></table:table-cell>' for one in cells)
+    return f"<table:table-row>{''.join(made)}</table:table-row>"
+formula = '<table:table-cell table:formula="of:=[.A2]+1"{}/>'.format
+spanned = '<table:table-cell office:value-type="string" table:number-rows-spanned="2"><text:p>a</text:p></table:table-cell>'
+open_document("ods_unread", ("now", "true", ods_row("id", "group", "sum") + ods_row(1, spanned, formula("")) + ods_row(2, "<table:covered-table-cell/>", formula(""))), ("before", "false", ods_row("id") + ods_row(9)))
+open_document("ods_read", ("now", "true", ods_row("id", "group", "sum") + ods_row(1, "a", formula(' office:value-type="float" office:value="2"')) + ods_row(2, "a", 3)))
+
 def faded(made):
     made.CreateMaskBand(gdal.GMF_PER_DATASET)
     hole = numpy.full((512, 512), 255, "uint8"); hole[:100, :100] = 0
@@ -190,6 +207,13 @@ fields_stale ignoring:identical_to_input
 formulas_unread
     vector info input=formulas.xlsx
     vector info input=calculated.xlsx
+formulas_unread
+    vector info input=ods_unread.ods
+    vector info input=ods_read.ods
+cells_merged
+    vector info input=ods_unread.ods
+sheets_hidden
+    vector info input=ods_unread.ods
 cells_merged
     query inputs=["merged_cells.xlsx"] sql=SELECT region, sum(n) AS n FROM merged_cells GROUP BY region
     query inputs=["single_cells.xlsx"] sql=SELECT region, sum(n) AS n FROM single_cells GROUP BY region
