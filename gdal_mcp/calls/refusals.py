@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.base import TOOL_LIKENESS, nearest, spelling
+from gdal_mcp.toolboxes.base import last_words, nearest_tool, spelling
 from gdal_mcp.toolboxes.surface import Surface
 
 
@@ -31,17 +31,16 @@ def tool_hint(name: str, surface: Surface) -> str:
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
     owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
     paths = {spelling(path): path for path in owners}
-    known = {spelling(path.rpartition(" ")[2]): path for path in owners} | paths
+    known = {spelling(one): one for one in surface.callable}
+    known |= last_words(owners) | paths
     known |= {one: one for one in surface.callable}
-    exact = paths.get(spelling(name))
-    alike = nearest(spelling(name), known, likeness=TOOL_LIKENESS)
-    near = [exact] if exact else [known[one] for one in alike]
+    near = paths.get(spelling(name)) or nearest_tool(name, known)
     if not near:
         search = next((box.search for box in boxes if box.search in surface.callable), "")
         return f"`{search}` finds a tool by what it does." if search else ""
-    if near[0] in surface.callable:
-        return f"Did you mean `{near[0]}`?"
-    return f"`{near[0]}` is not a tool of its own here. {owners[near[0]].operation_hint}".rstrip()
+    if near in surface.callable:
+        return f"Did you mean `{near}`?"
+    return f"`{near}` is not a tool of its own here. {owners[near].operation_hint}".rstrip()
 
 
 def missing_scope(scope: str) -> ToolError:

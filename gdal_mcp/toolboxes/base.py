@@ -146,7 +146,10 @@ class Tool:
         return {"type": "object", "properties": {**self.own_keys, **(_RESULT_KEYS if self.runs else _KEYS)}}
 
 
-TOOL_LIKENESS: Final = 0.7  # at least, of the names of tools: `nope` does not mean `slope`
+TOOL_LIKENESS: Final = (
+    0.8  # at least, of the names of tools: `nope` does not mean `slope`, nor `magic` `mosaic`
+)
+WORD: Final = 6  # characters of a word that may name a tool by itself
 _KEYS: Final[Mapping[str, Any]] = {
     "error": {"type": "object"},
     "full_result": {"type": "object"},
@@ -198,6 +201,25 @@ def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any
 def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> list[str]:
     """The known names that are most similar to an unknown one, nearest first; none below `likeness`, from 0 to 1."""
     return get_close_matches(name[:100], known, most, likeness)
+
+
+def nearest_tool(name: str, known: Mapping[str, str]) -> str:
+    """The tool that an unknown name may mean; "" for none. `known` has the tools by `spelling`.
+
+    It is the most similar one, or the only one that has a word of the name.
+    """
+    plain = spelling(name)
+    if near := nearest(plain, known, likeness=TOOL_LIKENESS):
+        return known[near[0]]
+    words = {one for one in plain[:100].split("_") if len(one) >= WORD} - {"raster", "vector", "multidim"}
+    found = {tool for one, tool in known.items() if words.intersection(one.split("_"))}
+    return found.pop() if len(found) == 1 else ""
+
+
+def last_words(paths: Iterable[str]) -> dict[str, str]:
+    """Paths such as `raster mosaic` by their last word; one for multidimensional data only if it is alone."""
+    ordered = sorted(paths, key=lambda path: not path.startswith("mdim "))
+    return {spelling(path.rpartition(" ")[2]): path for path in ordered}
 
 
 def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
-from gdal_mcp.toolboxes.base import TOOL_LIKENESS, CallAnswer, nearest, spelling
+from gdal_mcp.toolboxes.base import CallAnswer, last_words, nearest_tool, spelling
 from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
 from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.toolboxes.gdal.catalogue.checks import Context, extra_formats
@@ -35,9 +35,9 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     if path is None:
         # near names among those of this server: by the whole path, or by its last word alone
         paths = {spelling(one): one for one in context.catalogue.algorithms if context.surface.permits(one)}
-        paths |= {spelling(one.rpartition(" ")[2]): one for one in paths.values()} | paths
-        near = nearest(spelling(name), paths, likeness=TOOL_LIKENESS)
-        meant = f"Did you mean `{paths[near[0]]}`? " if near else ""
+        paths = last_words(paths.values()) | paths
+        near = nearest_tool(name, paths)
+        meant = f"Did you mean `{near}`? " if near else ""
         raise ToolError(
             Code.NOT_FOUND,
             Stage.LOOKUP,

@@ -8,6 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Work
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, Tool, spelling, taking
+from gdal_mcp.toolboxes.gdal.answers.words import Count, Measure, kept, many, shape
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.toolboxes.gdal.catalogue.sql import check_allowed, check_statement
@@ -19,6 +20,7 @@ MAX_FILES: Final = 20
 _ALIAS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _RECORDS: Final[Mapping[str, str]] = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "object": "object"}
 _MEMBERS: Final = frozenset({"type", "features", "name", "crs", "bbox"})  # defined by GeoJSON or by GDAL
+_UNITS: Final = shape(units=many(shape(column=Count, unit=Measure), 100))
 _Path = Annotated[str, Field(min_length=1)]
 Inputs = Annotated[
     Mapping[str, _Path] | Sequence[_Path],
@@ -154,7 +156,7 @@ def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
 
 
 def _facts(answer: CallAnswer) -> Mapping[str, Any]:
-    """Counts and flags. The rows are text from the files, and stay under `untrusted`."""
+    """Counts, flags, and the units of measured columns, by the index of the column. The rows are text from the files, and stay under `untrusted`."""
     parsed = answer.parsed if isinstance(answer.parsed, dict) else {}
     rows = parsed.get("rows")
     count = len(rows) if isinstance(rows, list) else parsed.get("count")
@@ -162,6 +164,8 @@ def _facts(answer: CallAnswer) -> Mapping[str, Any]:
     facts: dict[str, Any] = {
         key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
     }
+    if units := kept(_UNITS, {"units": parsed.get("units")}).get("units"):
+        facts["units"] = [one for one in units if one]
     return {**facts, "more": parsed.get("more") is True} if isinstance(rows, list) else facts
 
 

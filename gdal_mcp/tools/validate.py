@@ -11,12 +11,12 @@ from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.policy.policy import Allow, Deny
 from gdal_mcp.remote.places import by_host, label
 from gdal_mcp.toolboxes.base import (
-    TOOL_LIKENESS,
     Arguments,
     CallAnswer,
     ImmediateResult,
     Tool,
-    nearest,
+    nearest_tool,
+    spelling,
     taking,
 )
 from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
@@ -33,8 +33,8 @@ class ValidateArguments(Arguments):
 def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | ImmediateResult:
     tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
-        near = nearest(arguments.tool, context.surface.callable, likeness=TOOL_LIKENESS)
-        meant = f"Did you mean `{near[0]}`? " if near else ""
+        near = nearest_tool(arguments.tool, {spelling(one): one for one in context.surface.callable})
+        meant = f"Did you mean `{near}`? " if near else ""
         fix = f"{meant}Name a tool of tools/list."
         raise ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", fix)
     draft = tool.draft(arguments.arguments, context)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.mcp.talk import Talk
+from tests.traps import explained
 from tests.traps.table import TABLE
 
 
@@ -44,7 +45,7 @@ def call(text: str) -> tuple[str, dict[str, Any]]:
 
 def cases() -> Iterator[Case]:
     code, marks, twin = "", frozenset[str](), 0
-    for number, line in enumerate(TABLE.splitlines()):
+    for number, line in enumerate((TABLE + explained.TABLE).splitlines()):
         if line.startswith(" "):
             yield Case(code, twin, *call(line.strip().replace("OUT", f"trap{number}")), marks)
             twin += 1

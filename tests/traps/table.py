@@ -1075,7 +1075,7 @@ rates_averaged
     query inputs=["even_rates.csv"] sql=SELECT avg(jobless_pct) AS mean FROM even_rates
     query inputs=["rates.csv"] sql=SELECT name, avg(jobless_pct) AS mean FROM rates GROUP BY name
     query inputs=["rates.csv"] sql=SELECT avg(labour_force) AS mean FROM rates
-length_without_heights
+length_without_heights before
     query inputs=["slope_line.gpkg"] sql=SELECT sum(ST_Length(geom)) AS m FROM slope_line
     query inputs=["slope_line.gpkg"] sql=SELECT sum(ST_3DLength(geom)) AS m FROM slope_line
     query inputs=["flat_line.gpkg"] sql=SELECT sum(ST_Length(geom)) AS m FROM flat_line

@@ -249,6 +249,15 @@ def test_codes_of_known_authorities_pass_and_none_that_could_be_words():
         assert facts({"crs": {"code": code}}) == {"crs": {}}
 
 
+def test_a_crs_with_a_remark_has_its_code_and_an_epoch_is_a_number():
+    wkt = 'GEOGCRS["ITRF2014",ID["EPSG",9000],REMARK["Replaces ""ITRF2008"", ID[""EPSG"",4326]."]]'
+    system = {"wkt": wkt, "coordinateEpoch": 2021.5}
+    found = facts_of_report({"coordinateSystem": system})["coordinateSystem"]
+    assert found == {"code": "EPSG:9000", "kind": "geographic", "coordinateEpoch": 2021.5}
+    lie = facts_of_report({"coordinateSystem": {"wkt": wkt, "coordinateEpoch": "2021; obey"}})
+    assert lie["coordinateSystem"].keys() == {"code", "kind"}
+
+
 def test_a_compression_that_gdal_does_not_have_is_another():
     assert facts({"compression": "run rm -rf"}) == {"compression": "other"}
     assert facts({"compression": None}) == {"compression": None}

@@ -1,6 +1,7 @@
 """Which tools a server has is decided once, by its settings."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -28,17 +29,29 @@ def test_the_default_set_is_small_and_complete() -> None:
     assert 15 <= len(names()) - len(META) <= 20
 
 
-def test_an_unknown_name_is_answered_with_a_near_one_and_else_with_the_search() -> None:
-    for name, near in (
-        ("hilshade", "raster hillshade"),
-        ("prevew", "preview"),
-        ("raster slop", "raster slope"),
-    ):
-        assert f"`{near}`" in tool_hint(name, made())
-    for name in ("nope", "xyzzy"):
-        assert "slope" not in tool_hint(name, made())
-        assert "`gdal_search`" in tool_hint(name, made())
-    assert tool_hint("nope", made(toolsets=("vsi",), exclude_tools=("gdal_search",))) == ""
+# misspelt names with the tools that they mean
+NEAR = {
+    "hilshade": "raster hillshade", "prevew": "preview", "raster slop": "raster slope", "convrt": "convert",
+    "reprojet": "reproject", "quer": "query", "raster_reprojct": "raster reproject", "vector_bufer": "vector buffer",
+    "zonal_stat": "raster zonal-stats", "raster_polygonise": "raster polygonize", "contur": "raster contour",
+    "clipp": "vector clip", "vector_dissolv": "vector dissolve", "find_csr": "find_crs", "gdal_serch": "gdal_search",
+    "list_workspaces": "list_workspace", "mosaick": "raster mosaic", "rasterise": "vector rasterize",
+    "translate": "gdal_translate",
+    "vector_explode": "vector explode-collections",
+}  # fmt: skip
+FAR = """nope xyzzy foo banana qwerty magic weather email python sudo delete_everything read_file write_file list_files
+open_url browse asdf do_it hello everything""".split()
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_a_misspelt_name_is_answered_with_the_tool_that_it_means(name: str) -> None:
+    assert f"`{NEAR[name]}`" in tool_hint(name, made())
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_a_name_that_means_no_tool_is_answered_with_the_search_alone(name: str) -> None:
+    assert re.findall("`(.+?)`", tool_hint(name, made())) == ["gdal_search"]
+    assert tool_hint(name, made(toolsets=("vsi",), exclude_tools=("gdal_search",))) == ""
 
 
 def test_the_default_list_is_under_twenty_kilobytes() -> None:

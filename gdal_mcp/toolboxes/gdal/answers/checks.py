@@ -6,12 +6,12 @@ a file.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import Field
 
 from gdal_mcp.toolboxes.gdal.answers import read
-from gdal_mcp.toolboxes.gdal.answers.words import Count, Flag, Number, Real, at_most, kept, shape
+from gdal_mcp.toolboxes.gdal.answers.words import Count, Flag, Label, Number, Real, at_most, kept, many, shape
 
 MOST_CHECKS: Final = 50
 # key: the code, or another name if one code has several messages. `verdict` is "unknown" if something could not be
@@ -31,7 +31,8 @@ CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
 # `input`, `layer` and `band` are indices from 0; the others are amounts
 _NUMBERS: Final = shape(
     **dict.fromkeys(("input", "layer", "band", "count", "of"), Count),
-    **dict.fromkeys(("percent", "metres", "units"), Number),
+    **dict.fromkeys(("percent", "metres", "units", "epoch"), Number),
+    lost=many(Label, len(get_args(Label))),
     fields=Annotated[list[Count], at_most(100)],
     minimum=Real,
     maximum=Real,

@@ -134,6 +134,7 @@ _CRS: Final = shape(
     degrees=Flag,
     metres=Flag,
     unit_metres=Number,
+    epoch=Number,
     unit_degrees=Number,
 )
 _BAND: Final = shape(
@@ -221,9 +222,10 @@ CRS_MATCH: Final = shape(
     replaced_by=many(CrsCode, 10),
 )
 LOOK: Final = shape(
+    longer=Count,
     **dict.fromkeys(
         ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Flag
     ),
-    **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
+    **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "of", "bands"), Count),
     **dict.fromkeys(("minimum", "maximum"), Number),
 )

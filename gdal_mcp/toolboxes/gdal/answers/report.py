@@ -30,7 +30,7 @@ _TEXTS: Final = 800  # bytes of JSON for metadata and other texts in a summary, 
 _SOME: Final = (8, 200)  # items of metadata and similar objects, characters of each text
 _SMALL: Final = 200  # characters of JSON; a smaller geometry is shown completely
 _KEYS: Final = frozenset(
-    """approximate arrays arrowTypes band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateSystem
+    """approximate arrays arrowTypes band bands block block_size checksum colorInterpretation colorTable computedMax computedMin coordinateEpoch coordinateSystem
     coordinates count datatype dimension_size dimensions direction driver driverShortName extent featureCount fields flags gcpList
     gcps geoTransform geometryFields groups histogram buckets layers line mask max maximum mean min minimum noDataValue nodata_value
     offset overviews palette pixel scale size srs stdDev type validPercent wgs84Extent x y z""".split()
@@ -43,8 +43,10 @@ _TWICE: Final = frozenset({"full_name", "datatype", "dimension_size", "block_siz
 _SYSTEMS: Final = frozenset({"coordinateSystem", "srs"})
 _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
 _ID_AT_THE_END: Final = re.compile(
-    r'ID\["([A-Za-z0-9_]{1,16})",(?:"([A-Za-z0-9_.]{1,24})"|([0-9]{1,9}))\]\]\s*$'
+    r'ID\["([A-Za-z0-9_]{1,16})",(?:"([A-Za-z0-9_.]{1,24})"|([0-9]{1,9}))\](?:,\s*REMARK\["(?:[^"]|"")*"\])?\]\s*$'
 )
+_END: Final = 2000  # characters at the end of a WKT, with the code and a remark
+_EPOCH: Final = words.shape(coordinateEpoch=words.Number)
 _NAME: Final = re.compile(r'[A-Z]+\["((?:[^"]|"")*)"')
 _KIND: Final = re.compile(r"\b(COMPOUND|PROJ|GEOG|GEOD|VERT|ENG)CRS\[")
 _KINDS: Final = {
@@ -263,7 +265,12 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         if key in _SYSTEMS:
             wkt = value.get("wkt")
             kind = _KIND.search(wkt) if isinstance(wkt, str) else None
-            return {"code": _code_of(wkt), **({"kind": _KINDS[kind[1]]} if kind else {}), **_unit(wkt)}
+            return {
+                "code": _code_of(wkt),
+                **({"kind": _KINDS[kind[1]]} if kind else {}),
+                **_unit(wkt),
+                **words.kept(_EPOCH, value),
+            }
         if key not in _KEYED_BY_NAME:
             return _facts(value, depth)
         value = list(value.values())
@@ -298,7 +305,7 @@ def _unit(wkt: Any) -> Mapping[str, float]:
 
 def _code_of(wkt: Any) -> str | None:
     """The authority code at the end of a WKT, whose other text comes from the file; None without a valid code."""
-    found = _ID_AT_THE_END.search(wkt[-120:]) if isinstance(wkt, str) else None
+    found = _ID_AT_THE_END.search(wkt[-_END:]) if isinstance(wkt, str) else None
     code = f"{found[1]}:{found[2] or found[3]}" if found else None
     try:
         known: str | None = adapter(words.CrsCode | None).validate_python(code)

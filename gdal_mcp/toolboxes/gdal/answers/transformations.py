@@ -32,6 +32,8 @@ _SAID: Final = shape(
     in_use=Flag,
     better=_OPERATION,
     heights=Number,
+    drift=Number,
+    years=Number,
     vertical=CrsCode,
 )
 

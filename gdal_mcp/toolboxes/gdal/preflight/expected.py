@@ -26,6 +26,14 @@ _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
+# algorithms whose pixels mean the same as their inputs' pixels; `convert` converts rasters, too
+_LABELLED: Final = PIXELS_OF_INPUT | {
+    "convert",
+    "raster sieve",
+    "raster fill-nodata",
+    "gdal_merge",
+    "gdalwarp",
+}
 # of these, algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
 # pixel functions that leave the inputs' range
@@ -38,6 +46,7 @@ def expected(draft: Draft) -> Sequence[str]:
 
     * `features`, `fields`, `values`, `coordinates`, `pixels`: the output must keep them; `added`: features are added
       to a layer.
+    * `labels`: what explains the values, such as names of classes and units.
     * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
     * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """
@@ -51,6 +60,8 @@ def expected(draft: Draft) -> Sequence[str]:
     # bands that are not selected may have values that the output cannot store
     if all(path in PIXELS_OF_INPUT and path != "raster select" for path, _ in steps):
         found.append("pixels")
+    if all(path in _LABELLED for path, _ in steps):
+        found.append("labels")
     found += _hidden(steps)
     functions = {text for _, given in steps for text in given.get("pixel-function", ())}
     found += ["summed"] if functions & _SUMS else []

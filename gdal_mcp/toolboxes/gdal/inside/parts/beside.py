@@ -215,8 +215,8 @@ def checks(job):
             for one in extent_checks(number, path, reads=not job["outputs"])
             if not (named and one["code"] == "encoding_misread")
         )
-        yield from raster_checks(number, path, reads=not job["outputs"], reduced=reads_less(job))
-        yield from sheet_checks(number, path)
+        yield from raster_checks(number, path, job)
+        yield from sheet_checks(number, path, job)
         yield from kml_checks(number, path)
         if MEASURED.intersection(job.get("options", ())):
             yield from zero_checks(number, path)
@@ -235,13 +235,17 @@ def kml_checks(number, path):
             yield {"code": "extended_data_unread", "input": number, "count": count}
 
 
-def sheet_checks(number, path):
-    """Reports times of day in columns of a spreadsheet that GDAL reads as dates."""
-    if path.lower().endswith(".xlsx") and os.path.getsize(path) <= MAX_BYTES:
-        with quiet():
-            count = part("sheets").cut_times(path)
-        if count:
-            yield {"code": "times_cut", "input": number, "count": count}
+def sheet_checks(number, path, job):
+    """Reports what GDAL does not read of a spreadsheet as its author sees it."""
+    if not path.lower().endswith((".xlsx", ".xlsm", ".ods")) or os.path.getsize(path) > MAX_BYTES:
+        return
+    with quiet():
+        count = part("sheets").cut_times(path)
+        words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
+        found = list(part("spreadsheets").checks(path, " ".join(words)))
+    if count:
+        yield {"code": "times_cut", "input": number, "count": count}
+    yield from ({**one, "input": number} for one in found)
 
 
 def zero_checks(number, path):
@@ -251,9 +255,14 @@ def zero_checks(number, path):
     yield from ({**one, "input": number} for one in found)
 
 
-def reads_less(job):
+def reads_less(job, dataset):
     """True if a call reads a raster at a reduced size, for which GDAL uses overviews."""
-    return job["program"] == "preview" or "--approx-stats" in job.get("options", ())
+    options = [str(one) for one in job.get("options", ())]
+    is_brief = job["program"] == "preview" or "--approx-stats" in options
+    tiled = options[:2] == ["raster", "tile"] or "tile" in options[2:]
+    return is_brief or (
+        tiled and dataset is not None and part("overviews").tiles_are_coarse(dataset, options)
+    )
 
 
 def is_of(drivers, path, kind):
@@ -262,13 +271,17 @@ def is_of(drivers, path, kind):
         return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
 
 
-def raster_checks(number, path, *, reads, reduced):
+def raster_checks(number, path, job):
     if not is_of(RASTERS, path, gdal.OF_RASTER):
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_RASTER)
         found = (
-            list(part("stored").raster_checks(dataset, reads=reads, reduced=reduced))
+            list(
+                part("stored").raster_checks(
+                    dataset, reads=not job["outputs"], reduced=reads_less(job, dataset)
+                )
+            )
             if dataset is not None
             else []
         )

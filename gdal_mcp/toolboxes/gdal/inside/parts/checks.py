@@ -42,6 +42,8 @@ def of_output(path, dataset, facts, rows, origin):
         yield from changed_shapes(dataset, origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
             yield from sampled_checks(dataset, zones="zonal-stats" in origin.options)
+    if not origin.updates:
+        yield from left_out(dataset, origin)
     # comparison with the inputs: nothing changed, or the output lies elsewhere
     boxes = []
     for number, (name, source) in enumerate(origin.sources):
@@ -73,6 +75,16 @@ def of_pixels(path, dataset, facts, rows, origin):
         yield from part("overviews").overview_checks(dataset)
     else:
         yield from part("overviews").unexamined(dataset, origin.sources)
+
+
+def left_out(dataset, origin):
+    """Checks what the output must have of its inputs in addition to values and geometries."""
+    labels = part("labels")
+    if has_pixels(dataset) and "labels" in origin.expected:
+        yield from labels.raster_checks(dataset, origin.sources)
+    if dataset.GetLayerCount():
+        yield from labels.layer_checks(dataset, origin.sources)
+    yield from part("epochs").epoch_checks(dataset, origin.sources)
 
 
 def unwritten(dataset, origin):

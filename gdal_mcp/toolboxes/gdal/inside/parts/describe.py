@@ -131,7 +131,7 @@ def described_input(path, job, heard):
             if has_pixels(dataset):
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
             changes = job.get("changes", ()) if boxes else ()
-            looks = {name: part("values").look(dataset, name) for name in job.get("looks", ())}
+            looks = {name: look(dataset, name) for name in job.get("looks", ())}
             if facts.get("bands") and facts["bands"][0]["type"] in WIDE:
                 looks["wide"] = part("values").look(dataset, "wide")
             row = {
@@ -147,6 +147,15 @@ def described_input(path, job, heard):
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail, too
         return None
     return decoded(row)
+
+
+def look(dataset, name):
+    """The result of a probe; that of lengths needs no NumPy, whose loading takes time."""
+    return (
+        part("lengths").lines_with_heights(dataset)
+        if name == "lengths"
+        else part("values").look(dataset, name)
+    )
 
 
 def changed(dataset, boxes, change):

@@ -31,6 +31,7 @@ def crs_facts(crs):
         "degrees": in_degrees(crs),
         "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
         **unit_of(crs),
+        **({"epoch": crs.GetCoordinateEpoch()} if crs.GetCoordinateEpoch() else {}),
     }
 
 

@@ -5,7 +5,6 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import shapes
 
 POINTS, POLYGONS = (ogr.wkbPoint, ogr.wkbMultiPoint), (ogr.wkbPolygon, ogr.wkbMultiPolygon)
-SAME = 1e-9  # fraction of a length, for the rounding error of a sum
 MOST_SHAPES = 20_000
 SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of neighbours overlap by less
 
@@ -13,7 +12,7 @@ SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of nei
 def geometry_checks(counting):
     for check in (
         *(invalid_measured, null_tested, on_edges, partly_inside, areas_overlap),
-        *(length_without_heights, centroid_outside, difference_empty),
+        *(centroid_outside, difference_empty),
     ):
         yield from check(counting)
 
@@ -82,16 +81,6 @@ def areas_overlap(counting):
         yield {"code": "rows_unexamined"}
     elif count:
         yield {"code": "areas_overlap", "count": count, "of": layer.GetFeatureCount()}
-
-
-def length_without_heights(counting):
-    """Reports lines whose length with heights is longer than their length on the map."""
-    for line in counting.select["lengths"]:
-        flat, along = f"ST_Length({line})", f"ST_3DLength({line})"
-        asked = f"SELECT count(*), sum({along} > {flat} * {1 + SAME}) FROM {counting.rows()}"  # noqa: S608 - as above
-        if (found := counting.numbers(asked)) and found[1]:
-            yield {"code": "length_without_heights", "count": found[1], "of": found[0]}
-            return
 
 
 def centroid_outside(counting):

@@ -6,6 +6,8 @@ from osgeo import gdal
 
 MAX_PIXELS = 4 << 20  # pixels of a band whose overviews are compared
 STALE = 0.01  # fraction of an overview's pixels
+MERCATOR = "EPSG:3857"
+WORLD = 156543.03392804097  # metres per pixel of the tile of zoom level 0, at the equator
 NEAR = 1.2  # GDAL may read an overview that is coarser than needed by this factor
 
 
@@ -15,23 +17,21 @@ def overview_checks(dataset):
     A correct value lies between the values of its source pixels and their neighbours.
     """
     band = dataset.GetRasterBand(1)
-    # values of hidden pixels mean nothing
-    hidden = band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA)
-    if hidden or gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
+    if gdal.DataTypeIsComplex(band.DataType) or band.GetColorInterpretation() == gdal.GCI_AlphaBand:
         return
     if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS:
         return
     import numpy
 
-    smaller = band.GetOverview(0).ReadAsArray()
-    pixels, nodata = band.ReadAsArray().astype("float64"), band.GetNoDataValue()
+    smaller = values_of(band.GetOverview(0))
+    pixels = values_of(band)
     height, width = smaller.shape
     step = max(-(-band.YSize // height), -(-band.XSize // width))
     if step < 2:
         return
     padded = numpy.pad(pixels, ((0, height * step - band.YSize), (0, width * step - band.XSize)), mode="edge")
     blocks = padded.reshape(height, step, width, step)
-    hidden = blocks == nodata
+    hidden = numpy.isnan(blocks)
     low = numpy.where(hidden, numpy.inf, blocks).min((1, 3))
     high = numpy.where(hidden, -numpy.inf, blocks).max((1, 3))
     for axis in (0, 1):
@@ -39,12 +39,27 @@ def overview_checks(dataset):
         wide = numpy.pad(low, edges, mode="edge"), numpy.pad(high, edges, mode="edge")
         views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
         low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
+    # overviews may lack the mask of their pixels
+    hidden_there = numpy.isnan(smaller) | ((low > high) if is_masked(band) else False)
     with numpy.errstate(invalid="ignore"):
         # cubic and similar resampling methods exceed the range
         slack = 0.5 * (high - low) + 1e-6 * numpy.abs(high) + 1
-        beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & (smaller != nodata)
+        beyond = ((smaller < low - slack) | (smaller > high + slack) | (low > high)) & ~hidden_there
     if beyond.mean() > STALE:
         yield {"code": "overviews_stale", "percent": round(100 * float(beyond.mean()), 1)}
+
+
+def is_masked(band):
+    """True if a mask or alpha hides pixels, and no nodata value."""
+    return bool(band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA))
+
+
+def values_of(band):
+    """The pixels of a band as floating point, NaN for those that nodata, a mask or alpha hides."""
+    import numpy
+
+    values = band.ReadAsArray().astype("float64")
+    return numpy.where(band.GetMaskBand().ReadAsArray() == 0, numpy.nan, values)
 
 
 def unexamined(dataset, sources):
@@ -62,6 +77,21 @@ def unexamined_when_reduced(dataset):
     band = dataset.GetRasterBand(1) if dataset.RasterCount else None
     if band is not None and band.GetOverviewCount() and band.XSize * band.YSize > MAX_PIXELS:
         yield {"code": "overviews_unexamined"}
+
+
+def tiles_are_coarse(dataset, options):
+    """True if the largest zoom level of tiles has larger pixels than the finest overview.
+
+    Without one, GDAL takes the zoom level that is nearest to the raster's own pixels.
+    """
+    levels = [one.partition("=")[2] for one in options if one.startswith("--max-zoom=")]
+    band = dataset.GetRasterBand(1)
+    if not levels or not band.GetOverviewCount():
+        return False
+    flat = gdal.AutoCreateWarpedVRT(dataset, None, MERCATOR)
+    if flat is None or any(one.startswith("--tiling-scheme=") for one in options):
+        return True  # not known
+    return WORLD / 2 ** int(levels[0]) / flat.GetGeoTransform()[1] * NEAR >= first_step(dataset)
 
 
 def first_step(dataset):

@@ -32,6 +32,7 @@ class Pair:
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
         self.types = [one.GetType() for one in fields(self.theirs, MAX_FIELDS)]
         self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
+        self.resolved = set(resolved_domains(self.own, self.theirs, self.places))
         kinds = [one.GetType() for one in fields(self.own, MAX_FIELDS)]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
@@ -73,6 +74,7 @@ class Pair:
             if place is not None
             and (own := self.own.GetFieldDefn(place).GetType()) != kind
             and not {own, kind} <= WHOLE
+            and place not in self.resolved
         ]
         if changed and self.driver not in TEXT_ONLY:
             yield {"code": "field_type_changed", "fields": changed}
@@ -113,7 +115,8 @@ class Pair:
         """Reports fields whose values differ from those of the source, by the kind of change."""
         found = {}
         for old, place in zip(self.before.columns, self.places, strict=False):
-            new = self.after.columns[place] if place is not None and place < MAX_FIELDS else None
+            compared = place is not None and place < MAX_FIELDS and place not in self.resolved
+            new = self.after.columns[place] if compared else None
             # a sheet has no time zones; if all times have the same zone, only its name is lost
             same_clock = (
                 self.driver in SHEETS and len(old.zones) == 1 and old.local == new.local if new else False
@@ -127,7 +130,12 @@ class Pair:
         before, after = self.before, self.after
         compared = before.whole and after.whole and before.features == after.features
         # a GML id is a name that contains the number, and it is a field
-        if not compared or before.numbered or self.theirs.GetFieldIndex("gml_id") >= 0:
+        if (
+            not compared
+            or before.numbered
+            or is_sheet(self.source)
+            or self.theirs.GetFieldIndex("gml_id") >= 0
+        ):
             return
         kept = (after.ids_digest, *(one.digest for one in after.columns))
         if "values" in self.keeps and before.ids_digest not in kept:
@@ -155,6 +163,19 @@ class Pair:
         there = change.TransformPoint(west, south) if change else (west, south)
         far = max(abs(there[0] - west), abs(there[1] - south))
         return far if far > APART[in_degrees(own)] else 0
+
+
+def is_sheet(layer):
+    """True if the ids of features are the numbers of rows in a spreadsheet."""
+    dataset = layer.GetDataset()
+    return dataset is not None and dataset.GetDriver().ShortName in SHEETS
+
+
+def resolved_domains(own, theirs, places):
+    """The places of fields with codes in the source, for which GDAL may have written what the codes stand for."""
+    for old, place in zip(fields(theirs, MAX_FIELDS), places, strict=True):
+        if place is not None and old.GetDomainName() and not own.GetFieldDefn(place).GetDomainName():
+            yield place
 
 
 def matched(own, theirs, *, new):

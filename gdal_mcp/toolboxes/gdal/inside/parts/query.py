@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.query_rows import (
     with_parsed_json,
 )
 from gdal_mcp.toolboxes.gdal.inside.parts.query_tables import Tables
-from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, print_json, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import column_checks, row_checks
 
 
@@ -39,7 +39,8 @@ def run_query(job, _report):
         return False
     left_out = [result.names[number] for number in sorted(result.blobs)]
     about = {"columns": result.names, "geometry_columns": left_out, "infinite": result.infinite}
-    print_json({**answer, **about})
+    units = part("units").units_of(tables.dataset, result.names, job["outline"])
+    print_json({**answer, **about, **({"units": units} if units else {})})
     job["checks"] = list(column_checks(tables.dataset, job["outline"]))
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})

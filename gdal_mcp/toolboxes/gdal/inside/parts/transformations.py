@@ -40,6 +40,9 @@ SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 HUGHES = (6378273.0, 298.279)
 MOST_APART = 2.0  # metres: EPSG's accuracy of WGS 84 itself, whose realizations count as one
 SAME_HEIGHT = 0.01  # metres below which heights count as the same
+YEARS = (2000.0, 2020.0)  # between which the motion of a place is measured
+SAME_DRIFT = 0.002  # metres per year, less than any plate moves
+SAME_EPOCH = 0.01  # years
 MOST_TRIED = 20  # operations to WGS 84
 METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
 # CRSs whose frames are WGS 84 within two metres by definition; EPSG has operations to WGS 84 for only some of them.
@@ -78,8 +81,8 @@ class Proj:
         self.context = self.context_create()
         self.log_level(self.context, 0)
 
-    def used(self, source, target, box, area):
-        """The operations that are used in a box, each with its `share` of the sampled points, most frequent first.
+    def way(self, source, target, area):
+        """PROJ's way between two CRSs with x before y; None if there is none.
 
         `area` is the area of interest in degrees that GDAL passes to PROJ, or None.
         """
@@ -88,7 +91,10 @@ class Proj:
             within = self.area_create()
             self.area_set_bbox(within, *area)
         found = self.create_crs_to_crs_from_pj(self.context, source, target, within, None)
-        way = self.normalize_for_visualization(self.context, found) if found else None
+        return self.normalize_for_visualization(self.context, found) if found else None
+
+    def used(self, way, box):
+        """The operations that are used in a box, each with its `share` of the sampled points, most frequent first."""
         if not way:
             return []
         counts, first = Counter(), {}
@@ -101,6 +107,16 @@ class Proj:
                 counts[row["name"]] += 1
                 first.setdefault(row["name"], row)
         return [{**first[name], "share": count / counts.total()} for name, count in counts.most_common()]
+
+    def drift(self, way, box, unit):
+        """How far the middle of a box moves in a year, in metres, if the way depends on time. `unit` is in metres."""
+        places = []
+        for year in YEARS if way else ():
+            at = (ctypes.c_double * 4)((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, 0.0, year)
+            if self.trans_array(way, 1, 1, ctypes.byref(at)) or not math.isfinite(at[0]):
+                return 0.0
+            places.append((at[0] * unit, at[1] * unit))
+        return math.dist(*places) / (YEARS[1] - YEARS[0]) if places else 0.0
 
     def of(self, crs):
         return self.create(self.context, crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
@@ -212,6 +228,7 @@ def described(source, target, box, raster, asked):
         return None
     area = wgs84_box(box, source)
     candidates = proj.best(*ends, area)
+    way = None
     if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no alternative
         operations = [{**candidates[0], "share": 1.0}]
     else:
@@ -220,7 +237,8 @@ def described(source, target, box, raster, asked):
             assumed = [float(one) for one in asked.split(",")]
         elif raster and not asked:
             assumed = assumed_box(box, source)
-        operations = proj.used(*ends, box, assumed)
+        way = proj.way(*ends, assumed)
+        operations = proj.used(way, box)
     if not operations:
         return None
     used, better = operations[0], None
@@ -244,7 +262,24 @@ def described(source, target, box, raster, asked):
         "in_use": not far_from_use(area, source),
         "alike": alike,
         "better": better and {**better, **told},
+        **time_facts(proj, way, source, target, box),
     }
+
+
+def time_facts(proj, way, source, target, box):
+    """The metres per year that are unknown without an epoch, or the years between two epochs; empty if neither matters.
+
+    GDAL moves coordinates only to or from a CRS without an epoch.
+    """
+    epochs = source.GetCoordinateEpoch(), target.GetCoordinateEpoch()
+    if all(epochs):
+        apart = epochs[1] - epochs[0]
+        return {"years": apart} if abs(apart) > SAME_EPOCH and target.IsDynamic() else {}
+    if any(epochs):
+        return {}
+    unit = METRES_OF_DEGREE if target.IsGeographic() else target.GetLinearUnits()
+    drift = proj.drift(way, box, unit)
+    return {"drift": drift} if drift > SAME_DRIFT else {}
 
 
 def moved_heights(source, target, box):

@@ -74,6 +74,7 @@ def layer_checks(dataset, rows, origin):
             layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
             empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
+        checks += measured_before(layer, readable, origin)
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
@@ -81,6 +82,12 @@ def layer_checks(dataset, rows, origin):
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
+
+
+def measured_before(layer, readable, origin):
+    """Checks fields with measures of the geometries that the features had in the inputs."""
+    sources = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
+    return [] if origin.updates else part("measured_fields").field_checks(layer, sources)
 
 
 def makes_columns(options):

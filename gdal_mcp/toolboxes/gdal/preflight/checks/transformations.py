@@ -153,6 +153,15 @@ def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft
             yield replace(_ballpark(change, draft), inputs=inputs)
         if change.get("heights") and change.get("vertical"):
             yield replace(_moved_heights(change, draft), inputs=inputs)
+        yield from _epochs(change, inputs)
+
+
+def _epochs(change: Mapping[str, Any], inputs: tuple[int, ...]) -> Iterator[Finding]:
+    """Finds coordinates whose epoch matters and is unknown, or that would only get another epoch."""
+    if drift := change.get("drift"):
+        yield make_finding("epoch_unknown", {"drift": 100 * drift}, inputs=inputs)
+    if years := change.get("years"):
+        yield make_finding("epoch_unmoved", {"years": abs(years)}, inputs=inputs)
 
 
 def _moved_heights(change: Mapping[str, Any], draft: Draft) -> Finding:

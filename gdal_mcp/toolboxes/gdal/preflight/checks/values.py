@@ -1,7 +1,8 @@
 """Selects probes of the pixels of an input, for calls that may lose data, and judges their results. Pure.
 
 The name of a probe is a data type or format that the pixels are converted to (`UInt8`, `PNG`; with bands
-`UInt8:1,3`), or `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `neighbours`, `curves` or `masked`. A
+`UInt8:1,3`), or `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `neighbours`, `curves`, `masked` or
+`lengths`. A
 probe reads up to some million pixels, so it runs only for calls whose arguments can lose data.
 """
 
@@ -21,6 +22,7 @@ from gdal_mcp.toolboxes.gdal.preflight.call import (
 )
 from gdal_mcp.toolboxes.gdal.preflight.checks.raster import keeps_all
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
+from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 
 _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that are lossy by default
@@ -60,6 +62,7 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "neighbours": ("classes", "neighbours_mixed", None),
     "shares": ("mask", "mask_rounded", None),
     "curves": ("curves", "curves_skipped", None),
+    "lengths": ("longer", "length_without_heights", None),
     "masked": ("masked", "mask_ignored", None),
 }
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
@@ -68,6 +71,8 @@ _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps = draft.work.steps
     found = list(_passed_over(steps))
+    if any(reading.measures_flat_lengths(text) for _, given in steps for text in given.get("sql", ())):
+        found.append("lengths")
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         found.append("holes")
     cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
@@ -206,7 +211,8 @@ def findings(
         elif name == "holes" and seen.get("holes"):
             yield from _of_holes(steps)
         elif seen.get(key):
-            yield make_finding(said, change=change, refuses=name == "curves")
+            numbers = {"count": seen[key], "of": seen.get("of")} if name == "lengths" else {}
+            yield make_finding(said, change=change, refuses=name == "curves", numbers=numbers)
         elif seen.get("count"):
             yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 

@@ -48,7 +48,6 @@ def geometry_probes(select: "Expr") -> Data:
     return {
         "measured": [_named(one) for one in measured],
         "area_sums": [_named(plain(one.expressions[0])) for one in areas],
-        "lengths": [text_of(one.expressions[0]) for one in own if _is_flat_length(one)],
         "centroids": [_named(one) for one in own if _is_placed_centroid(one)],
         "differences": [list(map(text_of, one.expressions)) for one in own if _is_plain_difference(one)],
         "tested": [{"call": text_of(one)} for one in _tested(own)],
@@ -83,7 +82,7 @@ def _is_area(call: "Expr") -> bool:
     return bool(call.expressions) and bare(function(plain(call.expressions[0]))) == "area"
 
 
-def _is_flat_length(call: "Expr") -> bool:
+def is_flat_length(call: "Expr") -> bool:
     """True for the length of a column in CRS units. With a second argument, it is measured on the ellipsoid."""
     one = call.expressions[0] if len(call.expressions) == 1 else None
     return function(call) in _LENGTHS and one is not None and plain(one).key == "column"

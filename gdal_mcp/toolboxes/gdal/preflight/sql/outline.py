@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import geometry_probes
+from gdal_mcp.toolboxes.gdal.preflight.sql.measures import measured_columns
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     AGGREGATES,
     COMPARISONS,
@@ -69,6 +70,7 @@ def outline_of(text: str) -> Data | None:
         "quoted": sorted(_quoted(tree)),
         "matched": sorted(_matched(tree)),
         "nulls": sorted(_tested_for_null(tree)),
+        "measured": measured_columns(tree),
         "named": sorted({one.name.lower() for one in columns(tree.walk())}),
         "divided": [sorted(one) for one in _divided(tree)],
         "sixtieths": [sorted(one) for one in _sixtieths(tree)],

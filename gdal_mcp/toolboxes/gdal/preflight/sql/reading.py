@@ -6,6 +6,7 @@ For SQL that cannot be parsed, every result is False or empty.
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
+from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import is_flat_length
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
     Budget,
@@ -90,6 +91,11 @@ def measures(statement: str) -> bool:
     tree = tree_of(statement)
     named = tree is not None and any(one.name.lower() == "ogr_geom_area" for one in columns(tree.walk()))
     return named or any(not one.code for one in _measured(statement))
+
+
+def measures_flat_lengths(statement: str) -> bool:
+    """True if a statement measures lengths of a column on the map, without heights."""
+    return any(map(is_flat_length, _calls(statement)))
 
 
 def codes_measured(statement: str) -> frozenset[str]:

@@ -1,0 +1,34 @@
+"""Reports coordinate epochs that an output has lost.
+
+In a CRS that does not move with a plate, coordinates are those of one moment: after 20 years a place has others.
+"""
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
+
+MAX_SOURCES = 10  # inputs that are compared
+
+
+def epoch_checks(dataset, sources):
+    """Reports an output in a CRS that needs an epoch, without the epoch of its input."""
+    with quiet():
+        opened = [gdal.OpenEx(path) for path, row in sources[:MAX_SOURCES] if row]
+        dated = [crs for one in opened if one is not None for crs in systems(one) if crs.GetCoordinateEpoch()]
+    for crs in systems(dataset):
+        for source in dated:
+            if not crs.GetCoordinateEpoch() and moves(crs, source):
+                yield {"code": "epoch_lost", "epoch": source.GetCoordinateEpoch()}
+                return
+
+
+def moves(crs, source):
+    """True if coordinates in a CRS change with time. Some formats do not store that of the source's datum."""
+    return crs.IsDynamic() or crs.GetAttrValue("DATUM") in (source.GetAttrValue("DATUM"), "WGS_1984")
+
+
+def systems(dataset):
+    found = [dataset.GetSpatialRef()] if dataset.RasterCount else []
+    found += [layer.GetSpatialRef() for layer in layers_of(dataset, 20)]
+    return [one for one in found if one is not None]

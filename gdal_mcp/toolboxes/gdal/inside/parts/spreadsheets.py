@@ -1,0 +1,118 @@
+"""Finds what GDAL does not read of a spreadsheet as its author sees it: formulas, merged cells, header rows, dates."""
+
+import itertools
+import re
+import zipfile
+from html import unescape
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.sheets import sheets_of, tags, text_of
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of
+
+FIRST_ROWS = 200
+MOST_HEADERS = 3  # rows at the top that may be titles and headers
+UNNAMED = re.compile(r"Field\d+")
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+OF_DATES = re.compile(r"(?:.*[_ ])?(?:date|datum|day|fecha|data)(?:[_ ].*)?|.*date", re.IGNORECASE)
+DAYS = range(20_000, 60_000)  # days since 1899-12-30 from 1954 to 2064
+CELL = re.compile(r"<(?:\w+:)?c\s[^>]*(?<!/)>(.*?)</(?:\w+:)?c>", re.DOTALL)
+FORMULA, VALUE = re.compile(r"<(?:\w+:)?f[ />]"), re.compile(r"<(?:\w+:)?(?:v|is)[ >]")
+ROWS_OF_RANGE = re.compile(r"\$?[A-Z]+\$?(\d+):\$?[A-Z]+\$?(\d+)")
+ODS_CELL = re.compile(r"<table:table-cell\s[^>]*>")
+ODS_SPAN = re.compile(r'table:number-rows-spanned="(\d+)"')
+ODS_HIDDEN = re.compile(
+    r'<style:style style:name="([^"]+)"[^>]*>\s*<style:table-properties[^>]*table:display="false"'
+)
+
+
+def checks(path, words):
+    """Checks a workbook, or the sheets of it that the words of the call name."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX", "ODS"])
+    if dataset is None:
+        return
+    names = [one.GetName() for one in layers_of(dataset)]
+    chooses = "--input-layer" in words or "--sql" in words
+    named = {one for one in names if chooses and is_named(one, words)}
+    try:
+        with zipfile.ZipFile(path) as packed:
+            of_format = ods_cells if "content.xml" in packed.namelist() else xlsx_cells
+            unread, merged, hidden = of_format(packed, named)
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return
+    if unread:
+        yield {"code": "formulas_unread", "count": unread}
+    if merged:
+        yield {"code": "cells_merged", "count": merged}
+    if hidden:
+        yield {"code": "sheets_hidden", "count": hidden, "of": len(names)}
+    for number, layer in enumerate(layers_of(dataset)):
+        if not named or layer.GetName() in named:
+            yield from ({**one, "layer": number} for one in layer_checks(layer))
+
+
+def is_named(sheet, words):
+    """True if the words of a call contain the name of a sheet. In a query it may follow an alias and `_`."""
+    return re.search(rf"(?<![^\W_]){re.escape(sheet)}(?!\w)", words, re.IGNORECASE) is not None
+
+
+def xlsx_cells(packed, named):
+    """The numbers of formulas without a value, of cells merged over rows, and of hidden sheets."""
+    unread = merged = 0
+    for name, member in sheets_of(packed):
+        if named and name not in named:
+            continue
+        text = text_of(packed, member)
+        unread += sum(bool(FORMULA.search(one) and not VALUE.search(one)) for one in CELL.findall(text))
+        spans = (ROWS_OF_RANGE.fullmatch(one.get("ref", "")) for one in tags(text, "mergeCell"))
+        merged += sum(bool(one) and one[1] != one[2] for one in spans)
+    sheets = tags(text_of(packed, "xl/workbook.xml"), "sheet")
+    states = {unescape(one.get("name", "")): one.get("state", "visible") for one in sheets}
+    hidden = [name for name, state in states.items() if state != "visible" and (not named or name in named)]
+    return unread, merged, len(hidden)
+
+
+def ods_cells(packed, named):
+    """The same of an OpenDocument spreadsheet."""
+    text = text_of(packed, "content.xml")
+    unread = merged = hidden = 0
+    hides = set(ODS_HIDDEN.findall(text))
+    for part in text.split("<table:table ")[1:]:
+        about = dict(re.findall(r'([\w:-]+)="([^"]*)"', part.partition(">")[0]))
+        if named and unescape(about.get("table:name", "")) not in named:
+            continue
+        cells = ODS_CELL.findall(part)
+        unread += sum("table:formula=" in one and "office:value-type=" not in one for one in cells)
+        merged += sum(int(one) > 1 for cell in cells for one in ODS_SPAN.findall(cell))
+        hidden += about.get("table:style-name") in hides
+    return unread, merged, hidden
+
+
+def layer_checks(layer):
+    found = fields(layer.GetLayerDefn())
+    rows = [
+        [feature.GetFieldAsString(i).strip() for i in range(len(found))]
+        for feature in itertools.islice(layer, FIRST_ROWS)
+    ]
+    layer.ResetReading()
+    columns = [[row[i] for row in rows] for i in range(len(found))]
+    if found and all(UNNAMED.fullmatch(one.GetName()) for one in found) and any(map(has_header, columns)):
+        yield {"code": "header_in_rows"}
+    serials = [i for i, one in enumerate(found) if is_serial(one, columns[i])]
+    if serials:
+        yield {"code": "dates_as_numbers", "fields": serials}
+
+
+def has_header(column):
+    """True if texts at the top of a column are followed by numbers alone."""
+    texts = [at for at, value in enumerate(column) if value and not NUMBER.fullmatch(value)]
+    rest = [value for value in column[(texts[-1] + 1) if texts else 0 :] if value]
+    return bool(texts) and texts[-1] < MOST_HEADERS and bool(rest)
+
+
+def is_serial(field, column):
+    """True for whole numbers that can be days, in a column that is named for dates."""
+    if field.GetType() not in (*NUMBERS, ogr.OFTString) or not OF_DATES.fullmatch(field.GetName()):
+        return False
+    values = [value for value in column if value]
+    return bool(values) and all(value.isdecimal() and int(value) in DAYS for value in values)

@@ -1,0 +1,48 @@
+"""The columns of a result that are lengths or areas, with the geometries that they measure. Pure.
+
+The container knows the CRSs of the tables, and adds the units (`inside/parts/units.py`).
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from gdal_mcp.toolboxes.gdal.preflight.sql.origins import Budget, origins
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import bare, first_select, function, plain, selected, text_of
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+# functions that measure, with the power of the unit and the number of arguments from which they measure on the
+# ellipsoid, in metres
+_MEASURES: Final[Mapping[str, tuple[int, int]]] = {
+    "area": (2, 2),
+    **dict.fromkeys(("length", "3dlength", "glength", "perimeter"), (1, 2)),
+    "distance": (1, 3),
+    "maxdistance": (1, 99),
+}
+# functions that return a value in the unit of their first argument
+_SAME_UNIT: Final = frozenset("sum total avg min max round abs coalesce ifnull ceil floor".split())
+
+
+def measured_columns(tree: "Expr") -> list[Mapping[str, Any]]:
+    """The terms of a statement that are lengths or areas; calculations with them are left out."""
+    budget = Budget()
+    rows = (_measured(term, budget) for term in selected(first_select(tree)))
+    return [one for one in rows if one is not None]
+
+
+def _measured(term: "Expr", budget: Budget) -> Mapping[str, Any] | None:
+    call = plain(term)
+    while function(call) in _SAME_UNIT and call.expressions:
+        call = plain(call.expressions[0])
+    name = function(call)
+    if name == "length" or bare(name) not in _MEASURES:  # LENGTH without a prefix counts characters
+        return None
+    power, on_ellipsoid = _MEASURES[bare(name)]
+    found = {origin for part in call.expressions[:2] for origin in origins(part, budget)}
+    return {
+        "column": term.alias or text_of(term),
+        "power": power,
+        "on_ellipsoid": len(call.expressions) >= on_ellipsoid,
+        "places": sorted([origin.table, origin.code] for origin in found),
+    }

@@ -1,0 +1,28 @@
+"""Lengths and areas of a statement come with their units, in a field that a program can read."""
+
+import pytest
+
+from tests.e2e.mcp.talk import Talk
+
+pytestmark = pytest.mark.engine
+
+CASES = (
+    (
+        "parcels",
+        "SELECT name, ST_Area(geom) AS a, ST_Perimeter(geom) FROM parcels",
+        ["square metre", "metre"],
+    ),
+    ("feet_square", "SELECT sum(ST_Area(geom)) AS a FROM feet_square", ["square US survey foot"]),
+    ("stations", "SELECT max(ST_Distance(a.geom, b.geom)) AS d FROM stations a, stations b", ["degree"]),
+    ("stations", "SELECT ST_Distance(a.geom, b.geom, 1) AS d FROM stations a, stations b", ["metre"]),
+    ("parcels", "SELECT ST_Area(ST_Transform(geom, 4326)) AS a FROM parcels", ["square degree"]),
+    ("parcels", "SELECT name, length(name) AS n, ST_Area(geom) / 10000 AS ha FROM parcels", None),
+)
+
+
+@pytest.mark.parametrize(("name", "sql", "units"), CASES)
+def test_a_measured_column_has_its_unit(talk: Talk, name: str, sql: str, units: list[str] | None) -> None:
+    found = talk.done("query", inputs=[f"{name}.gpkg"], sql=sql).get("units")
+    assert (found and [row["unit"] for row in found]) == units
+    first = sql.startswith("SELECT name")
+    assert found is None or found[0]["column"] == int(first)
