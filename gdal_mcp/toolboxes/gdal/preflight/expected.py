@@ -33,6 +33,7 @@ _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
+_METADATA: Final = frozenset({"raster read", "raster edit", "raster write"})
 # algorithms whose pixels have the values of their inputs' pixels, or lie between them
 _PIXELS: Final = frozenset(
     f"raster {name}"
@@ -75,6 +76,8 @@ def expected(draft: Draft) -> Sequence[str]:
     found += ["summed"] if functions & _SUMS else []
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask has one value
+    if all(path in _METADATA for path, _ in steps):
+        found.append("constant")  # the pixels are those of the input
     fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
     if fills and all(path in (*fills, "raster read", "raster write") for path, _ in steps):
         found.append("filled")

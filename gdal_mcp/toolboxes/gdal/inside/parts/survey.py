@@ -14,6 +14,7 @@ MAX_FEATURES = 20_000  # features of a layer that is read completely
 FIRST_FEATURES = 2_000  # features that are read of a larger layer
 MAX_SECONDS = 1.5  # seconds for all layers of a call together
 MAX_FIELDS = 100
+MOST_GAPS = 2  # highest feature id per feature that deleted features explain
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
 OGR_LIST = re.compile(r"\(\d+:(.*)\)", re.DOTALL)
@@ -138,8 +139,11 @@ class Survey:
 
     @property
     def numbered(self):
-        """True if the feature ids count the features, from 0 or from 1."""
-        return not self.ids or (min(self.ids) in (0, 1) and max(self.ids) - min(self.ids) < len(self.ids))
+        """True if the feature ids count the features from 0 or 1, with gaps where some were deleted.
+
+        Ids with larger gaps may be keys that other data refers to.
+        """
+        return not self.ids or (min(self.ids) >= 0 and max(self.ids) <= MOST_GAPS * len(self.ids))
 
     @property
     def ids_digest(self):
