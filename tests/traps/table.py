@@ -1182,4 +1182,20 @@ edges_straight
     vector reproject input=continent.geojson output=OUT.gpkg output-crs=EPSG:3035
     vector reproject input=squares.geojson output=OUT.gpkg output-crs=EPSG:3035
     pipeline steps=read continent.geojson ! segmentize --max-length=0.1 ! reproject --output-crs=EPSG:3035 ! write OUT.gpkg
+
+# numbers with a unit, people counted in pixels, functions that leave nodata out
+number_as_text before
+    query inputs=["prices.csv"] sql=SELECT sum(price) AS s FROM prices
+    query inputs=["prices.csv"] sql=SELECT sum(CAST(replace(replace(price, '$', ''), ',', '') AS REAL)) AS s FROM prices
+    query inputs=["prices.csv"] sql=SELECT price FROM prices
+number_as_text before
+    query inputs=["prices.csv"] sql=SELECT * FROM prices ORDER BY share DESC
+    query inputs=["prices.csv"] sql=SELECT * FROM prices ORDER BY grade
+counts_resampled before
+    reproject input=pop_2020.tif output=OUT.tif dst_crs=EPSG:3035 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    reproject input=pop_2020.tif output=OUT.tif dst_crs=EPSG:3035 resampling=sum extra_args=["--dst-nodata=-1"]
+    reproject input=elevation.tif output=OUT.tif dst_crs=EPSG:3035 resampling=bilinear extra_args=["--dst-nodata=-1"]
+nodata_not_propagated before mends
+    raster calc input=["A=elevation_holes.tif","B=elevation_holes.tif"] calc=["A+B"] output=OUT.tif
+    raster calc input=["elevation_holes.tif","low.tif"] calc=["mean"] dialect=builtin output=OUT.tif
 """

@@ -322,6 +322,7 @@ class Preflight:
                 path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits
             )
             calls.append(call)
+        calls[0] = replace(calls[0], source=draft.inputs[0].name if draft.inputs else "")
         if draft.output is not None:
             last, name = calls[-1], draft.output.target.name
             algorithms = self.catalogue.algorithms

@@ -1,5 +1,6 @@
 """Likely mistakes with pixels (values, types, size) and with the formats they are written to. Pure."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -28,6 +29,8 @@ _EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "ra
     ).split()
 )
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
+# names of rasters with the number of people in each pixel
+_PEOPLE: Final = re.compile(r"(?<![a-z])(?:population|pop|ppp|inhabitants|headcounts?)(?![a-z])")
 _NORTH_UP: Final = frozenset(
     f"raster {name}" for name in "slope hillshade aspect roughness tri tpi viewshed".split()
 )
@@ -50,6 +53,10 @@ def nearest(call: AlgorithmCall) -> Iterator[Finding]:
         and all(abs(a / b - 1) < _SLACK for a, b in zip(given, size, strict=True))
     )
     if same_grid:
+        return
+    if call.path in ("raster reproject", "raster resize") and _counts(call):
+        if call.text("resampling") != "sum":
+            yield make_finding("counts_resampled")
         return
     if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
         yield make_finding("nearest_on_continuous")
@@ -285,6 +292,12 @@ def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
 
 def is_float(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.data_type.startswith("Float")
+
+
+def _counts(call: AlgorithmCall) -> bool:
+    """True if the name of a raster says that its pixels count people, which nothing in the file does."""
+    name = call.source.rpartition("/")[2].lower()
+    return _PEOPLE.search(name) is not None and "dens" not in name and _continuous(call.input)
 
 
 def _continuous(facts: DatasetFacts | None) -> bool:
