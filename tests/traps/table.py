@@ -267,6 +267,18 @@ m_lost
 crs_changed
     vector convert input=rome_named.geojson output=OUT.gpx
     vector convert input=named.geojson output=OUT.gpx
+stored_extent_stale
+    vector info input=after_deletions.gpkg
+    vector info input=ten.gpkg
+    vector convert input=after_deletions.gpkg output=OUT.fgb
+empty_layer
+    vector filter input=two_layers.gpkg output=OUT.gpkg bbox=[9.05,45.05,9.2,45.2]
+    convert input=walk.gpx output=OUT.gpkg
+    vector_reproject input=walk.gpx output=OUT.gpkg output-crs=EPSG:32632
+header_as_row
+    info path=titles.xlsx
+    info path=sheet_dates.xlsx
+    vector info input=titles.xlsx open-option=["HEADERS=FORCE"]
 header_as_row ignoring:geometry_left_out
     vector convert input=names.csv output=OUT.xlsx
     vector convert input=full.geojson output=OUT.xlsx
@@ -301,6 +313,7 @@ fids_lost
     vector convert input=points.gpkg output=OUT.geojson
     vector convert input=keyed_ids.gpkg output=OUT.geojson
     vector sql input=sparse_ids.gpkg output=OUT.geojson sql=SELECT fid AS source_fid, * FROM sparse_ids
+    vector convert input=after_deletions.gpkg output=OUT.geojson
 fids_lost ignoring:identical_to_input
     vector convert input=sparse_ids.gpkg output=OUT.csv layer-creation-option=["GEOMETRY=AS_XY"]
     vector convert input=sparse_ids.gpkg output=OUT.gpkg
@@ -744,6 +757,9 @@ position_in_pixels before mends
 position_in_pixels before unmended
     raster pixel-info input=no_crs.tif position=[10.5,49.5]
 inputs_skipped
+    vector index input=["towns.geojson","squares.geojson"] output=OUT.gpkg
+    vector index input=["towns.geojson","squares.geojson"] output=OUT.gpkg accept-different-schemas=true
+inputs_skipped
     raster index input=["elevation.tif","degrees.tif"] output=OUT.gpkg
     raster index input=["elevation.tif","low.tif"] output=OUT.gpkg
     raster index input=["elevation.tif","degrees.tif"] output=OUT.gpkg output-crs=EPSG:4326
@@ -1102,6 +1118,7 @@ band_missing refused before
     pipeline steps=read elevation.tif ! hillshade ! select --band=1 ! write OUT.tif
 constant
     raster calc input=["A=elevation.tif"] calc=["A*0"] output=OUT.tif
+    raster edit input=mask_in_place.tif nodata=0
     raster calc input=["A=elevation.tif"] calc=["A*2"] output=OUT.tif
     raster calc input=["A=two_hundred.tif"] calc=["A/2"] output=OUT.tif output-data-type=Float32
 bands_lost ignoring:crs_missing
@@ -1165,4 +1182,20 @@ edges_straight
     vector reproject input=continent.geojson output=OUT.gpkg output-crs=EPSG:3035
     vector reproject input=squares.geojson output=OUT.gpkg output-crs=EPSG:3035
     pipeline steps=read continent.geojson ! segmentize --max-length=0.1 ! reproject --output-crs=EPSG:3035 ! write OUT.gpkg
+
+# numbers with a unit, people counted in pixels, functions that leave nodata out
+number_as_text before
+    query inputs=["prices.csv"] sql=SELECT sum(price) AS s FROM prices
+    query inputs=["prices.csv"] sql=SELECT sum(CAST(replace(replace(price, '$', ''), ',', '') AS REAL)) AS s FROM prices
+    query inputs=["prices.csv"] sql=SELECT price FROM prices
+number_as_text before
+    query inputs=["prices.csv"] sql=SELECT * FROM prices ORDER BY share DESC
+    query inputs=["prices.csv"] sql=SELECT * FROM prices ORDER BY grade
+counts_resampled before
+    reproject input=pop_2020.tif output=OUT.tif dst_crs=EPSG:3035 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    reproject input=pop_2020.tif output=OUT.tif dst_crs=EPSG:3035 resampling=sum extra_args=["--dst-nodata=-1"]
+    reproject input=elevation.tif output=OUT.tif dst_crs=EPSG:3035 resampling=bilinear extra_args=["--dst-nodata=-1"]
+nodata_not_propagated before mends
+    raster calc input=["A=elevation_holes.tif","B=elevation_holes.tif"] calc=["A+B"] output=OUT.tif
+    raster calc input=["elevation_holes.tif","low.tif"] calc=["mean"] dialect=builtin output=OUT.tif
 """

@@ -294,3 +294,16 @@ def test_a_local_grid_is_not_reprojected(talk: Talk, place: Place) -> None:
     assert "input-crs" in talk.failed("vector_reproject", **given)["suggestion"]
     assert not place.path("located.gpkg").exists()
     talk.done("vector_reproject", **given, **{"input-crs": "EPSG:25832"})
+
+
+def test_a_netcdf_of_grids_over_time_is_described_and_converted(talk: Talk) -> None:
+    told = talk.done("info", path="series.nc")
+    assert "heat" in json.dumps(told["untrusted"])
+    done = talk.done("convert", input="NETCDF:series.nc:heat", output="heat.tif")
+    assert [band["max"] for band in done["outputs"][0]["description"]["bands"]] == [19, 39, 59]
+
+
+def test_numbers_that_only_nodata_pixels_give_are_not_called_clamped(talk: Talk) -> None:
+    given = {"input": ["A=counts_now.tif", "B=counts_before.tif"], "calc": ["A-B"], "output": "change.tif"}
+    done = talk.done("gdal_write", algorithm="raster calc", arguments={**given, "output-data-type": "Int32"})
+    assert "values_clamped" not in codes(done)

@@ -44,6 +44,8 @@ TEXTS = {
     "towns.geojson": features(TOWNS),
     "metres.geojson": features(METRES, "EPSG:27700"),
     "squares.geojson": features([(square(13, 52, 0.1), {"id": 1}), (square(13.2, 52, 0.1), {"id": 2})]),
+    "prices.csv": 'id,price,share,grade\n1,"$1,200.50",45%,1a\n2,$300,5%,2b\n3,$20,100%,10a\n',
+    "walk.gpx": '<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg><trkpt lat="46.9" lon="10.4"/><trkpt lat="46.8" lon="10.5"/></trkseg></trk></gpx>',
     "degrees.geojson": features([(square(13, 52, 0.15), {"id": 3})]),
     "bare.geojson": features([(point(1, 2), {})]),
     "more.geojson": features([(point(1, 2), {"name": "x", "pop": 1, "more": 1.5})]),

@@ -51,6 +51,9 @@ class ArgumentTexts:
         return self.argument.role
 
 
+_DATA_TYPE: Final = frozenset({"output-data-type", "ot", "data-type", "dtype"})
+
+
 def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[ArgumentTexts, ...]:
     """The arguments in command-line words, as GDAL parses them: switches by name, other words by position.
 
@@ -75,6 +78,7 @@ def find_argument(algorithm: Algorithm, name: str) -> Argument:
         near = [one for one in shown if name in one.split("-")][:3] or get_close_matches(name, shown, 1, 0.75)
         meant = " or ".join(f"--{one}" for one in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
+        hint = f"`raster set-type` changes the data type. {hint}" if name in _DATA_TYPE else hint
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
     return argument
 

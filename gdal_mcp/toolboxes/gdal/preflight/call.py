@@ -49,6 +49,7 @@ class AlgorithmCall:
     inputs: tuple[DatasetFacts | None, ...] = ()
     # further inputs by argument: like, zones ...
     others: Mapping[str, DatasetFacts] = field(default_factory=dict)
+    source: str = ""  # name of the first input of the whole call, if this is the first step after it
     driver: str = ""  # GDAL's name of the output format; "" if nothing is written
     output: str = ""  # name of the output, used for its extension
     written: str = ""  # output format of the whole call, of which this may be an earlier step

@@ -34,6 +34,7 @@ _LABELLED: Final = PIXELS_OF_INPUT | {
     "gdal_merge",
     "gdalwarp",
 }
+_METADATA: Final = frozenset({"raster read", "raster edit", "raster write"})
 # of these, algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
 # pixel functions that leave the inputs' range
@@ -67,6 +68,8 @@ def expected(draft: Draft) -> Sequence[str]:
     found += ["summed"] if functions & _SUMS else []
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask has one value
+    if all(path in _METADATA for path, _ in steps):
+        found.append("constant")  # the pixels are those of the input
     fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
     if fills and all(path in (*fills, "raster read", "raster write") for path, _ in steps):
         found.append("filled")

@@ -40,7 +40,7 @@ SELF_CONTAINED: Final = frozenset(
 ) | {"ESRI Shapefile", "MapInfo File"}
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # limit of a coordinate
-_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields layer_names".split()
+_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts unit_texts geometry_texts number_fields layer_names".split()
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # characters of a column name
 _MAX_FIELDS: Final = 200  # of a schema
@@ -105,7 +105,7 @@ class DatasetFacts:
     fields: int = 0  # of the widest layer
     # columns of the first layer by kind, for comparison with a call and never shown. Text columns: numbers
     # (`number_texts`), mostly numbers (`mixed_texts`), decimal commas, values with more digits than a type can store,
-    # local dates, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers, if there are several
+    # local dates, numbers with a unit, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers, if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     schema: Schema | None = None  # of the only layer
     # GDAL's name of the type; a predicted type does not distinguish single and multi geometries

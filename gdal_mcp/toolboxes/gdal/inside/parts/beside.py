@@ -35,6 +35,14 @@ PIXEL = 0.01  # pixels; allowed difference between two positions of one raster
 HALF = 180.0  # degrees
 NEAR = 1e-6  # fraction of the largest coordinate of an extent
 
+BY_EXTENT = (
+    "rasterize",
+    "grid",
+    "index",
+    "sql",
+    "info",
+)  # vector commands that may use the extent of a layer
+
 
 def files_of(job):
     """The files that a call reads, without duplicates."""
@@ -135,8 +143,11 @@ def rows_of(dataset, layer):
     return count
 
 
-def stale_extent(layer):
-    """True if a layer's stored extent differs from that of its features; False if there are too many features."""
+def stale_extent(layer, *, copies):
+    """True if a layer's stored extent differs from that of its features; False if there are too many features.
+
+    A call that copies features needs an extent with all of them. It may be larger, as after features were deleted.
+    """
     if not layer.GetLayerDefn().GetGeomFieldCount() or not layer.TestCapability(ogr.OLCFastGetExtent):
         return False
     stored = layer.GetExtent(can_return_null=True)
@@ -149,7 +160,8 @@ def stale_extent(layer):
         return False
     found = [pick(edge) for pick, edge in zip((min, max, min, max), zip(*boxes, strict=True), strict=True)]
     slack = NEAR * max(1.0, *(abs(one) for one in found))
-    return any(abs(a - b) > slack for a, b in zip(stored, found, strict=True))
+    beyond = [(a - b) * outwards for a, b, outwards in zip(stored, found, (1, -1, 1, -1), strict=True)]
+    return any(one > slack or (one < -slack and not copies) for one in beyond)
 
 
 def position_checks(number, path, *, chosen):
@@ -212,7 +224,7 @@ def checks(job):
         yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job.get("options", ())))
         yield from (
             one
-            for one in extent_checks(number, path, reads=not job["outputs"])
+            for one in extent_checks(number, path, reads=not job["outputs"], copies=copies_features(job))
             if not (named and one["code"] == "encoding_misread")
         )
         yield from raster_checks(number, path, job)
@@ -239,12 +251,14 @@ def sheet_checks(number, path, job):
     """Reports what GDAL does not read of a spreadsheet as its author sees it."""
     if not path.lower().endswith((".xlsx", ".xlsm", ".ods")) or os.path.getsize(path) > MAX_BYTES:
         return
+    words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
     with quiet():
-        count = part("sheets").cut_times(path)
-        words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
+        count, untitled = part("sheets").cut_times(path), part("sheets").untitled_sheets(path)
         found = list(part("spreadsheets").checks(path, " ".join(words)))
     if count:
         yield {"code": "times_cut", "input": number, "count": count}
+    if "HEADERS=" not in " ".join(words):
+        yield from ({"code": "header_as_row", "input": number, "layer": one} for one in untitled)
     yield from ({**one, "input": number} for one in found)
 
 
@@ -288,13 +302,21 @@ def raster_checks(number, path, job):
     yield from ({**one, "input": number} for one in found)
 
 
-def extent_checks(number, path, *, reads):
+def copies_features(job):
+    """True if a call makes layers of layers, so that nothing in its result is computed from an extent."""
+    words = job.get("options", ())[:2]
+    return bool(job["outputs"]) and (
+        words[:1] == ["convert"] or (words[:1] == ["vector"] and words[-1] not in BY_EXTENT)
+    )
+
+
+def extent_checks(number, path, *, reads, copies):
     if os.path.getsize(path) > MAX_BYTES or not is_of(VECTORS, path, gdal.OF_VECTOR):
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
         layers = part("tables").layers_of(dataset, 20) if dataset else []
-        stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
+        stale = [index for index, layer in enumerate(layers) if stale_extent(layer, copies=copies)]
         parts = [
             (index, found)
             for index, layer in enumerate(layers)

@@ -49,6 +49,7 @@ ZONE, FOREIGN_ZONE = 0.5, 0.4
 SMALL_FIT = 0.02  # areas of use with a smaller fit are ignored
 ANY_ZONE = 0.5  # weight of the word zone in the name of a zone with another number
 UNNAMED = -1.0  # penalty for a CRS that has no word of the question except the place
+OUTSIDE = -1.5  # penalty for a CRS whose area of use is not at the place
 OWN_NAME = 0.9  # texts with at least this weight are names of the CRS itself
 WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question equals the whole name, or all words after its last slash
 POOR = 0.4  # fraction of the best sum; CRSs with a smaller sum are omitted
@@ -226,7 +227,8 @@ class Search:
         area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
         whole = self.bonus[one] * all(one in fits for fits in self.meant.values())
         unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
-        return names + whole + MEANT * meant + area + unnamed
+        outside = OUTSIDE * (bool(self.boxes) and one not in self.areas)
+        return names + whole + MEANT * meant + area + unnamed + outside
 
     def best(self):
         """The row ids of the matching CRSs, best first.

@@ -12,7 +12,7 @@ import re
 import time
 from collections import namedtuple
 
-from osgeo import gdal
+from osgeo import gdal, ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import decoded, part, print_text, quiet
 
@@ -97,9 +97,25 @@ def instantiated(words):
     return algorithm, path, words
 
 
+def by_kind(options, sources):
+    """The words of `gdal info` and `gdal convert`, with `raster` before them for a netCDF of grids.
+
+    GDAL refuses such a file in these commands, because its 1D variables, such as time, are a layer too.
+    """
+    if options[0] not in ("info", "convert") or not sources:
+        return options
+    with quiet():
+        grids = gdal.OpenEx(sources[0], gdal.OF_RASTER, allowed_drivers=["netCDF"])
+        tables = gdal.OpenEx(sources[0], gdal.OF_VECTOR, allowed_drivers=["netCDF"])
+    layers = [tables.GetLayer(i) for i in range(tables.GetLayerCount())] if tables is not None else []
+    plain = all(layer.GetGeomType() == ogr.wkbNone for layer in layers)
+    return ["raster", *options] if grids is not None and layers and plain else options
+
+
 def run_algorithm(job, report):
     """Runs `gdal <path> --name=value ...`."""
-    algorithm, path, words = instantiated(job["options"])
+    sources = job.get("sources", job["inputs"])
+    algorithm, path, words = instantiated(by_kind(job["options"], sources))
     if path == ["vsi", "list"]:
         words = part("archives").as_folders(words)
         if names := part("archives").only_member(words):

@@ -1,4 +1,4 @@
-"""Finds times in a spreadsheet that GDAL reads as dates.
+"""Finds cells of a spreadsheet that GDAL reads otherwise than they are meant: times as dates, titles as values.
 
 GDAL does not know the format `h:mm:ss`, which is the default of openpyxl.
 """
@@ -9,6 +9,7 @@ from html import unescape
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.toolboxes.gdal.inside.parts.pair import UNTITLED
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields
 
 MOST_BYTES = 32 << 20  # bytes of the XML of one sheet
@@ -27,6 +28,25 @@ def cut_times(path):
             return sum(of_sheet(dataset.GetLayerByName(name), packed, at) for name, at in sheets_of(packed))
     except (AttributeError, OSError, KeyError, ValueError, zipfile.BadZipFile):
         return 0
+
+
+def untitled_sheets(path):
+    """The indexes of sheets whose first row has a text in each cell and is read as values.
+
+    GDAL reads a first row as names only if another row has a number.
+    """
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX", "ODS"])
+    layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())] if dataset is not None else []
+    return [i for i, layer in enumerate(layers) if may_have_titles(layer)]
+
+
+def may_have_titles(layer):
+    named, first = fields(layer.GetLayerDefn()), layer.GetNextFeature()
+    if first is None or len(named) < 2 or layer.GetFeatureCount() < 2:
+        return False
+    titles = {first.GetFieldAsString(i).strip() for i in range(len(named))}
+    untitled = all(UNTITLED.fullmatch(one.GetName()) and one.GetType() == ogr.OFTString for one in named)
+    return untitled and len(titles) == len(named) and not any(one == "" or one[0].isdigit() for one in titles)
 
 
 def of_sheet(layer, packed, member):

@@ -12,8 +12,9 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
 
 MAX_FEATURES = 20_000  # features of a layer that is read completely
 FIRST_FEATURES = 2_000  # features that are read of a larger layer
-MAX_SECONDS = 1.5  # seconds for all layers of a call together
+MAX_SECONDS = 1.5  # seconds of CPU time for all layers of a call together
 MAX_FIELDS = 100
+MOST_GAPS = 2  # highest feature id per feature that deleted features explain
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
 OGR_LIST = re.compile(r"\(\d+:(.*)\)", re.DOTALL)
@@ -24,9 +25,9 @@ OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 
 
 class Clock:
-    """The remaining time for the surveys of a call, and the number of features that each survey may read.
+    """The remaining CPU time for the surveys of a call, and the number of features that each survey may read.
 
-    Only the surveys themselves use up the time.
+    Only the surveys themselves use up the time. It is CPU time, so that a busy machine examines as much as an idle one.
     """
 
     def __init__(self):
@@ -41,11 +42,11 @@ class Clock:
             self.features = FIRST_FEATURES
 
     def __enter__(self):
-        self._from = time.monotonic()
+        self._from = time.thread_time()
         return self
 
     def __exit__(self, *_):
-        self._left -= time.monotonic() - self._from
+        self._left -= time.thread_time() - self._from
 
     @property
     def spent(self):
@@ -54,7 +55,7 @@ class Clock:
 
     @property
     def over(self):
-        return time.monotonic() - self._from > self._left
+        return time.thread_time() - self._from > self._left
 
 
 HALF_TURN = 180.0  # degrees
@@ -138,8 +139,11 @@ class Survey:
 
     @property
     def numbered(self):
-        """True if the feature ids count the features, from 0 or from 1."""
-        return not self.ids or (min(self.ids) in (0, 1) and max(self.ids) - min(self.ids) < len(self.ids))
+        """True if the feature ids count the features from 0 or 1, with gaps where some were deleted.
+
+        Ids with larger gaps may be keys that other data refers to.
+        """
+        return not self.ids or (min(self.ids) >= 0 and max(self.ids) <= MOST_GAPS * len(self.ids))
 
     @property
     def ids_digest(self):

@@ -24,6 +24,11 @@ COMMA = re.compile(
     r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:['\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?|\d{1,3}(?: \d{3}){2,}(?:[.,]\d+)?)",
     re.ASCII,
 )
+# amounts of money, percentages, and numbers with a unit, such as $1,200.50, 45% or 12 km
+WITH_UNIT = re.compile(
+    r"[-+]?(?:[$€£¥]\s?\d[\d,.]*|\d[\d,.]*\s?(?:[%‰$€£¥]|°C?|[kcm]?m[2²³]?|ft|mi|ha|k?g|kWh|MW|USD|EUR|GBP|ppm))",
+    re.ASCII,
+)
 LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?")
 WKT = re.compile(
     r"\s*(?:SRID=\d+;)?(?:MULTI)?(?:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\s*Z?M?\s*\(", re.IGNORECASE
@@ -63,6 +68,7 @@ def columns(dataset):
         ),
         "date_texts": LOCAL_DATE.fullmatch,
         "geometry_texts": WKT.match,
+        "unit_texts": WITH_UNIT.fullmatch,
     }
     kinds = {}
     for kind, test in tests.items():

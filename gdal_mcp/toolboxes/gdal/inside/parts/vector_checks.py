@@ -57,9 +57,9 @@ def layer_checks(dataset, rows, origin):
     for number, row in enumerate(rows[:MAX_LAYERS]):
         if row["features"] == 0 and driver in OWN_LAYERS:
             continue
-        if row["features"] == 0:
-            yield {"code": "empty_layer", "layer": number}
         layer = dataset.GetLayer(number)
+        if row["features"] == 0 and not was_empty(layer.GetName(), readable):
+            yield {"code": "empty_layer", "layer": number}
         checks = list(crs_checks(row, layer.GetSpatialRef()))
         source = paired(layer, rows, made_of) if "fields" in keeps else None
         empty = 0
@@ -88,6 +88,12 @@ def measured_before(layer, readable, origin):
     """Checks fields with measures of the geometries that the features had in the inputs."""
     sources = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
     return [] if origin.updates else part("measured_fields").field_checks(layer, sources)
+
+
+def was_empty(name, readable):
+    """True if the layer of that name is empty in an input too, such as the routes of a GPX file."""
+    layers = (one.GetLayerByName(name) for one in readable)
+    return any(layer is not None and layer.GetFeatureCount() == 0 for layer in layers)
 
 
 def makes_columns(options):

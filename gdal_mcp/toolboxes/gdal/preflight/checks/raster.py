@@ -1,5 +1,6 @@
 """Likely mistakes with pixels (values, types, size) and with the formats they are written to. Pure."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,6 +19,8 @@ _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
+# names of rasters with the number of people in each pixel
+_PEOPLE: Final = re.compile(r"(?<![a-z])(?:population|pop|ppp|inhabitants|headcounts?)(?![a-z])")
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
 
@@ -32,6 +35,10 @@ def nearest(call: AlgorithmCall) -> Iterator[Finding]:
         and all(abs(a / b - 1) < _SLACK for a, b in zip(given, size, strict=True))
     )
     if same_grid:
+        return
+    if call.path in ("raster reproject", "raster resize") and _counts(call):
+        if call.text("resampling") != "sum":
+            yield make_finding("counts_resampled")
         return
     if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
         yield make_finding("nearest_on_continuous")
@@ -267,6 +274,12 @@ def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
 
 def is_float(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.data_type.startswith("Float")
+
+
+def _counts(call: AlgorithmCall) -> bool:
+    """True if the name of a raster says that its pixels count people, which nothing in the file does."""
+    name = call.source.rpartition("/")[2].lower()
+    return _PEOPLE.search(name) is not None and "dens" not in name and _continuous(call.input)
 
 
 def _continuous(facts: DatasetFacts | None) -> bool:

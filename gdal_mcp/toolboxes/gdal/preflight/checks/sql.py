@@ -65,11 +65,14 @@ def crs_as_text(call: AlgorithmCall) -> Iterator[Finding]:
 def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     statements = _statements(call)
     mixed = _columns(call, "mixed_texts")
+    units = _columns(call, "unit_texts")
     columns = _columns(call, "number_texts", detected=False)
     if any(map(reading.compares_text_of_date, statements)):
         yield make_finding("date_compared")
     elif mixed and any(reading.compares(one, mixed) or reading.adds_up(one, mixed) for one in statements):
         yield make_finding("mixed_compared")
+    elif units and any(reading.compares(one, units) or reading.adds_up(one, units) for one in statements):
+        yield make_finding("units_compared")
     elif columns and any(reading.compares(one, columns) for one in statements):
         by_csv = call.vector and call.vector.driver == "CSV"
         yield make_finding(

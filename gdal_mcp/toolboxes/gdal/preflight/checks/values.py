@@ -51,6 +51,10 @@ _OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
     "raster proximity": (("target-values", "nodata_as_target", ""), ("nodata", "far_undeclared", "-1")),
     "raster as-features": (("skip-nodata", "nodata_as_rows", "true"),),
 }
+# pixel functions that leave nodata pixels out
+_SKIPS_NODATA: Final = frozenset(
+    "mean sum median mode min max geometric_mean harmonic_mean stdev quantile".split()
+)
 # arguments that may define nodata
 _SAYS_NODATA: Final = frozenset({"nodata", "input-nodata", "mapping"})
 # for each probe: the fact that it reports, the check, and the change that corrects the call
@@ -182,6 +186,9 @@ def _nodata_of_edit(steps: Sequence[AlgorithmStep]) -> str:
 def _of_holes(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
     """The finding if the first step that changes pixels treats nodata pixels as data."""
     path, given = next((one for one in steps if one[0] not in KEEPS_PIXELS), ("", {}))
+    functions = {text.partition("(")[0].strip() for text in given.get("calc", ())}
+    if given.get("dialect") == ("builtin",) and functions <= _SKIPS_NODATA:
+        return
     for argument, name, value in _OF_HOLES.get(path, ()):
         if given.get(argument, ("false",)) == ("false",):
             yield make_finding(name, change={argument: (value,)} if value else None)
