@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -267,7 +268,7 @@ class TestQuick(WorkflowModel.TestCase):
 
 @pytest.mark.nightly
 class TestLong(WorkflowModel.TestCase):
-    settings = settings(max_examples=60, stateful_step_count=50)
+    settings = settings(max_examples=25, stateful_step_count=40)
 
 
 @pytest.fixture
@@ -332,6 +333,10 @@ class Mistaken(Preflight):
     def predicted(self, draft: Draft, /) -> Any:
         return SimpleNamespace(crs="EPSG:4326") if draft.algorithm == "join" else None
 
+    def contradictions(self, predicted: Any, facts: Mapping[str, Any], /) -> Mapping[str, tuple[str, str]]:
+        made = facts["crs"]["code"]
+        return {"CRS": (predicted.crs, made)} if predicted is not None and predicted.crs != made else {}
+
     def learn(self, located: WorkspacePath, _facts: object, _predicted: object = None, /) -> None:
         self.learned.add(located.path)
 
@@ -350,7 +355,7 @@ def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_i
             if reply.error is None:
                 break
             assert left
-            assert (reply.error.check or {})["made"] == MADE_CRS
+            assert (reply.error.check or {})["differences"]["CRS"]["made"] == MADE_CRS
             assert published(folder) == {}
     assert reply.error is None
     assert set(published(folder)) == set(PUBLISHED.values())

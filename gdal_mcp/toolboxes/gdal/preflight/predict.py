@@ -96,17 +96,22 @@ def _raster(call: AlgorithmCall) -> DatasetFacts | None:
     if made is None:
         return None
     known = call.input.has_crs if call.input is not None else None
-    made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call))
+    made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call, made.data_type))
     if call.path in _SAME_GRID and call.input is not None:
         made = replace(made, crs_extents=call.input.crs_extents, changes=call.input.changes)
     return made
 
 
-def _nodata(call: AlgorithmCall) -> float | None:
+def _nodata(call: AlgorithmCall, data_type: str) -> float | None:
+    """The nodata value of the output; None if there is none, or if its data type cannot store the value."""
     given = [*call.texts("nodata"), *call.texts("output-nodata")]
+    value = call.input.nodata if call.path in _KEEP_NODATA and call.input is not None else None
     if given:
-        return number_of(given[-1], finite=False)
-    return call.input.nodata if call.path in _KEEP_NODATA and call.input is not None else None
+        value = number_of(given[-1], finite=False)
+    limits = TYPE_RANGE.get(data_type)
+    if value is None or limits is None:
+        return value
+    return value if limits[0] <= value <= limits[1] and value == int(value) else None
 
 
 def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
