@@ -22,7 +22,7 @@ _KEEP_CRS: Final = frozenset(
     f"vector {name}"
     for name in (
         "buffer check-coverage check-geometry clean-coverage clip combine concave-hull convert convex-hull dissolve edit "
-        "explode-collections filter make-valid partition rename-layer reproject segmentize select set-field-type set-geom-type simplify "
+        "explode-collections filter layer-algebra make-valid partition rename-layer reproject segmentize select set-field-type set-geom-type simplify "
         "simplify-coverage sort swap-xy write"
     ).split()
 )
@@ -87,6 +87,10 @@ def _layer(call: AlgorithmCall) -> DatasetFacts | None:
         return _zonal(call)
     if call.path in _OF_PIXELS:
         return _layer_of_pixels(call)
+    if call.path == "raster footprint":
+        return _footprint(call)
+    if call.path == "vector make-point":
+        return _points(call)
     made = forwarded_facts(call)
     return replace(made, columns={}, looks={}, changes={}) if made else None
 
@@ -166,6 +170,33 @@ def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
     )
 
 
+def _footprint(call: AlgorithmCall) -> DatasetFacts | None:
+    source = call.input
+    if source is None:
+        return None
+    crs = call.text("output-crs")
+    in_pixels = call.text("coordinate-system") == "pixel"
+    fields = () if call.flag("no-location-field") else (call.text("location-field") or "location",)
+    return DatasetFacts(
+        call.driver,
+        "vector",
+        geometry=POLYGON,
+        schema=Schema("footprint", fields),
+        crs=None if in_pixels else crs or source.crs,
+        has_crs=False if in_pixels else True if crs else source.has_crs,
+        degrees=None if crs or in_pixels else source.degrees,
+    )
+
+
+def _points(call: AlgorithmCall) -> DatasetFacts | None:
+    """The layer of `vector make-point`, which has the CRS of the argument, and no other."""
+    made = forwarded_facts(call)
+    if made is None:
+        return None
+    plain = replace(made, columns={}, looks={}, changes={}, crs_extents={})
+    return plain if call.text("output-crs") else replace(plain, crs=None, has_crs=False, degrees=None)
+
+
 def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
     """The geometry type and the fields of a layer made from pixels; the fields are empty if unknown."""
     if call.path == "raster polygonize":
@@ -193,4 +224,6 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     return replace(zones, driver=call.driver, columns={}, looks={}, disk_bytes=0, schema=schema)
 
 
-_LAYERS: Final = _KEEP_CRS | _OF_PIXELS | {"raster zonal-stats", "vector sql"}
+_LAYERS: Final = (
+    _KEEP_CRS | _OF_PIXELS | {"raster footprint", "raster zonal-stats", "vector make-point", "vector sql"}
+)
