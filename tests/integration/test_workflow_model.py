@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,8 +30,9 @@ from gdal_mcp.errors import Code
 from gdal_mcp.plan import Draft
 from gdal_mcp.server.operations.undoing import undo
 from gdal_mcp.toolboxes.preflight import Preflight
+from gdal_mcp.toolboxes.toolbox import Described, Toolbox
 from sandbox.workspace import WorkspacePath
-from tests.integration.memory_server import ANN, Person
+from tests.integration.memory_server import ANN, Person, World
 from tests.integration.memory_workflows import (
     MADE_CRS,
     PUBLISHED,
@@ -360,6 +362,21 @@ def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_i
     assert reply.error is None
     assert set(published(folder)) == set(PUBLISHED.values())
     assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))
+
+
+def test_the_answer_has_the_warnings_about_each_result_also_of_one_that_is_used_again(folder: Path):
+    warning = {"code": "planted", "message": "The result is empty."}
+
+    def warning_box(world: World) -> Toolbox:
+        made = toolbox(world)
+        described = Described({"crs": {"code": MADE_CRS}}, checks=(warning,))
+        return replace(made, answering=replace(made.answering, describe=lambda _final, n: (described,) * n))
+
+    with workflows(folder, Steps(), warning_box) as made:
+        for is_reused in (False, True):
+            steps = anyio.run(lambda: run(made)).result["steps"]
+            assert [one.get("used_again", False) for one in steps] == [is_reused] * len(STEPS)
+            assert [[check["code"] for check in one["checks"]] for one in steps] == [["planted"]] * len(STEPS)
 
 
 def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Path):

@@ -9,7 +9,7 @@ Invariants:
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.to_thread import run_sync
@@ -189,7 +189,15 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
         outputs,
         tuple(digests.get(path, "") for path in outputs),
         tuple(dict(one.facts) for one in done.outputs),
+        _list_checks(step, reply),
     )
+
+
+def _list_checks(step: CheckedStep, reply: Reply) -> tuple[Mapping[str, Any], ...]:
+    """The warnings about the result of a step that were not known before it ran."""
+    rows = (reply.result, *reply.result.get("outputs", ()))
+    known = {one.get("code") for one in step.checks}
+    return tuple(one for row in rows for one in row.get("checks", ()) if one.get("code") not in known)
 
 
 def _list_published_files(reply: Reply) -> list[Path]:

@@ -50,6 +50,7 @@ class StepResult:
     outputs: tuple[str, ...]
     digests: tuple[str, ...]  # SHA-256 of each output's files together, in the same order
     facts: tuple[Mapping[str, Any], ...] = ()  # the container's description of each output
+    checks: tuple[Mapping[str, Any], ...] = ()  # warnings about the result, in the form of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,12 @@ class StepStore:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return StepResult(
-            key, record["call"], tuple(record["outputs"]), tuple(record["digests"]), tuple(record["facts"])
+            key,
+            record["call"],
+            tuple(record["outputs"]),
+            tuple(record["digests"]),
+            tuple(record["facts"]),
+            tuple(record["checks"]),
         )
 
     def put(self, result: StepResult, files: Sequence[Path]) -> None:
@@ -131,6 +137,7 @@ class StepStore:
             "outputs": result.outputs,
             "digests": result.digests,
             "facts": [dict(one) for one in result.facts],
+            "checks": [dict(one) for one in result.checks],
             "files": {str(path): _stamp(path) for path in files},
         }
         put_private(self._record(result.key), json.dumps(record).encode())
