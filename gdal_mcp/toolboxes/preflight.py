@@ -95,6 +95,12 @@ class Preflight(Protocol):
         """Uses predicted facts for a file that does not exist yet and that an empty file represents."""
         return
 
+    def contradictions(self, _predicted: Any, _facts: Mapping[str, Any], /) -> Mapping[str, tuple[str, str]]:
+        """The predicted facts that a container's report on the file contradicts: by name, the predicted and the
+        actual one.
+        """
+        return {}
+
     def gaps(self, _draft: Draft, _located: WorkspacePath, /) -> tuple[str, ...]:
         """What a prediction does not say of an input that the checks need, as nouns."""
         return ()

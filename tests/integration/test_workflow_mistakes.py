@@ -61,7 +61,8 @@ WRONG: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "a condition on a field under its old name": (workflow(LINES, step("high", "vector_filter", input="${steps.lines}", where="elevation > 320", output="high.gpkg")), "high", "field_missing"),
     "lines as zones": (workflow(LINES, step("stats", "raster_zonal_stats", input="dem.asc", zones="${steps.lines}", stat=["mean"], output="stats.csv")), "stats", "not_polygons"),
     "points to cut with": (workflow(POINTS, step("utm", "vector_reproject", input="${steps.points}", dst_crs="EPSG:32633", output="utm.gpkg"), step("cut", "raster_clip", input="dem.asc", like="${steps.utm}", output="cut.tif")), "cut", "not_polygons"),
-    "an output that replaces an input": (workflow(NDVI, step("copy", "convert", input="${steps.ndvi}", output="copy.asc"), to="red_2023"), "", ""),
+    "an output that replaces an input": (workflow(NDVI, step("copy", "convert", input="${steps.ndvi}", output="copy.asc"), to="red_2023"), "copy", ""),
+    "an output in a folder": (workflow(NDVI, step("copy", "convert", input="${steps.ndvi}", output="made/copy.tif")), "copy", "output_in_folder"),
 }  # fmt: skip
 
 # as above; found, shown in the question, and left to the person

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +30,9 @@ from gdal_mcp.errors import Code
 from gdal_mcp.plan import Draft
 from gdal_mcp.server.operations.undoing import undo
 from gdal_mcp.toolboxes.preflight import Preflight
+from gdal_mcp.toolboxes.toolbox import Described, Toolbox
 from sandbox.workspace import WorkspacePath
-from tests.integration.memory_server import ANN, Person
+from tests.integration.memory_server import ANN, Person, World
 from tests.integration.memory_workflows import (
     MADE_CRS,
     PUBLISHED,
@@ -267,7 +270,7 @@ class TestQuick(WorkflowModel.TestCase):
 
 @pytest.mark.nightly
 class TestLong(WorkflowModel.TestCase):
-    settings = settings(max_examples=60, stateful_step_count=50)
+    settings = settings(max_examples=25, stateful_step_count=40)
 
 
 @pytest.fixture
@@ -332,6 +335,10 @@ class Mistaken(Preflight):
     def predicted(self, draft: Draft, /) -> Any:
         return SimpleNamespace(crs="EPSG:4326") if draft.work.algorithm == "join" else None
 
+    def contradictions(self, predicted: Any, facts: Mapping[str, Any], /) -> Mapping[str, tuple[str, str]]:
+        made = facts["crs"]["code"]
+        return {"CRS": (predicted.crs, made)} if predicted is not None and predicted.crs != made else {}
+
     def learn(self, located: WorkspacePath, _facts: object, _predicted: object = None, /) -> None:
         self.learned.add(located.path)
 
@@ -350,11 +357,26 @@ def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_i
             if reply.error is None:
                 break
             assert left
-            assert (reply.error.check or {})["made"] == MADE_CRS
+            assert (reply.error.check or {})["differences"]["CRS"]["made"] == MADE_CRS
             assert published(folder) == {}
     assert reply.error is None
     assert set(published(folder)) == set(PUBLISHED.values())
     assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))
+
+
+def test_the_answer_has_the_warnings_about_each_result_also_of_one_that_is_used_again(folder: Path):
+    warning = {"code": "planted", "message": "The result is empty."}
+
+    def warning_box(world: World) -> Toolbox:
+        made = toolbox(world)
+        described = Described({"crs": {"code": MADE_CRS}}, checks=(warning,))
+        return replace(made, answering=replace(made.answering, describe=lambda _final, n: (described,) * n))
+
+    with workflows(folder, Steps(), warning_box) as made:
+        for is_reused in (False, True):
+            steps = anyio.run(lambda: run(made)).result["steps"]
+            assert [one.get("used_again", False) for one in steps] == [is_reused] * len(STEPS)
+            assert [[check["code"] for check in one["checks"]] for one in steps] == [["planted"]] * len(STEPS)
 
 
 def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Path):

@@ -24,6 +24,7 @@ from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.publishing import (
     Publishing,
+    not_published,
     output_kind,
     require_publishable,
     require_together,
@@ -32,6 +33,7 @@ from gdal_mcp.calls.workflows.self_contained import require_self_contained
 from gdal_mcp.calls.workflows.steps import (
     WorkflowStep,
     place_outputs,
+    require_bare_names,
     require_container,
     step_folders,
     tool_of,
@@ -106,7 +108,9 @@ class _CheckRun:
         surface = self.call.entitlements.surface
         folder = self.folder / name
         folder.mkdir(parents=True)
-        given = place_outputs(self.workflow.arguments(name, self.outputs), folder)
+        written = self.workflow.arguments(name, self.outputs)
+        require_bare_names(written)
+        given = place_outputs(written, folder)
         tool, arguments = tool_of(tool_name, given, surface)
         require_container(tool)
         sub = self._invocation(tool, arguments, folder)
@@ -145,7 +149,7 @@ class _CheckRun:
             tuple(one.as_dict() for one in drafted.preflight.findings),
             unknown,
             preflight.kind_of(made) if made is not None else "",
-            getattr(facts, "crs", None),
+            facts,
             drafted.preflight.figures,
             key,
             used,
@@ -258,9 +262,12 @@ class _CheckRun:
         made = []
         for source, target, overwrite in self.workflow.published:
             step = self.steps[source.step]
-            kind = output_kind(source, step.draft, is_done=step.result is not None)
-            require_publishable(self.outputs[source.step][source.number], target)
-            output = context.output(target, inputs=inputs, overwrite=overwrite, kind=kind)
+            try:
+                kind = output_kind(source, step.draft, is_done=step.result is not None)
+                require_publishable(self.outputs[source.step][source.number], target)
+                output = context.output(target, inputs=inputs, overwrite=overwrite, kind=kind)
+            except ToolError as error:
+                raise not_published(error, source.step, target) from error
             made.append(Publishing(source, output))
         require_together([one.output for one in made])
         return tuple(made)

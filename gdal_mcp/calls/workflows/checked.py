@@ -7,9 +7,7 @@ from typing import Any
 
 from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.workflows.document import Workflow
-from gdal_mcp.calls.workflows.publishing import (
-    Publishing,
-)
+from gdal_mcp.calls.workflows.publishing import Publishing
 from gdal_mcp.calls.workflows.store import StepResult
 from gdal_mcp.calls.workflows.used import UsedFile
 from gdal_mcp.errors import ToolError
@@ -38,12 +36,17 @@ class CheckedStep:
     checks: tuple[Mapping[str, Any], ...] = ()
     unknown: tuple[str, ...] = ()  # what is not known, in words
     predicts: str = ""  # what it would write, in words
-    crs: str | None = None  # CRS of what it would write
+    facts: Any = None  # predicted facts of its first output, as the toolbox describes them
     figures: Mapping[str, int | None] | None = None  # expected bytes and files
     key: str = ""
     used: tuple[UsedFile, ...] = ()  # the files of workspaces that it reads
     result: StepResult | None = None  # result of an earlier run
     error: ToolError | None = None
+
+    @property
+    def crs(self) -> str | None:
+        """The CRS of what it would write."""
+        return getattr(self.facts, "crs", None)
 
     def as_dict(self) -> dict[str, Any]:
         """The step in the answer of `workflow_check`, without keys that do not apply."""

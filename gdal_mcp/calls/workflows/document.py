@@ -30,6 +30,7 @@ from gdal_mcp.calls.workflows.references import (
     is_step_output,
     substitute,
 )
+from gdal_mcp.calls.workflows.wording import word
 
 VERSION: Final = 1
 MAX_BYTES: Final = (
@@ -258,7 +259,7 @@ def parse(value: Any) -> WorkflowDocument:
             raise WorkflowInvalid([_TOO_LARGE])
         document = WorkflowDocument.model_validate(value)
     except ValidationError as error:
-        raise WorkflowInvalid(_locate_problems(value, error)) from error
+        raise WorkflowInvalid(Problem(*one) for one in word(value, error)) from error
     except RecursionError as error:
         raise WorkflowInvalid([Problem("the document is nested too deeply")]) from error
     problems = [
@@ -320,19 +321,6 @@ def _steps_in(value: Any) -> Iterator[StepOutput]:
 
 def _fits(value: Any, kind: ParameterType) -> bool:
     return isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))
-
-
-def _locate_problems(value: Any, error: ValidationError) -> Iterator[Problem]:
-    """Pydantic's errors with the step's own id and the name of the argument."""
-    for one in error.errors(include_url=False):
-        place = one["loc"]
-        message = one["msg"]
-        if place[:1] == ("steps",) and len(place) > 1 and isinstance(place[1], int):
-            step = value["steps"][place[1]]
-            name = str(step.get("id", place[1])) if isinstance(step, dict) else str(place[1])
-            yield Problem(message, name, ".".join(map(str, place[2:])))
-        else:
-            yield Problem(f"{'.'.join(map(str, place)) or 'document'}: {message}")
 
 
 def _find_duplicate_ids(document: WorkflowDocument) -> Iterator[Problem]:

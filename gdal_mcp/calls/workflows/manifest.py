@@ -83,18 +83,21 @@ def _manifest_step(step: CheckedStep, run: Run, roots: Sequence[str]) -> dict[st
         "key": step.key or None,
         "used_again": step.id in run.reused,
         "state": str(step.state),
-        "checks": [dict(one) for one in step.checks],
+        "checks": [dict(one) for one in (*step.checks, *result.checks)],
         "outputs": [dict(one) for one in result.facts],
     }
 
 
 def step_rows(run: Run) -> dict[str, Any]:
-    """The steps in the answer of `workflow_run`: the call of each, and whether its result was reused."""
+    """The steps in the answer of `workflow_run`: the call of each, whether its result was reused, and the warnings about
+    its result.
+    """
     rows = [
         {
             "id": one.id,
             "call_id": run.results[one.id].call,
             **({"used_again": True} if one.id in run.reused else {}),
+            **({"checks": [dict(row) for row in checks]} if (checks := run.results[one.id].checks) else {}),
         }
         for one in run.checked.steps
     ]

@@ -38,7 +38,7 @@ def require_publishable(path: str, target: str) -> None:
         )
     if name.suffix.lower() != Path(target).suffix.lower():
         raise _not_publishable(
-            f"{name.name} cannot be published as {target}: the extension differs.",
+            f"the extension of {name.name} differs.",
             "Use the extension of the step's output.",
         )
 
@@ -51,6 +51,18 @@ def require_together(outputs: Sequence[Output]) -> None:
         )
     if len({one.target.name for one in outputs}) != len(outputs):
         raise _not_publishable("two outputs have the same name.", "Give each output a name of its own.")
+
+
+def not_published(error: ToolError, step: str, target: str) -> ToolError:
+    """The error, with the output that it is about."""
+    return ToolError(
+        error.code,
+        error.stage,
+        f"the output of step {step!r} cannot be published as {target[:200]!r}: {error.message}",
+        error.suggestion,
+        error.untrusted,
+        check={**(error.check or {}), "step": step, "output": target[:200]},
+    )
 
 
 def _not_publishable(message: str, fix: str = "Correct `outputs`.") -> ToolError:

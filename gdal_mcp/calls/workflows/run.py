@@ -106,13 +106,18 @@ class WorkflowRun(WorkflowOperation):
         try:
             user = self.checker.drafting.hosting.templates.user()
             folder = run.held.enter_context(self.store.run(run.run_id, user))
+            results = [one.result for one in run.checked.steps if one.result is not None]
+            run.held.enter_context(self.store.hold(results))
             calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)
         except StepFailed as failure:
             raise failed_step(failure, len(run.results)) from failure
         except (OSError, SandboxError) as error:
             raise ToolError(
-                Code.INTERNAL, Stage.RUN, f"the results of steps cannot be kept: {error}."
+                Code.INTERNAL,
+                Stage.RUN,
+                f"the results of steps cannot be stored or read: {error}.",
+                "Send the workflow again; if it fails again, see the space in the state folder.",
             ) from error
 
     def job(self, draft: Draft) -> Draft:

@@ -9,7 +9,7 @@ Invariants:
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.to_thread import run_sync
@@ -78,7 +78,9 @@ class StepCalls:
             raise reply.error
         result = _make_result(checked, reply)
         await run_sync(self._keep, checked, result, reply)
-        _require_predicted(checked, result)  # after it was kept: the next check then knows what the step made
+        self._require_predicted(
+            checked, result
+        )  # after it was kept: the next check then knows what the step made
         self.run.results[name] = result
         return result
 
@@ -110,6 +112,23 @@ class StepCalls:
         limit = entitlements.settings.digest_size
         now = self.checker.files.read_by(checked.draft, self.store.workspace, companions, limit)
         return now != checked.used
+
+    def _require_predicted(self, checked: CheckedStep, result: StepResult) -> None:
+        """Raises ToolError if the first output differs from the prediction that a person saw."""
+        preflight = self.call.entitlements.preflights[checked.toolbox] if result.facts else None
+        found = preflight.contradictions(checked.facts, result.facts[0]) if preflight is not None else {}
+        if found:
+            pairs = {name: {"predicted": before, "made": made} for name, (before, made) in found.items()}
+            text = "; ".join(
+                f"{name}: {before} was predicted, {made} was made" for name, (before, made) in found.items()
+            )
+            raise ToolError(
+                Code.APPROVAL_EXPIRED,
+                Stage.APPROVAL,
+                f"its result differs from the prediction: {text}.",
+                "Send the workflow again: it is checked with this result, and the question shows it.",
+                check={"code": "not_as_predicted", "differences": pairs},
+            )
 
     def _request(self, checked: CheckedStep, results: Mapping[str, StepResult]) -> Request:
         outputs = {step: result.outputs for step, result in results.items()}
@@ -171,20 +190,15 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
         outputs,
         tuple(digests.get(path, "") for path in outputs),
         tuple(dict(one.facts) for one in done.outputs),
+        _list_checks(step, reply),
     )
 
 
-def _require_predicted(step: CheckedStep, result: StepResult) -> None:
-    """Raises ToolError if a step's result differs from the prediction that a person saw."""
-    made = (result.facts[0].get("crs") or {}).get("code") if result.facts else None
-    if step.crs and made and made != step.crs:
-        raise ToolError(
-            Code.APPROVAL_EXPIRED,
-            Stage.APPROVAL,
-            f"its result is in {made}; {step.crs} was predicted.",
-            "Send the workflow again: the question then shows what this step made.",
-            check={"code": "not_as_predicted", "predicted": step.crs, "made": made},
-        )
+def _list_checks(step: CheckedStep, reply: Reply) -> tuple[Mapping[str, Any], ...]:
+    """The warnings about the result of a step that were not known before it ran."""
+    rows = (reply.result, *reply.result.get("outputs", ()))
+    known = {one.get("code") for one in step.checks}
+    return tuple(one for row in rows for one in row.get("checks", ()) if one.get("code") not in known)
 
 
 def _list_published_files(reply: Reply) -> list[Path]:

@@ -106,6 +106,21 @@ def require_container(tool: Tool) -> None:
         )
 
 
+def require_bare_names(arguments: Any) -> None:
+    """Raises ToolError for an output in a folder."""
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            if key.replace("-", "_") in _OUTPUTS and isinstance(value, str) and "/" in value:
+                raise ToolError(
+                    Code.INVALID_ARGUMENT,
+                    Stage.VALIDATE,
+                    f"the argument {key} is a path with a folder, and a step writes to a private folder.",
+                    f"Give a file name alone, such as {PurePosixPath(value).name[:80]!r}; `outputs` says where it is published.",
+                    check={"code": "output_in_folder", "argument": key},
+                )
+            require_bare_names(value)
+
+
 def place_outputs(arguments: Any, folder: Path) -> Any:
     """The arguments, with each output that is a bare file name placed in a folder."""
     if isinstance(arguments, Mapping):

@@ -8,10 +8,11 @@ Invariants:
 * a result is recorded after all its files are in place, in one rename; a run that dies leaves files without a record,
   which nobody uses;
 * a result whose files differ from the recorded ones is not used;
-* no folder of a living run is removed;
+* no folder of a living run is removed, and none with a result that a living run uses;
 * the folder is private; containers see only the files that their step names, read-only.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -19,14 +20,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.settings.state import put_private
-from sandbox.owner import is_free
 from sandbox.workspace import Workspace
 
 MAX_AGE: Final = 7 * 86_400.0  # seconds since a result was last used
@@ -50,6 +50,7 @@ class StepResult:
     outputs: tuple[str, ...]
     digests: tuple[str, ...]  # SHA-256 of each output's files together, in the same order
     facts: tuple[Mapping[str, Any], ...] = ()  # the container's description of each output
+    checks: tuple[Mapping[str, Any], ...] = ()  # warnings about the result, in the form of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +93,23 @@ class StepStore:
         if not _RUN.fullmatch(run_id):
             raise ValueError(f"{run_id!r} is not the id of a run")
         self.prepare(owner)
-        lock = os.open(self._lock(run_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            path = self.folder / run_id
-            path.mkdir(mode=0o700)
-            _give(path, owner)
-            yield RunFolder(path, owner)
+            with self._in_use(run_id, os.O_CREAT):
+                path = self.folder / run_id
+                path.mkdir(mode=0o700)
+                _give(path, owner)
+                yield RunFolder(path, owner)
         finally:
-            os.close(lock)
             self.prune()
+
+    @contextmanager
+    def hold(self, results: Iterable[StepResult]) -> Iterator[None]:
+        """Prevents the removal of results. Raises FileNotFoundError if the files of one have been removed."""
+        runs = {Path(path).relative_to(self.folder).parts[0] for one in results for path in one.outputs}
+        with ExitStack() as held:
+            for run_id in runs:
+                held.enter_context(self._in_use(run_id))
+            yield
 
     def find(self, key: str) -> StepResult | None:
         """The complete result of a key. None if there is none, or if its files were changed or removed."""
@@ -114,7 +122,12 @@ class StepStore:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return StepResult(
-            key, record["call"], tuple(record["outputs"]), tuple(record["digests"]), tuple(record["facts"])
+            key,
+            record["call"],
+            tuple(record["outputs"]),
+            tuple(record["digests"]),
+            tuple(record["facts"]),
+            tuple(record["checks"]),
         )
 
     def put(self, result: StepResult, files: Sequence[Path]) -> None:
@@ -124,6 +137,7 @@ class StepStore:
             "outputs": result.outputs,
             "digests": result.digests,
             "facts": [dict(one) for one in result.facts],
+            "checks": [dict(one) for one in result.checks],
             "files": {str(path): _stamp(path) for path in files},
         }
         put_private(self._record(result.key), json.dumps(record).encode())
@@ -143,13 +157,33 @@ class StepStore:
                 else:
                     used.add(run)
             for folder in self.folder.iterdir():
-                if (
-                    _RUN.fullmatch(folder.name)
-                    and folder.name not in used
-                    and not self._is_alive(folder.name)
-                ):
-                    shutil.rmtree(folder, ignore_errors=True)
-                    self._lock(folder.name).unlink(missing_ok=True)
+                if _RUN.fullmatch(folder.name) and folder.name not in used:
+                    self._remove_unused(folder.name)
+
+    def _remove_unused(self, run_id: str) -> None:
+        """Removes the folder of a run, unless a process uses it. Raises OSError."""
+        lock = os.open(self._lock(run_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(self.folder / run_id, ignore_errors=True)
+            self._lock(run_id).unlink(missing_ok=True)
+        except BlockingIOError:
+            return
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def _in_use(self, run_id: str, flags: int = 0) -> Iterator[None]:
+        """Marks the folder of a run as used by this process; several may use it. Raises FileNotFoundError."""
+        path = self._lock(run_id)
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if not os.fstat(lock).st_nlink:  # the folder was removed before this process had the lock
+                raise FileNotFoundError(errno.ENOENT, "the result of a step was removed", str(path))
+            yield
+        finally:
+            os.close(lock)
 
     def _measured(self, record: Path) -> tuple[str, int]:
         """The run that made a recorded result and the bytes of its files; no run if the record cannot be read."""
@@ -159,9 +193,6 @@ class StepStore:
             return first.parts[0], sum(stamp[0] for stamp in files.values())
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
             return "", 0
-
-    def _is_alive(self, run_id: str) -> bool:
-        return self._lock(run_id).exists() and not is_free(self._lock(run_id))
 
     def _record(self, key: str) -> Path:
         if not _KEY.fullmatch(key):

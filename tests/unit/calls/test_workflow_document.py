@@ -97,6 +97,20 @@ def test_an_error_names_its_step_and_argument(document, step, argument):
 
 
 @pytest.mark.parametrize(
+    ("document", "places"),
+    [
+        (with_step(id="my-step"), ["my-step"]),
+        (with_step(arguments=[], surprise=1), ["slope", "slope"]),
+        (changed(outputs=["slope.tif"]), [""]),
+        (changed(parameters={"dem": "dem.tif"}), [""]),
+        ({**SLOPE, "steps": [1]}, ["0"]),
+    ],
+)
+def test_each_mistake_is_one_problem(document, places):
+    assert [one.step for one in problems(document)] == places
+
+
+@pytest.mark.parametrize(
     "document",
     [
         changed(workflow=2),

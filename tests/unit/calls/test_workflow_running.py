@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -141,6 +142,33 @@ def test_old_results_and_those_beyond_the_bytes_go_first(tmp_path):
     now[0] += 1000
     store.prune()
     assert [store.find(key) for key in keys] == [None] * 3
+
+
+def test_results_beyond_the_bytes_stay_while_a_run_uses_them(tmp_path):
+    store = StepStore(tmp_path / "steps", max_bytes=25)
+    used = put(store, KEY, "0123456789", run="b" * 16)
+    with store.run(RUN, USER) as folder, store.hold([store.find(KEY)]), store.hold([store.find(KEY)]):
+        own = folder.step("s") / "a.tif"
+        own.write_text("0" * 100)
+        store.put(StepResult(step_key({"n": -1}), "call", (str(own),), ("digest",)), [own])
+        for n in range(20):
+            put(store, step_key({"n": n}), "0123456789", run=f"{n:016x}")
+        assert used.exists()
+        assert own.exists()
+    store.prune()
+    assert not used.exists()
+    left = list((tmp_path / "steps").rglob("*.tif"))
+    assert sum(one.stat().st_size for one in left) <= 25
+    assert len([*(tmp_path / "steps").glob("*.lock")]) == len(left)
+
+
+def test_a_result_whose_files_were_removed_since_it_was_found_cannot_be_held(tmp_path):
+    store = StepStore(tmp_path / "steps")
+    put(store, KEY)
+    result = store.find(KEY)
+    replace(store, max_bytes=-1).prune()
+    with pytest.raises(FileNotFoundError), store.hold([result]):
+        pass
 
 
 def test_a_step_sees_only_the_results_it_reads(

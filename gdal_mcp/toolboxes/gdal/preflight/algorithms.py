@@ -68,4 +68,4 @@ _SELECTED: Final = _FEATURES | _vector(
     "clean-coverage clip dissolve explode-collections filter rename-layer set-field-type set-geom-type sort write"
 )
 KEEPS_FIELDS: Final = _SELECTED | _vector("make-point read")
-KEEPS_CRS: Final = _SELECTED | _vector("check-coverage check-geometry combine partition select")
+KEEPS_CRS: Final = _SELECTED | _vector("check-coverage check-geometry combine layer-algebra partition select")

@@ -70,11 +70,12 @@ class Schema:
     geometries: tuple[str, ...] = ()  # geometry columns; a name may be empty
     # True: at most one geometry column, and `geometries` are its possible names
     is_predicted: bool = False
+    feature_id: str = ""  # the column of feature ids, which is not a field; "" if it has no name
 
     @property
     def columns(self) -> frozenset[str]:
-        """The names of the fields in lower case."""
-        return frozenset(one.lower() for one in self.fields)
+        """The names of the fields and of the column of feature ids, in lower case."""
+        return frozenset(one.lower() for one in (*self.fields, self.feature_id) if one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,10 @@ def _schema(columns: Mapping[str, Any]) -> Schema | None:
         isinstance(one, str) and len(one) <= _MAX_NAME for one in (*layer, *fields, *geometries)
     ):
         return None
-    return Schema(layer[0], fields, geometries)
+    feature_id = columns.get("feature_id")
+    if not isinstance(feature_id, str) or len(feature_id) > _MAX_NAME:
+        feature_id = ""
+    return Schema(layer[0], fields, geometries, feature_id=feature_id)
 
 
 def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:

@@ -21,7 +21,10 @@ _GEOMETRY: Final[Mapping[str, str]] = {
     "vector check-geometry": POINT,
     "vector make-point": POINT,
     **dict.fromkeys(
-        ("vector concave-hull", "vector convex-hull", "vector set-geom-type", "vector sql", "vector concat"),
+        [
+            f"vector {name}"
+            for name in "concave-hull convex-hull layer-algebra set-geom-type sql concat".split()
+        ],
         "",
     ),
 }

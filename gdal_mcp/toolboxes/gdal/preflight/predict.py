@@ -67,6 +67,10 @@ def _layer(call: AlgorithmCall) -> DatasetFacts | None:
         return _zonal(call)
     if call.path in LAYERS_OF_PIXELS:
         return _layer_of_pixels(call)
+    if call.path == "raster footprint":
+        return _footprint(call)
+    if call.path == "vector make-point":
+        return _points(call)
     made = forwarded_facts(call)
     return replace(made, columns={}, looks={}, changes={}) if made else None
 
@@ -76,17 +80,22 @@ def _raster(call: AlgorithmCall) -> DatasetFacts | None:
     if made is None:
         return None
     known = call.input.has_crs if call.input is not None else None
-    made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call))
+    made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call, made.data_type))
     if call.path in SAME_GRID and call.input is not None:
         made = replace(made, crs_extents=call.input.crs_extents, changes=call.input.changes)
     return made
 
 
-def _nodata(call: AlgorithmCall) -> float | None:
+def _nodata(call: AlgorithmCall, data_type: str) -> float | None:
+    """The nodata value of the output; None if there is none, or if its data type cannot store the value."""
     given = [*call.texts("nodata"), *call.texts("output-nodata")]
+    value = call.input.nodata if call.path in KEEPS_NODATA and call.input is not None else None
     if given:
-        return number_of(given[-1], finite=False)
-    return call.input.nodata if call.path in KEEPS_NODATA and call.input is not None else None
+        value = number_of(given[-1], finite=False)
+    limits = TYPE_RANGE.get(data_type)
+    if value is None or limits is None:
+        return value
+    return value if limits[0] <= value <= limits[1] and value == int(value) else None
 
 
 def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
@@ -141,6 +150,33 @@ def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
     )
 
 
+def _footprint(call: AlgorithmCall) -> DatasetFacts | None:
+    source = call.input
+    if source is None:
+        return None
+    crs = call.text("output-crs")
+    in_pixels = call.text("coordinate-system") == "pixel"
+    fields = () if call.flag("no-location-field") else (call.text("location-field") or "location",)
+    return DatasetFacts(
+        call.driver,
+        "vector",
+        geometry=POLYGON,
+        schema=Schema("footprint", fields),
+        crs=None if in_pixels else crs or source.crs,
+        has_crs=False if in_pixels else True if crs else source.has_crs,
+        degrees=None if crs or in_pixels else source.degrees,
+    )
+
+
+def _points(call: AlgorithmCall) -> DatasetFacts | None:
+    """The layer of `vector make-point`, which has the CRS of the argument, and no other."""
+    made = forwarded_facts(call)
+    if made is None:
+        return None
+    plain = replace(made, columns={}, looks={}, changes={}, crs_extents={})
+    return plain if call.text("output-crs") else replace(plain, crs=None, has_crs=False, degrees=None)
+
+
 def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
     """The geometry type and the fields of a layer made from pixels; the fields are empty if unknown."""
     if call.path == "raster polygonize":
@@ -168,4 +204,8 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     return replace(zones, driver=call.driver, columns={}, looks={}, disk_bytes=0, schema=schema)
 
 
-_LAYERS: Final = KEEPS_CRS | LAYERS_OF_PIXELS | {"raster zonal-stats", "vector sql"}
+_LAYERS: Final = (
+    KEEPS_CRS
+    | LAYERS_OF_PIXELS
+    | {"raster footprint", "raster zonal-stats", "vector make-point", "vector sql"}
+)

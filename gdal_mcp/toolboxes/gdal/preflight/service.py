@@ -22,6 +22,7 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
     values,
     vector,
 )
+from gdal_mcp.toolboxes.gdal.preflight.contradictions import contradictions
 from gdal_mcp.toolboxes.gdal.preflight.description import absent_format, description_request, every_crs
 from gdal_mcp.toolboxes.gdal.preflight.estimate import (
     estimate,
@@ -202,6 +203,15 @@ class Preflight:
     def assume(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Stores predicted facts for a file that does not exist yet and has an empty placeholder."""
         self.known.put(located, facts)
+
+    def contradictions(
+        self, predicted: DatasetFacts | None, facts: Mapping[str, Any]
+    ) -> Mapping[str, tuple[str, str]]:
+        """The predicted facts that the description of the written file contradicts: by name, the predicted and the
+        actual one.
+        """
+        made = facts_of({"facts": facts})
+        return contradictions(predicted, made) if predicted is not None and made is not None else {}
 
     def gaps(self, draft: Draft, located: WorkspacePath) -> tuple[str, ...]:
         """Facts of an input that the checks need and the prediction lacks, as nouns."""

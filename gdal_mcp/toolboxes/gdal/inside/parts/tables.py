@@ -91,9 +91,9 @@ def schema(dataset):
         return {}
     return {
         "layer": [definition.GetName()],
-        # the column of feature ids is no field, and a statement can name it
-        "fields": [one.GetName() for one in fields(definition)]
-        + [one for one in [layer.GetFIDColumn()] if one],
+        "fields": [one.GetName() for one in fields(definition)],
+        # a statement can name this column, although it is not a field
+        "feature_id": layer.GetFIDColumn(),
         "geometries": [one.GetName() for one in shapes(definition)],
     }
 

@@ -1,0 +1,73 @@
+"""Compares the prediction of an output with what a container reported about it. Pure.
+
+Only facts that decide what later steps do are compared, and only if both sides are known. The size of a raster is
+left out, because the prediction may be off by a pixel.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.layers import family
+
+Pair = tuple[str, str]  # the predicted fact and the actual one
+
+# formats that store every data type and nodata value as they are
+_EXACT: Final = frozenset({"GTiff", "COG", "VRT"})
+_NO_GEOMETRY: Final = "None"
+
+
+def contradictions(predicted: DatasetFacts, made: DatasetFacts) -> Mapping[str, Pair]:
+    """The facts that differ, by name, as text."""
+    if predicted.kind != made.kind:
+        return {"kind": (predicted.kind, made.kind)}
+    of_kind = _of_rasters if made.kind == "raster" else _of_layers
+    return dict((*_of_crs(predicted, made), *of_kind(predicted, made)))
+
+
+def _of_crs(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
+    """A CRS where none was predicted is no difference: some formats imply one."""
+    if predicted.crs and made.crs and predicted.crs != made.crs:
+        yield "CRS", (predicted.crs, made.crs)
+    elif predicted.has_crs and made.has_crs is False:
+        yield "CRS", (predicted.crs or "a CRS without a code", "none")
+
+
+def _of_rasters(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
+    estimated = predicted.bands_estimated or made.bands_estimated
+    if not estimated and predicted.bands != made.bands:
+        yield "number of bands", (str(predicted.bands), str(made.bands))
+    if predicted.driver not in _EXACT:
+        return
+    if predicted.data_type and made.data_type and _type(predicted) != _type(made):
+        yield "data type", (_type(predicted), _type(made))
+    if predicted.nodata is not None and not _is_same(predicted.nodata, made.nodata):
+        actual = "none" if made.nodata is None else f"{made.nodata:.9g}"
+        yield "nodata value", (f"{predicted.nodata:.9g}", actual)
+
+
+def _type(facts: DatasetFacts) -> str:
+    return "UInt8" if facts.data_type == "Byte" else facts.data_type
+
+
+def _is_same(predicted: float, made: float | None) -> bool:
+    """True if the values are equal as single-precision numbers."""
+    if made is None or math.isnan(predicted) or math.isnan(made):
+        return made is not None and math.isnan(predicted) == math.isnan(made)
+    return math.isclose(predicted, made, rel_tol=1e-6)
+
+
+def _of_layers(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
+    types = _geometry(predicted), _geometry(made)
+    if "" not in types and types[0] != types[1]:
+        yield "geometry type", types
+    if predicted.schema is not None and len(predicted.schema.fields) != made.fields:
+        yield "number of fields", (str(len(predicted.schema.fields)), str(made.fields))
+    if predicted.features and made.features == 0:
+        yield "number of features", (str(predicted.features), "0")
+
+
+def _geometry(facts: DatasetFacts) -> str:
+    """The type without the difference between single and multi; "" if it is unknown or mixed."""
+    return facts.geometry if facts.geometry == _NO_GEOMETRY else family(facts.geometry)
