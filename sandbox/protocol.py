@@ -78,9 +78,19 @@ class Final:
 Frame = Ready | Printed | Progress | Interim | Attachment | Final | Question
 
 
-def encode_job(request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "") -> bytes:
-    """The one message that a host sends. A worker prints `end_mark` at the end of stderr, which has no frames."""
-    job = {"request": request, "deadline_seconds": deadline_seconds, "end_mark": end_mark}
+def encode_job(
+    request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "", stay_seconds: float = 0.0
+) -> bytes:
+    """The one message that a host sends. A worker prints `end_mark` at the end of stderr, which has no frames.
+
+    After a success it waits for its removal for `stay_seconds`.
+    """
+    job = {
+        "request": request,
+        "deadline_seconds": deadline_seconds,
+        "end_mark": end_mark,
+        "stay_seconds": stay_seconds,
+    }
     data = json.dumps(job, allow_nan=False).encode()
     return LENGTH.pack(len(data)) + data
 

@@ -41,6 +41,8 @@ EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do, 
 SEND_SECONDS = 10.0
 QUOTA_PAUSE = 0.05  # least seconds between two checks of staging
 QUOTA_SHARE = 10  # checks may take at most this fraction of the time
+# in which a worker whose answer is all that is needed waits for its removal; longer than most answers need to be sent
+STAY_SECONDS = 0.2
 MARK_PAUSE = 0.05  # seconds between two checks for the end of stderr
 MEMORY_SECONDS = 30.0  # to wait until another container's memory is free again
 _GONE = ContainerState(running=False, exit_code=-1, out_of_memory=False)  # without a trace
@@ -71,7 +73,8 @@ class Job:
     @cached_property
     def message(self) -> bytes:
         """The bytes sent to the container. Raises ValueError for a request that is not JSON."""
-        return encode_job(self.request, self.template.limits.wall_seconds + WORKER_GRACE, self.end_mark)
+        deadline = self.template.limits.wall_seconds + WORKER_GRACE
+        return encode_job(self.request, deadline, self.end_mark, STAY_SECONDS if self.result_only else 0.0)
 
     def quota_exceeded(self) -> Outcome | None:
         if self.quota is None:

@@ -9,6 +9,9 @@ The real stdout carries frames only: one kind byte, four bytes of length, the pa
 because a node of a cluster stores stdout in a log that grows by forty bytes for each. What the job prints on stdout
 is captured and framed; stderr is not touched, so that it survives even a kill.
 
+If only the answer of a job is needed, the worker stays for a moment after a success: the kernel and the engine need
+the processors to take a container apart, and so does the host to send the answer.
+
 The worker ends by itself when stdin closes (its host is gone), when no job has come within its idle seconds, and at
 the job's deadline. If the host allows it, a job may ask its host to read for it with `report.ask`. The answers come
 on stdin.
@@ -419,6 +422,8 @@ def main():
         flush_library(None)
         os.write(2, job["end_mark"].encode())  # marks the end for the host
     wire.send_json(b"F", {**answer, "file_limit_reached": bool(RECEIVED_SIGNALS), "usage": usage(before)})
+    if answer.get("code") == 0:  # after a failure, the host waits for the exit code
+        time.sleep(job["stay_seconds"])
     os._exit(0)
 
 

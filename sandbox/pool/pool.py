@@ -65,6 +65,7 @@ class WarmPool:
         self._sizing: Sizing[SlotKey] = Sizing(sizes)
         self._hits = self._misses = self._started = self._lost = 0
         self._cancel, self._wakeup = Cancellation(), Wakeup()
+        self._claims = Wakeup()  # set when a slot is claimed, which must not be watched any longer
         self._closed = False
         self._abandoned = False
         self._users = 0  # calls that have a lease, or are getting one
@@ -108,7 +109,7 @@ class WarmPool:
         if one is None:
             return self._start(kind, call, cancel)
         one.slot.usage = Usage("warm")
-        self._wakeup.wake()
+        self._claims.wake()
         return self._lease(one)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
@@ -177,8 +178,8 @@ class WarmPool:
         for one in left:
             self._remove_later(one.discard)
         self._removing.shutdown()
-        self._wakeup.close()
-        self._cancel.close()
+        for descriptor in (self._wakeup, self._claims, self._cancel):
+            descriptor.close()
 
     def _lease(self, claimed: IdleSlot) -> Lease:
         return Lease(
@@ -251,7 +252,8 @@ class WarmPool:
         while not self._closed:
             try:
                 self._reconcile(time.monotonic())
-                self._wait(time.monotonic())
+                while not self._wait(time.monotonic()):
+                    pass
             except Exception:  # noqa: BLE001 - the outermost handler of a thread whose end would make every call cold
                 _log.exception("pool_failed")
                 readable([self._cancel], FIRST_PAUSE)
@@ -282,12 +284,17 @@ class WarmPool:
         too_old = now - one.born > self._sizes.age_seconds
         return too_old or one.fingerprint != mount_fingerprint(one.kind.template)
 
-    def _wait(self, now: float) -> None:
-        """Returns when the pool is woken, an idle slot ended or sent something, or the next check is due."""
+    def _wait(self, now: float) -> bool:
+        """Returns when the pool is woken, a slot was claimed, an idle slot ended or sent something, or the next check
+        is due. False if only a slot was claimed: nothing is checked while that call needs the processors.
+        """
         with self._lock:
             due = self._inventory.next_change(now, self._sizes.age_seconds) or _LOOK_SECONDS
-            watched: list[HasDescriptor] = [self._wakeup, *self._inventory.idle]
+            watched: list[HasDescriptor] = [self._wakeup, self._claims, *self._inventory.idle]
         found = readable(watched, max(_SHORTEST_LOOK, min(due, _LOOK_SECONDS)))
+        self._claims.clear()
+        if found == (self._claims,):
+            return False
         if self._wakeup in found and not self._closed:
             # the thread that woke this one goes first: it may be in the middle of a call
             time.sleep(REST_SECONDS)
@@ -298,6 +305,7 @@ class WarmPool:
                     lost = self._inventory.forget(one)
                 if lost:
                     self._discard_lost(one)
+        return True
 
     def _refill(self, kind: SlotKey) -> None:
         """Starts an idle slot if there is memory for it and for one more container."""

@@ -60,8 +60,8 @@ class Worker:
             self.frames += self.reader.feed(data)
         return found[0]
 
-    def give(self, request=None, deadline=60.0):
-        self.process.stdin.write(encode_job(request or {}, deadline))
+    def give(self, request=None, deadline=60.0, stay=0.0):
+        self.process.stdin.write(encode_job(request or {}, deadline, stay_seconds=stay))
         self.process.stdin.flush()
 
     def run(self, *request, **given):
@@ -341,6 +341,18 @@ def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(subtests):
     for name in BUSY:
         with subtests.test(name=name), Worker(BUSY[name]) as made:
             assert made.run(deadline=0.1) == worker.EXIT_DEADLINE
+
+
+def test_after_a_success_a_worker_waits_for_its_host_to_go_and_after_a_failure_it_ends_at_once():
+    with Worker("pass") as made:
+        made.wait_for(Ready)
+        made.give(stay=3600.0)
+        made.wait_for(Final)
+        assert made.process.poll() is None
+        made.process.stdin.close()
+        assert made.finish() == worker.EXIT_ORPHANED
+    with Worker("return {'code': 1}") as made:
+        assert made.run(stay=3600.0) == 0
 
 
 @pytest.mark.claim("sandbox.single-use")

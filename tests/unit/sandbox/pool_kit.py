@@ -119,7 +119,7 @@ def filled(pool: WarmPool, waiting: int) -> None:
 
 
 def wake(pool: WarmPool) -> None:
-    """As a claim does: the pool looks at everything again."""
+    """As the end of a call does: the pool looks at everything again."""
     pool._wakeup.wake()
 
 

@@ -223,8 +223,8 @@ def test_an_attachment_has_a_short_name_of_text(payload):
 def test_jobs_and_answers_have_their_frame_format():
     data = encode_job({"argv": ["ä", "\n"], "n": 1}, 2.5)
     assert LENGTH.unpack(data[: LENGTH.size]) == (len(data) - LENGTH.size,)
-    told = {"request": {"argv": ["ä", "\n"], "n": 1}, "deadline_seconds": 2.5, "end_mark": ""}
-    assert json.loads(data[LENGTH.size :]) == told
+    rest = {"deadline_seconds": 2.5, "end_mark": "", "stay_seconds": 0.0}
+    assert json.loads(data[LENGTH.size :]) == {"request": {"argv": ["ä", "\n"], "n": 1}, **rest}
     data = encode_answer(7, Answer(Status.EIO, b"why"))
     assert (ANSWER.unpack_from(data), data[ANSWER.size :]) == ((7, 2, 3), b"why")
 

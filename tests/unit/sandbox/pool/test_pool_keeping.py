@@ -1,6 +1,7 @@
 """The pool on an engine in memory: what it keeps waiting, and that its end leaves nothing."""
 
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -76,6 +77,17 @@ def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
     held.set()
     until(lambda: "box-1" not in engine.boxes)
     assert len(looks) - before <= 3
+
+
+def test_nothing_is_checked_when_a_slot_is_claimed_but_when_its_call_has_ended(make, cancel):
+    pool = make(most=0)  # without a thread, whose part the test plays
+    pool._inventory.starting.append(READS)
+    pool._refill(READS)
+    assert pool._wait(time.monotonic())
+    with pool.claim(READS, "call-0001", cancel) as lease:
+        assert not pool._wait(time.monotonic())
+        assert run(lease, cancel).usage.pool == "warm"
+    assert pool._wait(time.monotonic())
 
 
 @pytest.mark.parametrize(
