@@ -17,13 +17,14 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
 _SIGNS: Final = ("!", "[", "]")
-# No alternative is tried twice, so that a long text costs no more than its length. A remaining quote is never closed.
+# Only classes are possessive: before 3.11.5 Python gets possessive groups wrong. No alternative begins as another does,
+# so that a long text costs no more than its length. A remaining quote is never closed.
 _TOKEN: Final = re.compile(
     r"""(?P<before>(?:--[a-z-]++=)?)'(?P<single>[^']*+)'(?=[ \t\n]|\Z)"""
-    r"""|(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")""",
+    r"""|(?:[^" \t\n]|"(?:[^"\\]|\\.)*")+|(?P<unclosed>")""",
     re.DOTALL,
 )
-_QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 

@@ -54,7 +54,7 @@ _WKT: Final = re.compile(
     r"|COMPOUNDCRS|BOUNDCRS|ENG(INEERING)?CRS|DERIVEDPROJCRS|COORDINATEMETADATA)\s*[\[(]",
     re.IGNORECASE,
 )
-_REMARK: Final = re.compile(r',\s*REMARK\s*\[\s*"(?:[^"]|"")*+"\s*\]', re.IGNORECASE)
+_REMARK: Final = re.compile(r',\s*REMARK\s*\[\s*"(?:[^"]|"")*"\s*\]', re.IGNORECASE)
 # PROJ never reads these members, which often contain URLs
 _PROSE: Final = frozenset(("$schema", "remarks", "scope", "area"))
 

@@ -21,7 +21,7 @@ _WKT: Final = re.compile(
     rf"(?:{'|'.join(_TYPES)})\s*(?:ZM|Z|M)?\s*(?:EMPTY|\([A-Za-z0-9 (),.+-]*\))", re.IGNORECASE
 )
 # nested lists of numbers; a number with very many digits would become infinity
-_NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*+")
+_NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*")
 _HARMLESS: Final = re.compile(r'\\["\\]')  # JSON escapes of visible characters
 
 
