@@ -12,7 +12,7 @@ from gdal_mcp.runtime import wheels
 from gdal_mcp.runtime.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue import load, store
-from gdal_mcp.toolboxes.gdal.catalogue.capture import GENERATOR, capture_image
+from gdal_mcp.toolboxes.gdal.catalogue.capture import capture_image
 from gdal_mcp.toolboxes.gdal.catalogue.changes import CatalogueChanges
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
@@ -23,7 +23,7 @@ from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Engine
 from sandbox.engines.opening import open_engine, open_or_install
 
-_START: Final = f'{{\n"generator":{json.dumps(GENERATOR)}'.encode()  # of every captured catalogue
+_START: Final = f'{{\n"generator":{json.dumps(load.GENERATOR)}'.encode()  # of every captured catalogue
 
 
 def build(settings: Settings, output: Path | None) -> Exit:

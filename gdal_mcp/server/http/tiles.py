@@ -51,6 +51,7 @@ from gdal_mcp.toolboxes.base import ImmediateResult
 TILES_PATH: Final = "/tiles"
 AT_ONCE: Final = 2  # blocks
 KEPT_BYTES: Final = 64 << 20
+_ENTRY_BYTES: Final = 1 << 10  # of a tile's key and its place in the cache: empty tiles have a hundred bytes
 _NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
@@ -98,10 +99,12 @@ class TileCache:
         return found
 
     def put(self, content: Content, place: Place, data: bytes) -> None:
-        self._bytes += len(data) - len(self._tiles.pop((content, place), b""))
+        if (old := self._tiles.pop((content, place), None)) is not None:
+            self._bytes -= len(old) + _ENTRY_BYTES
         self._tiles[content, place] = data
+        self._bytes += len(data) + _ENTRY_BYTES
         while self._bytes > self.most:
-            self._bytes -= len(self._tiles.popitem(last=False)[1])
+            self._bytes -= len(self._tiles.popitem(last=False)[1]) + _ENTRY_BYTES
 
     def remember(self, content: Content, shown: Mapping[str, Any]) -> None:
         self.legends[content] = {name: shown.get(name) for name in ("color", "bands", "stretch")}
