@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import anyio
 from starlette.requests import Request
@@ -145,7 +146,7 @@ class Tiles:
         document = {
             "tilejson": "3.0.0",
             "name": artifact.name,
-            "tiles": [f"{self.files.base}{TILES_PATH}{_path(request)}/{{z}}/{{x}}/{{y}}.png"],
+            "tiles": [f"{self.files.base}{_path(artifact)}/{{z}}/{{x}}/{{y}}.png"],
             "bounds": [west, max(south, -MAX_LATITUDE), east, min(north, MAX_LATITUDE)],
             "minzoom": 0,
             "maxzoom": finest_zoom(dataset["size"][0], east - west),
@@ -224,9 +225,9 @@ def _refusal(reply: Reply | None) -> ASGIApp:
     return replies.refused(422, "not_drawn", "GDAL could not draw this tile")
 
 
-def _path(request: Request) -> str:
-    """Call and name as in the address of the request, still percent-encoded."""
-    return str(request.scope["raw_path"].decode("ascii").removeprefix(TILES_PATH))
+def _path(artifact: Artifact) -> str:
+    """Where the tiles of a file are, without braces, which are of the template."""
+    return f"{TILES_PATH}/{artifact.call_id}/{quote(artifact.name, safe='')}"
 
 
 def _parse_place(named: Mapping[str, str]) -> Place:
