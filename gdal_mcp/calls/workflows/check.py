@@ -126,7 +126,7 @@ class Checker:
 
     drafting: Drafting
     store: StepStore
-    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
+    digests: dict[tuple[str, Identity, int], str | None] = field(default_factory=dict)
 
     def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
         """Does not raise for a step that is wrong. Raises ToolError for an output that cannot be published, and
@@ -140,8 +140,8 @@ class Checker:
             shutil.rmtree(folder, ignore_errors=True)
 
     def content(self, located: WorkspacePath, limit: int) -> str:
-        """The digest of a file or folder; for one that is too large or cannot be read, its identity."""
-        return self.digest(located, limit) or f"{_UNHASHED}: {located.identity}"
+        """The digest of a file or folder; for one that is too large or cannot be read, its identity and change time."""
+        return self.digest(located, limit) or f"{_UNHASHED}: {located.identity} {_changed_ns(located)}"
 
     def is_unchanged(self, step: CheckedStep, limit: int) -> bool:
         """True if the files of workspaces that a step reads have the content with which it was checked."""
@@ -160,7 +160,7 @@ class Checker:
             return None
         if located.is_folder:  # a folder's identity does not change with its contents
             return Materials.digest(located)
-        known = (str(located), located.identity)
+        known = (str(located), located.identity, _changed_ns(located))
         if known not in self.digests:
             if len(self.digests) > 10_000:
                 self.digests.clear()
@@ -321,10 +321,14 @@ class _CheckRun:
         return self.steps.get(self.tokens[owner][1:].rpartition(".")[0]) if owner else None
 
     def _token(self, text: str) -> str:
-        """The text with each path of an earlier step replaced by the step's name, which is the same in each run."""
+        """The text with each path of an earlier step replaced by the step's name, which is the same in each run.
+
+        No text of a caller looks like such a name.
+        """
+        text = _escape(text)
         for path in sorted(self.tokens, key=len, reverse=True):
-            text = text.replace(path, self.tokens[path])
-        return text.replace(str(self.folder), "<here>")
+            text = text.replace(_escape(path), self.tokens[path])
+        return text.replace(_escape(str(self.folder)), "<here>")
 
     def _display_command(self, draft: Draft) -> str:
         """The command with references for results of earlier steps, and bare names for its own outputs."""
@@ -396,6 +400,19 @@ def find_external_inputs(
         one for one in inputs if one.workspace.root in roots or one not in tuple(local((one,)))
     )
     return tuple(found), tuple(dict.fromkeys(one for draft in checked.drafts for one in draft.addresses))
+
+
+def _changed_ns(located: WorkspacePath) -> int:
+    """The kernel's change time of a file, which no program can set, unlike the time of its last write; 0 if it is missing."""
+    try:
+        return located.path.lstat().st_ctime_ns
+    except OSError:
+        return 0
+
+
+def _escape(text: str) -> str:
+    """Marks each `<` of a text with a character that no argument can have."""
+    return text.replace("<", "\0<")
 
 
 def digest_of(text: str) -> str:
