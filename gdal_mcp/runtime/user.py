@@ -29,7 +29,8 @@ def require_access(settings: Settings) -> None:
     if settings.run_as != "owner" or os.geteuid() != 0:
         return
     place, groups, user = _chosen(settings)
-    if user[0] == 0:
+    # for a process that cannot become that user, `give_up_root` says what to do
+    if user[0] == 0 or not _as_user(user, groups, lambda: True):
         return
     who = f"--run-as owner: user #{user[0]}, the owner of {place},"
     # the package, its libraries and Python's own
