@@ -152,6 +152,11 @@ class Workspaces:
         found = self._locate(text, follow_last=False)
         if not found.relative.parts:
             raise PathRefused("an output needs a name; this is the workspace itself.")
+        if any(part.casefold() == RESERVED for part in found.relative.parts):
+            # another server may serve that folder as its workspace, and would follow the journals in it
+            raise PathRefused(
+                f"{RESERVED} is a server's own folder, also in an inner folder. Use another name."
+            )
         if not found.workspace.writable:
             raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to another one.")
         return found

@@ -3,8 +3,10 @@
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.report_files import require_replaceable, write_report
 from gdal_mcp.cli.streams import out, say
 from gdal_mcp.runtime import wheels
 from gdal_mcp.runtime.image import Image, ensure, resolve
@@ -21,17 +23,21 @@ from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Engine
 from sandbox.engines.opening import open_engine, open_or_install
 
+_START: Final = f'{{\n"generator":{json.dumps(load.GENERATOR)}'.encode()  # of every captured catalogue
+
 
 def build(settings: Settings, output: Path | None) -> Exit:
     """Captures the catalogue of the image in use, into `output` or the state folder.
 
     A file that somebody asked for is written even when arguments in it have no role yet, as its difference to the last
-    one is what a person gives them their roles by; the state folder only takes what can be served. Raises SandboxError.
+    one is what a person gives them their roles by; the state folder only takes what can be served. Raises SandboxError, and
+    SettingsError if `output` is a file of another kind.
     """
+    _require_catalogue(output)
     image, text = _asked(settings)
     try:
         if output is not None:
-            output.write_text(text, encoding="utf-8")
+            write_report(output, text)
         made = load.catalogue_of(text)
         place = output or store.save(settings.state_dir, settings.image, image.digest, text)
     except CatalogueBroken as error:
@@ -91,13 +97,15 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 def refresh(settings: Settings, output: Path | None) -> Exit:
     """Asks the image, reports what differs from the packaged catalogue, and stores what may be served of it.
 
-    With `output`, also writes the whole capture to that file, for a person who reviews a release. Raises SandboxError.
+    With `output`, also writes the whole capture to that file, for a person who reviews a release. Raises SandboxError, and
+    SettingsError if it is a file of another kind.
     """
+    _require_catalogue(output)
     image, text = _asked(settings)
     out("\n".join(report(CatalogueChanges(json.loads(load.packaged_text()), json.loads(text)))))
     try:
         if output is not None:
-            output.write_text(text, encoding="utf-8")
+            write_report(output, text)
         _store(settings, image, text)
     except CatalogueBroken as error:
         say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
@@ -116,6 +124,11 @@ def _store(settings: Settings, image: Image, text: str) -> None:
     served = load.servable(text)
     place = store.save(settings.state_dir, settings.image, image.digest, served)
     say(f"{place}: {load.catalogue_of(served).summary}")
+
+
+def _require_catalogue(output: Path | None) -> None:
+    if output is not None:
+        require_replaceable(output, _START, "--output")
 
 
 def _asked(settings: Settings) -> tuple[Image, str]:

@@ -214,8 +214,9 @@ def settings_of(given: argparse.Namespace) -> Settings:
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
     settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), option_of, **typed)
     if settings.run_as == "owner":
-        from gdal_mcp.runtime.user import give_up_root  # noqa: PLC0415 - for our image alone
+        from gdal_mcp.runtime.user import give_up_root, require_access  # noqa: PLC0415 - for root alone
 
+        require_access(settings)
         give_up_root(settings)
     import structlog  # noqa: PLC0415 - neither is needed for help, and they take a while
 

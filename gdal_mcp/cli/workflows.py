@@ -18,8 +18,9 @@ from gdal_mcp.calls.workflows.document import (
     read_value,
 )
 from gdal_mcp.calls.workflows.from_calls import RecordedCall, workflow_of
-from gdal_mcp.calls.workflows.junit import junit
+from gdal_mcp.calls.workflows.junit import START, junit
 from gdal_mcp.cli.exits import Exit, exit_of
+from gdal_mcp.cli.report_files import require_replaceable, write_report
 from gdal_mcp.cli.streams import out, out_json, say, show_status
 from gdal_mcp.errors import ToolError
 from gdal_mcp.records.registry import Call
@@ -43,8 +44,10 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
     """Runs, or only checks, the workflow in a file and prints the result as JSON.
 
     The exit code is 0 when it ran, or when the check found nothing wrong; 1 when a step failed or is wrong; 2 when the document or a
-    parameter is not valid; 3 when the engine or the image is not ready.
+    parameter is not valid; 3 when the engine or the image is not ready. Raises SettingsError if the report would replace another file.
     """
+    if report is not None:
+        require_replaceable(report, START.encode(), "--junit")
     try:
         document = load(file.read_bytes())
         values = parameters_of(document, params)
@@ -65,7 +68,11 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
     out_json(reply.result)
     failure = reply.result.get("error")
     if report is not None:
-        report.write_text(junit(document.name, reply.result.get("steps", ()), failure), encoding="utf-8")
+        try:
+            write_report(report, junit(document.name, reply.result.get("steps", ()), failure))
+        except OSError as error:
+            say(f"{report} cannot be written: {error.strerror or error}. Name another file.")
+            return Exit.FAILED
     if check and reply.error is None:
         return Exit.FAILED if reply.result["state"] == "wrong" else Exit.DONE
     return Exit.USAGE if _is_usage(reply.error) else exit_of(reply.error)

@@ -7,16 +7,44 @@ So ours is started as root, finds out both, and gives up root before anything el
 
 import ctypes
 import os
+import pwd
 import stat
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+import pydantic
 
 from gdal_mcp.settings import Settings, SettingsError
 from sandbox.errors import EngineUnavailable
 
 UNPRIVILEGED: Final = (10001, 10001)  # nobody, for folders that belong to root and are open to all
 _NO_NEW_PRIVILEGES: Final = 38  # PR_SET_NO_NEW_PRIVS of linux/prctl.h
+
+
+def require_access(settings: Settings) -> None:
+    """Raises SettingsError if `give_up_root` would become a user who cannot read this program or reach the state folder."""
+    if settings.run_as != "owner" or os.geteuid() != 0:
+        return
+    place, groups, user = _chosen(settings)
+    # for a process that cannot become that user, `give_up_root` says what to do
+    if user[0] == 0 or not _as_user(user, groups, lambda: True):
+        return
+    who = f"--run-as owner: user #{user[0]}, the owner of {place},"
+    # the package, its libraries and Python's own
+    for folder in (Path(__file__).parents[1], Path(pydantic.__file__).parent, Path(os.__file__).parent):
+        if not _as_user(user, groups, partial(os.access, folder, os.R_OK | os.X_OK)):
+            raise SettingsError(
+                f"{who} cannot read {folder}, which this program needs. Install the program where every user can read it, "
+                "such as below /opt, or name the workspace with --workspace-ro in place of --workspace and leave out --run-as."
+            )
+    above = next(one for one in settings.state_dir.parents if one.is_dir())
+    if not _as_user(user, groups, partial(os.access, above, os.X_OK)):
+        raise SettingsError(
+            f"{who} cannot reach the state folder {settings.state_dir}. Name another one: --state-dir /var/lib/gdal-mcp"
+        )
 
 
 def give_up_root(settings: Settings) -> None:
@@ -27,16 +55,11 @@ def give_up_root(settings: Settings) -> None:
     """
     if settings.run_as != "owner" or os.geteuid() != 0:
         return
-    place = next((one for one in (*settings.workspaces, *settings.workspaces_ro) if one.is_dir()), None)
-    place = place or settings.state_dir
-    groups = _groups(settings.engine)
-    user = _owner(place, groups, writes=place not in settings.workspaces_ro)
+    place, groups, user = _chosen(settings)
     try:
         _chown_state(settings.state_dir, user)
         if user[0] != 0:
-            os.setgroups(groups)
-            os.setgid(user[1])
-            os.setuid(user[0])
+            _become(user, groups)
     except OSError as error:
         options = f"--user {user[0]}:{user[1]}" + "".join(f" --group-add {one}" for one in groups)
         raise SettingsError(
@@ -45,6 +68,42 @@ def give_up_root(settings: Settings) -> None:
         ) from error
     if user[0] != 0:
         ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        os.environ["HOME"] = _home(
+            user[0], settings.state_dir
+        )  # root's, with Docker's configuration, cannot be read
+
+
+def _home(uid: int, otherwise: Path) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:  # a user without an entry, as in most containers
+        return str(otherwise)
+
+
+def _chosen(settings: Settings) -> tuple[Path, list[int], tuple[int, int]]:
+    """The folder whose owner to become, the groups of the engine's sockets, and the uid and gid of that owner."""
+    place = next((one for one in (*settings.workspaces, *settings.workspaces_ro) if one.is_dir()), None)
+    place = place or settings.state_dir
+    groups = _groups(settings.engine)
+    return place, groups, _owner(place, groups, writes=place not in settings.workspaces_ro)
+
+
+def _become(user: tuple[int, int], groups: list[int]) -> None:
+    """Raises OSError."""
+    os.setgroups(groups)
+    os.setgid(user[1])
+    os.setuid(user[0])
+
+
+def _as_user(user: tuple[int, int], groups: list[int], test: Callable[[], bool]) -> bool:
+    """The answer of `test` in a process of that user; False if there can be none."""
+    if (child := os.fork()) == 0:
+        passed = False
+        with suppress(OSError):
+            _become(user, groups)
+            passed = test()
+        os._exit(0 if passed else 1)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _groups(engine: str | None) -> list[int]:
@@ -76,15 +135,8 @@ def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
 
 def _may_use(place: Path, groups: list[int], *, writes: bool) -> bool:
     """Tried by a process of that user, because shares of desktop engines show and check owners in their own ways."""
-    if (child := os.fork()) == 0:
-        allowed = False
-        with suppress(OSError):
-            os.setgroups(groups)
-            os.setgid(UNPRIVILEGED[1])
-            os.setuid(UNPRIVILEGED[0])
-            allowed = os.access(place, os.R_OK | os.X_OK | (os.W_OK if writes else 0))
-        os._exit(0 if allowed else 1)
-    return os.waitpid(child, 0)[1] == 0
+    mode = os.R_OK | os.X_OK | (os.W_OK if writes else 0)
+    return _as_user(UNPRIVILEGED, groups, partial(os.access, place, mode))
 
 
 def _chown_state(folder: Path, user: tuple[int, int]) -> None:

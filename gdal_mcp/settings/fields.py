@@ -1,6 +1,7 @@
 """Every setting of a server with its type, default and bounds, and the sources that it is read from."""
 
 import os
+from pathlib import Path
 from typing import Literal
 
 from platformdirs import user_state_path
@@ -10,6 +11,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from gdal_mcp.settings.file import (
     PREFIX,
     SettingsError,
+    lookups,
     read_toml,
 )
 from gdal_mcp.settings.pathmap import PathMap
@@ -284,17 +286,25 @@ class Settings(WebSettings):
 
     @model_validator(mode="after")
     def _keep_apart(self) -> "Settings":
-        """Files that the server trusts must not be where calls read and write."""
+        """Files that the server trusts or hides must not be where calls read and write, nor a link on the way to them."""
+        trusted = {file: tuple(lookups(file)) for file in self._trusted_files() if file}
+        state = tuple(lookups(self.state_dir))
         for folder in (*self.workspaces, *self.workspaces_ro):
             root = folder.resolve()
-            if self.state_dir.resolve().is_relative_to(root) or root.is_relative_to(self.state_dir.resolve()):
+            if any(place.is_relative_to(root) for place in state) or root.is_relative_to(state[-1]):
                 raise ValueError(
                     f"the state folder {self.state_dir} and the workspace {folder} overlap; move one"
                 )
-            for file in (self.config, self.policy):
-                if file and file.resolve().is_relative_to(root):
-                    raise ValueError(f"the file {file} is in the workspace {folder}; move it out")
+            for file, places in trusted.items():
+                if any(place.is_relative_to(root) for place in places):
+                    raise ValueError(
+                        f"the file {file}, or a link on the way to it, is in the workspace {folder}; move it out"
+                    )
         return self
+
+    def _trusted_files(self) -> tuple[Path | None, ...]:
+        keys = (one.service_account for one in self.remote.source)
+        return (self.config, self.policy, self.tls_cert, self.tls_key, self.remote.ca, *keys)
 
     @classmethod
     def settings_customise_sources(

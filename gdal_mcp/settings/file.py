@@ -4,7 +4,7 @@ import difflib
 import os
 import stat
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ _PLACES: Final = frozenset(
         *("ca", "service_account"),  # of the table `remote`
     }
 )
+_MOST: Final = 1 << 20  # bytes of a file; parsing takes time that grows faster than its size
+_LINKS: Final = 40  # that Linux follows in one path
 
 
 class SettingsError(Exception):
@@ -48,19 +50,54 @@ def no_setting(name: str, known: Collection[str], *, variable: bool = False) -> 
 
 
 def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
-    """The bytes and values of a file that the server trusts. Raises SettingsError, also for a file that everybody can write."""
+    """The bytes and values of a file that the server trusts.
+
+    Raises SettingsError, also for a file that everybody can write or replace.
+    """
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
-                raise SettingsError(
-                    f"{kind} file {path} can be written by everybody. Run `chmod o-w {path}`."
-                )
-            data = file.read()
+        data = _trusted_bytes(path, f"{kind} file {path}")
         return data, tomllib.loads(data.decode())
     except OSError as error:
         raise SettingsError(f"{kind} file {path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
         raise SettingsError(f"{kind} file {path} is not TOML: {error}.") from error
+
+
+def _trusted_bytes(path: Path, named: str) -> bytes:
+    """Raises SettingsError, OSError."""
+    # a pipe without a writer would block the start
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise SettingsError(f"{named} is not a regular file. Name a TOML file.")
+        if status.st_mode & stat.S_IWOTH:
+            raise SettingsError(f"{named} can be written by everybody. Run `chmod o-w {path}`.")
+        folder = path.resolve().parent
+        if folder.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+            raise SettingsError(
+                f"{named} can be replaced by everybody, as its folder can be written by everybody. "
+                f"Run `chmod o-w {folder}`."
+            )
+        data = file.read(_MOST + 1)
+    if len(data) > _MOST:
+        raise SettingsError(f"{named} is larger than {_MOST >> 20} MiB. Name a TOML file.")
+    return data
+
+
+def lookups(path: Path) -> Iterator[Path]:
+    """Every place that is looked up when an absolute path is opened, links included. The last is the file itself."""
+    at, rest, links = Path("/"), list(reversed(path.parts[1:])), 0
+    yield at
+    while rest and links < _LINKS:
+        name = rest.pop()
+        entry = at.parent if name == ".." else at / name
+        yield entry
+        if entry.is_symlink():
+            target, links = entry.readlink(), links + 1
+            rest += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+            at = Path("/") if target.is_absolute() else at
+        else:
+            at = entry
 
 
 def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:

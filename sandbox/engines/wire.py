@@ -87,12 +87,22 @@ def translate_errors(doing: str) -> Iterator[None]:
             f"the container engine refused when {doing}: {error.explanation or error}"
         ) from error
     except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
-        # after a refused connection, the SDK does not close its socket: it stays open as long as the error is
-        # referenced, which is too long for a server that retries a silent engine
         below: BaseException | None = error
         while below is not None:
+            _close_refused(below)
             traceback.clear_frames(below.__traceback__)
             below = below.__cause__ or below.__context__
         raise EngineUnavailable(
             f"the container engine does not answer (when {doing}). Start it, then try again."
         ) from error
+
+
+def _close_refused(error: BaseException) -> None:
+    """Closes the socket of a refused connection. The SDK leaves it open for as long as the error is referenced, which
+    is too long for a server that retries a silent engine.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__") == "docker.transport.unixconn":
+            for value in frame.f_locals.values():
+                if isinstance(value, socket.socket):
+                    value.close()

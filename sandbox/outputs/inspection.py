@@ -20,7 +20,7 @@ from sandbox.outputs.filetree import MAX_DEPTH, Entry, digest, opened_file, open
 from sandbox.outputs.store import Part, PublishedFile, Staged, StagingUsage
 from sandbox.portable import mount_table
 from sandbox.template import Limits
-from sandbox.workspace import Identity, WorkspacePath, open_folder
+from sandbox.workspace import RESERVED, Identity, WorkspacePath, open_folder
 
 MAX_LISTED = 500_000  # names in a folder that is renamed or removed; listing that many takes some seconds
 # control characters, undecodable bytes, line and paragraph separators
@@ -84,6 +84,8 @@ def _refuse_unfit(entry: Entry) -> None:
     shown = ascii(entry.path[-80:])
     if any(unicodedata.category(letter) in _UNPRINTABLE for letter in entry.name):
         raise OutputRejected(f"{shown} has a name with control characters or invalid UTF-8.")
+    if entry.name.casefold() == RESERVED:
+        raise OutputRejected(f"{shown} has the name of a server's own folder, which is never published.")
     if entry.blocked:
         raise OutputRejected(f"{shown} lies deeper than {MAX_DEPTH} folders, or cannot be read.")
     if entry.is_folder:

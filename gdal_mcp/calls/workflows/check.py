@@ -223,10 +223,14 @@ class _CheckRun:
         return self.steps.get(self.tokens[owner][1:].rpartition(".")[0]) if owner else None
 
     def _token(self, text: str) -> str:
-        """The text with each path of an earlier step replaced by the step's name, which is the same in each run."""
+        """The text with each path of an earlier step replaced by the step's name, which is the same in each run.
+
+        No text of a caller looks like such a name.
+        """
+        text = _escape(text)
         for path in sorted(self.tokens, key=len, reverse=True):
-            text = text.replace(path, self.tokens[path])
-        return text.replace(str(self.folder), "<here>")
+            text = text.replace(_escape(path), self.tokens[path])
+        return text.replace(_escape(str(self.folder)), "<here>")
 
     def _display_command(self, draft: Draft) -> str:
         """The command with references for results of earlier steps, and bare names for its own outputs."""
@@ -279,6 +283,11 @@ class _CheckRun:
             entitlements, call.toolbox, request.principal, call.call_id, request.operation.as_new
         )
         return call.toolbox.analysis.context(scope).paths
+
+
+def _escape(text: str) -> str:
+    """Marks each `<` of a text with a character that no argument can have."""
+    return text.replace("<", "\0<")
 
 
 def digest_of(text: str) -> str:

@@ -1,8 +1,15 @@
 """The outcome of a workflow as a JUnit file, which CI systems read. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from xml.etree import ElementTree as ET
+
+_DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
+START: Final = f"{_DECLARATION}<testsuite "  # of every file
+_NOT_XML: Final = re.compile(
+    "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)  # by XML 1.0, even as references
 
 
 def junit(name: str, steps: Sequence[Mapping[str, Any]], error: Mapping[str, Any] | None) -> str:
@@ -16,22 +23,26 @@ def junit(name: str, steps: Sequence[Mapping[str, Any]], error: Mapping[str, Any
     suite = ET.Element("testsuite", name=name)
     counts = {"failures": 0, "skipped": 0, "errors": 0}
     for row in rows:
-        case = ET.SubElement(suite, "testcase", classname=name, name=str(row["id"]))
+        case = ET.SubElement(suite, "testcase", classname=name, name=_text(row["id"]))
         own = row.get("error") or (error if row["id"] == failed else None)
         if own:
             counts["failures"] += 1
-            ET.SubElement(case, "failure", type=str(own["code"]), message=str(own["message"])).text = str(
-                own.get("suggestion", "")
-            )
+            failure = ET.SubElement(case, "failure", type=_text(own["code"]), message=_text(own["message"]))
+            failure.text = _text(own.get("suggestion", ""))
         elif row.get("state") == "unknown":
             counts["skipped"] += 1
-            ET.SubElement(case, "skipped", message="; ".join(map(str, row.get("unknown", ()))))
+            ET.SubElement(case, "skipped", message="; ".join(map(_text, row.get("unknown", ()))))
     if error and not failed:
         counts["errors"] += 1
         case = ET.SubElement(suite, "testcase", classname=name, name="workflow")
-        ET.SubElement(case, "error", type=str(error["code"]), message=str(error["message"]))
+        ET.SubElement(case, "error", type=_text(error["code"]), message=_text(error["message"]))
     for key, number in counts.items():
         suite.set(key, str(number))
     suite.set("tests", str(len(suite)))
     ET.indent(suite)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
+    return f"{_DECLARATION}{ET.tostring(suite, encoding='unicode')}\n"
+
+
+def _text(value: object) -> str:
+    """A text without the characters that XML cannot have, which would make the whole file unreadable."""
+    return _NOT_XML.sub("\ufffd", str(value))

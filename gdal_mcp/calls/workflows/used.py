@@ -32,7 +32,7 @@ class UsedFile:
     """A file or folder as it is at one time."""
 
     located: WorkspacePath
-    content: str  # SHA-256; the identity of what is too large or cannot be read
+    content: str  # SHA-256; the identity and change time of what is too large or cannot be read
     parts: tuple[tuple[str, Identity], ...] = ()  # of a folder
 
 
@@ -40,7 +40,7 @@ class UsedFile:
 class UsedFiles:
     """Looks at files. `digests` caches the digests of unchanged files. Safe to use from several threads."""
 
-    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
+    digests: dict[tuple[str, Identity, int], str | None] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
 
     def read_by(
@@ -61,7 +61,9 @@ class UsedFiles:
             parts = _list_parts(located) if located.is_folder else ()
         except (OSError, PathRefused):
             return UsedFile(replace(known, identity=None), _UNHASHED)
-        content = self._digest(located, limit) or f"{_UNHASHED}: {located.identity} {parts}"
+        content = (
+            self._digest(located, limit) or f"{_UNHASHED}: {located.identity} {_changed_ns(located)} {parts}"
+        )
         return UsedFile(located, content, parts)
 
     def _digest(self, located: WorkspacePath, limit: int) -> str | None:
@@ -71,12 +73,20 @@ class UsedFiles:
             return None
         if located.is_folder or abs(self.clock() - identity.mtime_ns / 1e9) < _CLOCK:
             return Materials.digest(located)
-        known = (str(located), identity)
+        known = (str(located), identity, _changed_ns(located))
         if known not in self.digests:
             if len(self.digests) > _MAX_DIGESTS:
                 self.digests.clear()
             self.digests[known] = Materials.digest(located)
         return self.digests[known]
+
+
+def _changed_ns(located: WorkspacePath) -> int:
+    """The kernel's change time of a file, which no program can set, unlike the time of its last write; 0 if it is missing."""
+    try:
+        return located.path.lstat().st_ctime_ns
+    except OSError:
+        return 0
 
 
 def _list_parts(located: WorkspacePath) -> tuple[tuple[str, Identity], ...]:

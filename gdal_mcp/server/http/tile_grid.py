@@ -59,5 +59,5 @@ def touches(place: Place, box: Box) -> bool:
 
 def finest_zoom(columns: int, degrees: float) -> int:
     """The zoom at which a pixel of a tile is as small as one of the raster."""
-    pixel = degrees / columns
-    return min(MAX_ZOOM, max(0, math.ceil(math.log2(360 / PIXELS / pixel)))) if pixel > 0 else MAX_ZOOM
+    finest = 360 / PIXELS / (1 << MAX_ZOOM)
+    return max(0, math.ceil(math.log2(360 / PIXELS / max(degrees / columns, finest))))

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import anyio
 from starlette.requests import Request
@@ -51,6 +52,7 @@ from gdal_mcp.toolboxes.base import ImmediateResult
 TILES_PATH: Final = "/tiles"
 AT_ONCE: Final = 2  # blocks
 KEPT_BYTES: Final = 64 << 20
+_ENTRY_BYTES: Final = 1 << 10  # of a tile's key and its place in the cache: empty tiles have a hundred bytes
 _NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
@@ -98,10 +100,12 @@ class TileCache:
         return found
 
     def put(self, content: Content, place: Place, data: bytes) -> None:
-        self._bytes += len(data) - len(self._tiles.pop((content, place), b""))
+        if (old := self._tiles.pop((content, place), None)) is not None:
+            self._bytes -= len(old) + _ENTRY_BYTES
         self._tiles[content, place] = data
+        self._bytes += len(data) + _ENTRY_BYTES
         while self._bytes > self.most:
-            self._bytes -= len(self._tiles.popitem(last=False)[1])
+            self._bytes -= len(self._tiles.popitem(last=False)[1]) + _ENTRY_BYTES
 
     def remember(self, content: Content, shown: Mapping[str, Any]) -> None:
         self.legends[content] = {name: shown.get(name) for name in ("color", "bands", "stretch")}
@@ -142,7 +146,7 @@ class Tiles:
         document = {
             "tilejson": "3.0.0",
             "name": artifact.name,
-            "tiles": [f"{self.files.base}{TILES_PATH}{_path(request)}/{{z}}/{{x}}/{{y}}.png"],
+            "tiles": [f"{self.files.base}{_path(artifact)}/{{z}}/{{x}}/{{y}}.png"],
             "bounds": [west, max(south, -MAX_LATITUDE), east, min(north, MAX_LATITUDE)],
             "minzoom": 0,
             "maxzoom": finest_zoom(dataset["size"][0], east - west),
@@ -221,9 +225,9 @@ def _refusal(reply: Reply | None) -> ASGIApp:
     return replies.refused(422, "not_drawn", "GDAL could not draw this tile")
 
 
-def _path(request: Request) -> str:
-    """Call and name as in the address of the request, still percent-encoded."""
-    return str(request.scope["raw_path"].decode("ascii").removeprefix(TILES_PATH))
+def _path(artifact: Artifact) -> str:
+    """Where the tiles of a file are, without braces, which are of the template."""
+    return f"{TILES_PATH}/{artifact.call_id}/{quote(artifact.name, safe='')}"
 
 
 def _parse_place(named: Mapping[str, str]) -> Place:

@@ -4,9 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
+import pydantic
 import pytest
+
+import gdal_mcp
+from gdal_mcp.runtime.user import require_access
+from gdal_mcp.settings import SettingsError, load_settings
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up root")
 PROGRAM = """
@@ -16,13 +23,14 @@ from gdal_mcp.runtime.user import give_up_root
 from gdal_mcp.settings import load_settings
 give_up_root(load_settings(workspaces=(sys.argv[1],), state_dir=sys.argv[2], run_as=sys.argv[3]))
 facts = dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\\t" in line)
-print(json.dumps({name: facts[name].split() for name in ("Uid", "Gid", "CapEff", "CapPrm", "NoNewPrivs")}))
+print(json.dumps({name: facts[name].split() for name in ("Uid", "Gid", "CapEff", "CapPrm", "NoNewPrivs")} | {"home": [os.environ["HOME"]]}))
 """
 
 
 def started(maps: Path, state: Path, run_as: str) -> dict[str, list[str]]:
     command = [sys.executable, "-c", PROGRAM, str(maps), str(state), run_as]
-    told: dict[str, list[str]] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    run = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "HOME": "/root"})
+    told: dict[str, list[str]] = json.loads(run.stdout)
     return told
 
 
@@ -42,6 +50,9 @@ def test_it_becomes_the_owner_for_good_and_takes_the_records_along(tmp_path: Pat
     told = started(maps, state, "owner")
     assert (told["Uid"], told["Gid"]) == (["1234"] * 4, ["1235"] * 4)
     assert (int(told["CapEff"][0], 16), int(told["CapPrm"][0], 16), told["NoNewPrivs"]) == (0, 0, ["1"])
+    assert told["home"] == [
+        str(state)
+    ]  # not root's, in which the owner can read no configuration of the engine
     assert {(one.stat().st_uid, one.stat().st_gid) for one in (state, state / "servers")} == {(1234, 1235)}
 
 
@@ -49,7 +60,8 @@ def test_it_stays_root_for_what_root_closed_and_where_nobody_asked_it(tmp_path: 
     own = tmp_path / "own"
     own.mkdir(mode=0o700)
     assert started(own, tmp_path / "state", "owner")["Uid"] == ["0"] * 4
-    assert started(maps, tmp_path / "state", "self")["Uid"] == ["0"] * 4
+    as_root = started(maps, tmp_path / "state", "self")
+    assert (as_root["Uid"], as_root["home"]) == (["0"] * 4, ["/root"])
 
 
 def test_a_folder_that_holds_other_things_is_not_given_away(tmp_path: Path, maps: Path):
@@ -59,3 +71,33 @@ def test_a_folder_that_holds_other_things_is_not_given_away(tmp_path: Path, maps
     with pytest.raises(subprocess.CalledProcessError):
         started(maps, state, "owner")
     assert (state / "letter.txt").stat().st_uid == 0
+
+
+def readable(path: Path) -> bool:
+    return (
+        subprocess.run(["test", "-r", path, "-a", "-x", path], user=1234, group=1235, check=False).returncode
+        == 0
+    )
+
+
+def test_who_cannot_read_the_program_or_reach_the_records_is_named_before_anything_is_given_away(
+    maps: Path,
+):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        shut, open_to_all = Path(folder, "shut"), Path(folder, "open")
+        shut.mkdir(mode=0o700)
+        open_to_all.mkdir(mode=0o755)
+        for above in (shut, open_to_all):
+            settings = load_settings(workspaces=(str(maps),), state_dir=above / "state", run_as="owner")
+            needed = (
+                Path(gdal_mcp.__file__).parent,
+                Path(os.__file__).parent,
+                Path(pydantic.__file__).parent,
+                above,
+            )
+            refused = pytest.raises(SettingsError) if not all(map(readable, needed)) else nullcontext()
+            with refused:
+                require_access(settings)
+            assert not (above / "state").exists()
+        assert not readable(shut)

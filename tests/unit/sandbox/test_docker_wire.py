@@ -111,6 +111,7 @@ def test_closing_ends_the_containers_stdin_and_leaves_no_descriptor():
     assert os.listdir("/proc/self/fd") == before
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_connection_that_nobody_accepts_is_closed_though_its_error_is_kept():
     engine, before = unanswered(), os.listdir("/proc/self/fd")
     with pytest.raises(EngineUnavailable) as kept:

@@ -280,6 +280,7 @@ UNFIT: dict[str, Callable[[Path], object]] = {
     "a line separator in a folder's name": lambda out: (out / "\u2028").mkdir(),
     "invalid UTF-8 in a name": lambda out: (out / "\udcff.tif").touch(),
     "a folder too deep": lambda out: deep(out, 70),
+    "the name of a server's own folder": lambda out: (out / "folder" / RESERVED.upper()).mkdir(),
 }
 if ROOT_HOST:
     UNFIT["a device"] = lambda out: os.mknod(out / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))

@@ -158,6 +158,15 @@ def test_the_servers_own_folder_is_never_reached_and_its_name_free_elsewhere(all
     assert allowed.input(f"sub/{RESERVED}").name == RESERVED
 
 
+@pytest.mark.claim("paths.reserved-unreachable")
+def test_no_output_can_become_the_own_folder_of_a_server_of_an_inner_folder(allowed, root):
+    (root / "sub" / RESERVED / "undo").mkdir(parents=True)
+    for name in (f"sub/{RESERVED.upper()}", f"sub/{RESERVED}/undo/manifest.json", f"sub/{RESERVED}"):
+        with pytest.raises(PathRefused):
+            allowed.output(name)
+    assert allowed.output("sub/.gdal-mcp.tif").identity is None
+
+
 @pytest.mark.claim("paths.plain-files-only")
 def test_only_files_and_folders_are_let_in(allowed, root):
     os.mkfifo(root / "pipe")

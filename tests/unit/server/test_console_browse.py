@@ -1,5 +1,6 @@
 """Who makes folders on the console, and where."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def test_a_folder_is_recorded_before_it_is_made_by_somebody_who_may_approve_and_
         assert [one["type"] for one in made.events()] == ["folder.started", "folder.finished"]
         with refused(409):
             browse.make_folder(viewer(READ, WRITE, APPROVE), places, "new")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders for others")
+def test_a_folder_that_root_makes_belongs_to_the_owner_of_the_folder_around_it(tmp_path: Path):
+    with server(tmp_path) as made:
+        os.chown(made.root, 1234, 4321)
+        Browse(made.app).make_folder(viewer(READ, WRITE, APPROVE), made.app.workspaces, "new")
+        status = (made.root / "new").stat()
+        assert (status.st_uid, status.st_gid) == (1234, 4321)
 
 
 def test_no_folder_is_made_where_a_call_could_not_write(tmp_path: Path):

@@ -1,13 +1,15 @@
 """The grid of map tiles, against the formulas of its definition and its edges."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdal_mcp.records.artifacts import Fingerprint
 from gdal_mcp.server.http.tile_grid import MAX_ZOOM, SIDE, Place, bounds_of, finest_zoom, places_of, touches
-from gdal_mcp.server.http.tiles import TileCache
+from gdal_mcp.server.http.tiles import Content, TileCache
 
 
 @st.composite
@@ -41,7 +43,8 @@ def test_a_box_that_crosses_the_antimeridian_is_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "degrees", "zoom"), [(256, 360.0, 0), (512, 360.0, 1), (256, 11.25, 5), (1, 0.0, MAX_ZOOM)]
+    ("columns", "degrees", "zoom"),
+    [(256, 360.0, 0), (512, 360.0, 1), (256, 11.25, 5), (1, 0.0, MAX_ZOOM), (1, 5e-324, MAX_ZOOM)],
 )
 def test_the_finest_zoom_has_pixels_as_small_as_those_of_the_raster(
     columns: int, degrees: float, zoom: int
@@ -51,12 +54,24 @@ def test_the_finest_zoom_has_pixels_as_small_as_those_of_the_raster(
 
 @pytest.mark.claim("http.tiles-bounded")
 def test_the_cache_never_holds_more_bytes_than_its_bound() -> None:
-    cache, content = TileCache(most=1000), ("ann", 1, "0" * 64, None)
+    cache, content = TileCache(most=100_000), ("ann", 1, "0" * 64, None)
     for number in range(50):
-        cache.put(content, Place(9, number, 0), bytes(90))
+        cache.put(content, Place(9, number, 0), bytes(9_000))
     kept = [number for number in range(50) if cache.get(content, Place(9, number, 0)) is not None]
-    assert kept == list(range(39, 50))
-    cache.put(content, Place(9, 49, 0), bytes(990))
-    assert cache.get(content, Place(9, 49, 0)) == bytes(990)
+    assert kept == list(range(41, 50))
+    cache.put(content, Place(9, 49, 0), bytes(98_000))
+    assert cache.get(content, Place(9, 49, 0)) == bytes(98_000)
     assert cache.get(content, Place(9, 48, 0)) is None
     assert cache.get(("bob", *content[1:]), Place(9, 49, 0)) is None
+
+
+@pytest.mark.claim("http.tiles-bounded")
+def test_the_memory_of_many_empty_tiles_counts() -> None:
+    cache = TileCache(most=1 << 20)
+    tracemalloc.start()
+    for number in range(5_000):
+        content = Content("ann", number, f"{number:064}", Fingerprint(1, number, 1, 1, 1))
+        cache.put(content, Place(20, number, number), number.to_bytes(80, "big"))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2 << 20

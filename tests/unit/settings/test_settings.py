@@ -177,6 +177,50 @@ def test_neither_the_state_folder_nor_the_settings_file_lies_in_a_workspace_nor_
     load_settings(state_dir=tmp_path / "ws-state", workspaces=[tmp_path / "ws"])  # side by side
 
 
+@pytest.mark.claim("paths.workspaces-are-plain")
+def test_no_link_to_a_trusted_file_is_where_a_call_could_replace_it(tmp_path: Path):
+    for name in ("ws", "away", "away/state"):
+        (tmp_path / name).mkdir()
+    file = toml(tmp_path / "away", "pids = 11")
+    (tmp_path / "ws" / "file.toml").symlink_to(file)
+    (tmp_path / "ws" / "folder").symlink_to("../away")
+    (tmp_path / "chain.toml").symlink_to("ws/folder/../away/" + file.name)
+    (tmp_path / "beside.toml").symlink_to(file)
+    routes = ("ws/file.toml", f"ws/folder/{file.name}", "chain.toml")
+    for name in ("config", "policy"):
+        for route in routes:
+            assert problems_of(workspaces=[tmp_path / "ws"], **{name: tmp_path / route}), (name, route)
+        load_settings(workspaces=[tmp_path / "ws"], **{name: tmp_path / "beside.toml"})
+    assert problems_of(workspaces=[tmp_path / "ws"], state_dir=tmp_path / "ws" / "folder" / "state")
+
+
+@pytest.mark.claim("paths.workspaces-are-plain")
+def test_no_key_of_the_server_is_where_calls_read(tmp_path: Path):
+    (tmp_path / "ws").mkdir()
+    inside, outside = tmp_path / "ws" / "key.pem", tmp_path / "key.pem"
+    for name in ("tls_key", "tls_cert"):
+        files = {"tls_key": outside, "tls_cert": outside, name: inside}
+        assert problems_of(workspaces=[tmp_path / "ws"], **files)
+    account = {"source": [{"at": "gs://maps", "service_account": inside}]}
+    for remote in (account, {"ca": inside}):
+        assert problems_of(workspaces=[tmp_path / "ws"], remote=remote)
+
+
+@pytest.mark.timeout(20)
+def test_only_a_regular_file_of_a_bounded_size_is_read(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")  # which nobody writes to
+    assert problems_of(config=tmp_path / "pipe")
+    assert problems_of(config=toml(tmp_path, "# " + "x" * (1 << 20)))
+
+
+def test_a_file_that_everybody_could_replace_is_refused(tmp_path: Path):
+    file = toml(tmp_path, "pids = 11")
+    tmp_path.chmod(0o777)
+    assert problems_of(config=file)
+    tmp_path.chmod(0o1777)  # as /tmp, where nobody else can
+    load_settings(config=file)
+
+
 @pytest.mark.claim("paths.nothing-by-default")
 def test_no_workspace_at_all_is_an_error_when_asked() -> None:
     with pytest.raises(SettingsError):
