@@ -486,7 +486,9 @@ def test_recovery_leaves_alone_what_is_not_ours_by_name(workspace, tmp_path):
     assert leftovers(workspace) == ["linked-call", "notes.txt", "some-file"]
 
 
-def test_a_server_as_root_on_a_file_system_without_owners_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_server_as_root_on_a_file_system_without_owners_is_refused_and_leaves_nothing(
+    tmp_path, monkeypatch
+):
     def refuse(*_given):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 

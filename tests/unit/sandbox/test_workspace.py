@@ -111,7 +111,9 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
             allowed.output(wrong)
 
 
-def test_a_path_of_windows_is_refused_with_its_path_in_wsl_and_never_names_a_new_file(allowed, root, subtests):
+def test_a_path_of_windows_is_refused_with_its_path_in_wsl_and_never_names_a_new_file(
+    allowed, root, subtests
+):
     for text, in_wsl in (
         ("C:\\maps\\a b.tif", "/mnt/c/maps/a b.tif"),
         ("d:/maps/Straße.tif", "/mnt/d/maps/Straße.tif"),
