@@ -131,6 +131,8 @@ FILE_SYSTEMS: Final = {
 
 CLOSED_TO_ROOT: Final = ("nfs", "vfat-root")  # root cannot give a folder to another user there
 PUBLISHED_ON: Final = tuple(name for name in FILE_SYSTEMS if name not in {"vfat-root", "wsl"})
+# docs/hosts.toml says what is known of calls on the other two
+CALLED_ON: Final = tuple(name for name in PUBLISHED_ON if name not in {"9p", "fuse"})
 
 
 def tools() -> Path:

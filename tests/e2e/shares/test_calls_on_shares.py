@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import uml
-from tests.e2e.shares.mounts import FILE_SYSTEMS, MODULES, PUBLISHED_ON, USER, mounted, tools
+from tests.e2e.shares.mounts import CALLED_ON, FILE_SYSTEMS, MODULES, USER, mounted, tools
 from tests.engines.test_rootless import opened, store
 
 __all__ = ["store"]
@@ -46,11 +46,9 @@ def test_calls_read_write_replace_and_undo_or_refuse(
     values = {"tools": tools(), "root": ROOT, "python": sys.executable, "out": uml.OUT, "user": USER}
     mounts = mounted(FILE_SYSTEMS).format(**values)
     closed = opened(Path(sys.base_prefix), ROOT, tools())
-    script = _SCRIPT.format(
-        **values, mounts=mounts, shares=" ".join(PUBLISHED_ON), opened=closed, store=store
-    )
+    script = _SCRIPT.format(**values, mounts=mounts, shares=" ".join(CALLED_ON), opened=closed, store=store)
     found = uml.results(tmp_path, tools(), MODULES, script, ["calls.xml"], "1700M")
-    assert len(found) == 2 * len(PUBLISHED_ON)
+    assert len(found) == 2 * len(CALLED_ON)
     for name, wrong in found.items():
         with subtests.test(name):
             assert not wrong
