@@ -32,7 +32,7 @@ cd {root}
 export SHARES='{shares}'
 (echo 0 >/sys/fs/cgroup/given/all/cgroup.procs
 exec setpriv --reuid {user} --regid {user} --clear-groups {python} -m pytest -q --timeout 1500 -p no:cacheprovider \\
-    --junitxml {out}/calls.xml tests/e2e/shares/calls.py >{out}/log 2>&1) & wait
+    --junitxml {out}/calls.xml tests/e2e/shares/calls.py >{out}/log 2>&1) & wait $!  # the daemons of the file systems go on
 """
 
 
