@@ -41,6 +41,16 @@ def mount_table() -> str | None:
         return None
 
 
+def file_system(device: int) -> str:
+    """The type of the mounted file system with this device number, such as `ext4`. "" if the mount table does not have it."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in (mount_table() or "").splitlines():
+        mount, _, about = line.partition(" - ")
+        if mount.split()[2] == number:
+            return about.split()[0]
+    return ""
+
+
 def boot() -> tuple[str, float]:
     """The id of this boot, and the seconds since then, sleep included; "" and another clock if the kernel does not provide them."""
     try:

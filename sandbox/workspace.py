@@ -9,16 +9,19 @@ Invariants:
 """
 
 import os
+import re
 import stat
+import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from sandbox import PRODUCT
 from sandbox.errors import PathMissing, PathRefused
+from sandbox.portable import file_system
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
 RESERVED = f".{PRODUCT}"  # a folder in each workspace, for staging and undo
@@ -29,6 +32,12 @@ MAX_NAME = 255  # NAME_MAX
 # components of a path and of the links in it; every component costs system calls, and a walk of folders ends at 64
 # levels
 MAX_STEPS = 256
+_SMB = frozenset({"cifs", "smb3"})
+_JUST_WRITTEN = (
+    60.0  # seconds; an SMB client keeps a closed file open for one second, or for as long as its mount says
+)
+# `C:\\maps\\a.tif`, `C:/maps/a.tif`, the path of `file:///C:/maps/a.tif`, and how Windows names a file in WSL
+_WINDOWS = re.compile(r"/?([A-Za-z]):[\\/]|\\\\wsl(?:\$|\.localhost)\\[^\\]+")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Unicode categories of characters that forge lines in logs and questions, or hide or reorder the letters of a name
 _HIDING = frozenset({"Cc", "Cf", "Zl", "Zp"})
@@ -266,12 +275,32 @@ def _found(workspace: Workspace, names: list[str]) -> WorkspacePath:
     *above, name = names or ["."]
     with open_folder(workspace, PurePosixPath(*above)) as folder:
         status = _look(folder, name)
-    if status is None:
-        raise PathMissing(f"{name!r} was removed while it was resolved.")
+        if status is None:
+            raise PathMissing(f"{name!r} was removed while it was resolved.")
+        status = _settle(folder, name, status)
     is_folder = stat.S_ISDIR(status.st_mode)
     if not is_folder and not stat.S_ISREG(status.st_mode):
         raise PathRefused(f"{name!r} is a device, pipe or socket; only files and folders are opened.")
     return WorkspacePath(workspace, PurePosixPath(*names), Identity.of(status), is_folder)
+
+
+def _settle(folder: int, name: str, status: os.stat_result) -> os.stat_result:
+    """The status of a file with the time that its server has.
+
+    An SMB client estimates the time of a file that was just written, until it really closes the file. The change to the
+    server's time would look like a change of the file. Opening the file and flushing it gets that time now.
+    """
+    recent = stat.S_ISREG(status.st_mode) and abs(time.time() - status.st_mtime) < _JUST_WRITTEN
+    if not recent or file_system(status.st_dev) not in _SMB:
+        return status
+    with suppress(OSError):  # the call that needs the contents reports it
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(file)
+            return os.fstat(file)
+        finally:
+            os.close(file)
+    return status
 
 
 def _parse(text: str) -> str:
@@ -291,7 +320,20 @@ def _parse(text: str) -> str:
             )
         text = unquote(uri.path, errors="surrogateescape")
     _refuse_unprintable(text)
+    _refuse_windows(text)
     return text
+
+
+def _refuse_windows(text: str) -> None:
+    """Refuses a path of Windows, which Linux would take for the name of a file in the first workspace."""
+    if (found := _WINDOWS.match(text)) is None:
+        return
+    start = f"/mnt/{found[1].lower()}/" if found[1] else ""
+    in_wsl = start + text[found.end() :].replace("\\", "/")
+    raise PathRefused(
+        f"{text!r} is a path of Windows, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
+        f"the path in the container. A file that really has this name is written './{text}'."
+    )
 
 
 def _refuse_unprintable(text: str) -> None:

@@ -72,10 +72,11 @@ def run(
     files: Sequence[str],
     memory: str = "700M",
     disk: Path | None = None,
+    parameters: Sequence[str] = (),
 ) -> list[Path]:
     """Runs a script as process 1 that leaves these files in `OUT`.
 
-    `disk` is the image of a file system, which the kernel has as /dev/ubda; what is written to it is dropped at the end.
+    `parameters` are further ones of the kernel. `disk` is the image of a file system, which the kernel has as /dev/ubda; what is written to it is dropped at the end.
     """
     out, init = folder / "out", folder / "init"
     out.mkdir()
@@ -84,7 +85,7 @@ def run(
     start = _START.format(tools=tools, out=OUT, there=out, modules=" ".join(modules), uncovered=needed)
     init.write_text(start + script + _END)
     init.chmod(0o755)
-    command = [f"{tools}/usr/bin/linux.uml", f"mem={memory}", f"init={init}"]
+    command = [f"{tools}/usr/bin/linux.uml", f"mem={memory}", f"init={init}", *parameters]
     if disk is not None:
         command.append(f"ubd0={folder / 'written'},{disk}")
     command += "rootfstype=hostfs rootflags=/ root=/dev/root ro con=null con0=null,fd:1 quiet".split()

@@ -32,8 +32,8 @@ def as_typed(value: object) -> Path:
         raise ValueError("a path must be text that is not empty")
     if re.match(r"[A-Za-z]:[\\/]", str(value)):
         raise ValueError(
-            "it is a Windows path, and this program does not run on Windows. In a container, use the path in the container: "
-            "/maps for docker run -v C:\\maps:/maps"
+            "it is a Windows path, and this program does not run on Windows. In WSL, C:\\maps is /mnt/c/maps. In a container, use the path "
+            "in the container: /maps for docker run -v C:\\maps:/maps"
         )
     return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
 

@@ -1,6 +1,7 @@
 """Rules for the findings of the probe of an attestation. Pure."""
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sandbox.isolation.rows import Evidence, Judge, Judgement, ProbedFolder, Rule, few, note, same, verdict
@@ -44,19 +45,23 @@ def _folders(evidence: Evidence) -> Iterator[Judgement]:
             same_one |= there.names == requested.names != _NO_NAMES
         found = "the same" if same_one else f"another ({there.names})"[:60]
         if not same_one and there.names == _CLOSED:
-            found = closed_folder(path, evidence.template.user)
+            found = closed_folder(path, evidence.template.user, evidence.security_options)
         if by_names and not same_one and requested.names == _NO_NAMES:
             found = "empty, so that it cannot be told from others; put a file into it"
         yield same("the same", found, f"{path} is this host's folder")
 
 
-def closed_folder(path: str, user: tuple[int, int]) -> str:
+def closed_folder(path: str, user: tuple[int, int], security_options: Sequence[str] = ()) -> str:
     """The reason why the container's user cannot enter a mounted folder, and what to do about it."""
     who = f"the container's user {user[0]}:{user[1]}"
     if path.startswith("/root/"):
         # true for every image based on Debian, Ubuntu or Alpine
         return f"closed: {who} may not enter the image's own /root, whose mode is 0700. Move the workspace, for example to /srv"
-    return f"closed: {who} may not enter it, or a folder of the image above it. Give that user the folder, or move the workspace"
+    why = f"closed: {who} may not enter it, or a folder of the image above it. Give that user the folder, or move the workspace"
+    if any("selinux" in option for option in security_options):
+        # never done by the server: labels of a user's files are the user's
+        why += f". With SELinux, label the folder for containers: sudo chcon -Rt container_file_t {shlex.quote(path)}"
+    return why
 
 
 # --- attempts ---

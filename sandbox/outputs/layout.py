@@ -30,13 +30,17 @@ from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import listed, opened_folder, remove
 from sandbox.outputs.journal import MANIFEST, Record, save, valid_id
-from sandbox.portable import try_lock
+from sandbox.portable import file_system, try_lock
 from sandbox.workspace import RESERVED, Workspace, open_folder
 
 DROPPED = "dropped.json"  # the journal of an entry that is being removed
 _LOCK = "lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = 0o022
+# file systems that show the modes of their mount options, unless they are mounted otherwise
+_WITHOUT_MODES = frozenset(
+    {"9p", "cifs", "drvfs", "exfat", "fuse", "fuseblk", "msdos", "ntfs", "ntfs3", "smb3", "vfat", "virtiofs"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +206,30 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
         if status.st_uid != os.geteuid():
             raise StagingFailed(_of_another_user(place, status.st_uid))
         if status.st_mode & _OTHERS_WRITE:
-            raise StagingFailed(
-                f"{place} can be written by others than its owner. Look into it, then run: chmod go-w {shlex.quote(str(place))}"
-            )
+            raise StagingFailed(_open_to_others(place, file_system(status.st_dev)))
         yield folder
+
+
+def _open_to_others(place: Path, kind: str) -> str:
+    """The message for a store that other users could write to."""
+    if kind not in _WITHOUT_MODES:
+        return f"{place} can be written by others than its owner. Look into it, then run: chmod go-w {shlex.quote(str(place))}"
+    return (
+        f"{place} can be written by every user: as it is mounted, this file system ({kind}) shows each folder as open to all. Move the "
+        f"workspace to a Linux file system, or mount this one so that only its owner writes: for a Windows drive in WSL, put `[automount]` "
+        f'and `options = "metadata,umask=022"` into /etc/wsl.conf and run `wsl --shutdown`; for vfat, exfat and ntfs use umask=022, for '
+        f"CIFS file_mode=0644,dir_mode=0755."
+    )
+
+
+def no_owners(workspace: Workspace, folder: int) -> str:
+    """The message for a file system on which root cannot give a folder to the calls' user."""
+    kind = file_system(os.fstat(folder).st_dev) or "of unknown type"
+    return (
+        f"the file system of {workspace.root} ({kind}) cannot give a folder to the calls' user, who is not root. Mount it for an ordinary "
+        f"user, as with uid=1000,gid=1000 for vfat, exfat and CIFS, and start the server as that user; to read only, name the folder "
+        f"with --workspace-ro in place of --workspace."
+    )
 
 
 def _of_another_user(place: Path, owner: int) -> str:

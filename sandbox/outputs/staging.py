@@ -22,7 +22,7 @@ from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import measure, opened_file, opened_folder, remove
 from sandbox.outputs.inspection import collect
 from sandbox.outputs.journal import valid_id
-from sandbox.outputs.layout import LockedFolder, StagingLayout, open_layout, staging_errors
+from sandbox.outputs.layout import LockedFolder, StagingLayout, no_owners, open_layout, staging_errors
 from sandbox.outputs.publication import PublicationRequest, publish
 from sandbox.outputs.store import (
     KeptPublication,
@@ -94,7 +94,7 @@ class StagingArea:
                     os.mkdir(_OUT, 0o700, dir_fd=locked.folder)
                     with opened_folder(locked.folder, _OUT) as opened:
                         if own == 0:
-                            os.fchown(opened, *user)
+                            _give(opened, user, self.workspace)
                         out = os.dup(opened)
             except BaseException:  # raised again: no folder that nobody owns may stay
                 with suppress(OSError):
@@ -137,6 +137,14 @@ class StagingArea:
 
     def layout(self) -> AbstractContextManager[StagingLayout]:
         return open_layout(self.workspace, self.ops)
+
+
+def _give(folder: int, user: tuple[int, int], workspace: Workspace) -> None:
+    """Makes the calls' user the owner of a folder. Raises StagingFailed if the file system has no owners."""
+    try:
+        os.fchown(folder, *user)
+    except PermissionError as error:
+        raise StagingFailed(no_owners(workspace, folder)) from error
 
 
 @dataclass(eq=False)

@@ -1,7 +1,7 @@
 """An image in the store of a rootless Podman, as a disk for a kernel of the tests' own.
 
 Podman records the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`, which each of them
-mounts. The user is one whom this machine does not have.
+mounts in a /mnt of its own, as a checkout of the tests may be in any other folder. The user is one whom this machine does not have.
 """
 
 import os
@@ -15,8 +15,8 @@ from gdal_mcp.runtime.image import Image
 from tests.oci_store import FOLDER
 
 USER = 4321
-PLACE = Path("/srv")
-DISKS = FOLDER.with_name("podman-rootless-1")
+PLACE = Path("/mnt/podman")
+DISKS = FOLDER.with_name("podman-rootless-2")
 _FOLDERS = ("home", "run", "data")
 ENVIRONMENT = f"HOME={PLACE}/home XDG_RUNTIME_DIR={PLACE}/run PATH=/usr/bin:/usr/sbin:/bin:/sbin"
 PODMAN = f"podman --root={PLACE}/data/root --runroot={PLACE}/run/root --tmpdir={PLACE}/run/tmp --events-backend=file --storage-driver=overlay"
@@ -25,6 +25,8 @@ BECOME = f"""\
 for name in passwd subuid subgid; do mount --bind {PLACE}/etc/$name /etc/$name; done
 """
 _FILL = f"""\
+mount -t tmpfs tmpfs {PLACE.parent}
+mkdir {PLACE}
 mount --bind "$0" {PLACE}
 {BECOME}
 cd {PLACE}

@@ -36,6 +36,7 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount --make-rshared /
 {opened}
+mkdir {place}
 mount -t ext4 /dev/ubda {place}
 {become}
 cd /sys/fs/cgroup

@@ -1,29 +1,43 @@
-"""What runs inside, on one mount: publication as the server does it, where the file system may lack what ext4 has.
+"""What runs inside, on each of the mounts: publication as the server does it, where the file system may lack what ext4 has.
 
-A user's file is unchanged, replaced at once, or kept in the undo store; whichever of them the file system allows.
+A user's file is unchanged, replaced at once, or in the undo store; whichever of them the file system allows.
 """
 
 import contextlib
+import itertools
 import os
 import secrets
 from pathlib import Path
 
 import pytest
 
-from sandbox.errors import OutputRejected, SandboxError
+from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.store import Publication
-from sandbox.workspace import RESERVED
+from sandbox.outputs.undo import Retention
+from sandbox.workspace import RESERVED, Workspaces
+from tests.e2e.shares.mounts import CLOSED_TO_ROOT, FILE_SYSTEMS
 from tests.unit.sandbox.staging_kit import USER, area_at, leftovers, place, plan, publish, rearrange, tree
 
-SHARE = Path(os.environ["SHARE"]) if "SHARE" in os.environ else Path("/nonexistent")
+SHARES = os.environ.get("SHARES", "").split()
+
+
+@pytest.fixture(params=SHARES)
+def share(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def workspace() -> Path:
-    folder = SHARE / secrets.token_hex(8)
+def workspace(share: str) -> Path:
+    folder = Path(FILE_SYSTEMS[share].place) / secrets.token_hex(8)
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def elsewhere(share: str, workspace: Path) -> Path:
+    """The workspace as another machine has it, where there is a second mount."""
+    return Path(FILE_SYSTEMS[share].other or FILE_SYSTEMS[share].place) / workspace.name
 
 
 def contents(workspace: Path) -> set[bytes]:
@@ -108,13 +122,14 @@ def test_a_rename_in_case_alone_loses_nothing(workspace):
     assert list(tree(workspace).values()) == [b"old"]
 
 
-def test_what_a_dead_server_left_is_removed(workspace):
+def test_the_folder_of_a_dead_server_is_removed_and_that_of_a_running_one_stays(workspace, elsewhere):
     dead = area_at(workspace).open("staging-2", USER)
     (dead.path / "half.tif").write_bytes(b"1")
-    assert area_at(workspace).recover() == ()
+    assert area_at(elsewhere).recover() == ()
+    assert leftovers(elsewhere) == ["staging-2"]
     dead._locked.close()
-    assert [one.staging_id for one in area_at(workspace).recover()] == ["staging-2"]
-    assert leftovers(workspace) == []
+    assert [one.staging_id for one in area_at(elsewhere).recover()] == ["staging-2"]
+    assert leftovers(elsewhere) == []
 
 
 def test_a_file_that_was_edited_since_the_plan_is_kept(workspace):
@@ -128,3 +143,76 @@ def test_a_file_that_was_edited_since_the_plan_is_kept(workspace):
         with contextlib.suppress(SandboxError):
             staging.publish("call-0001", planned.publications)
     assert b"new" in contents(workspace)
+
+
+def test_a_file_that_was_just_written_does_not_count_as_changed_when_it_is_closed(workspace):
+    for number in range(12):  # an SMB client estimates the time of some of them
+        file = workspace / f"{number}.tif"
+        file.write_bytes(b"old")
+        planned = Workspaces((area_at(workspace).workspace,)).input(str(file))
+        with file.open("rb") as opened:  # which gets the server's time
+            os.fsync(opened.fileno())
+        assert Workspaces((area_at(workspace).workspace,)).input(str(file)).identity == planned.identity
+
+
+def test_undo_entries_beyond_the_retention_are_removed(workspace):
+    area = area_at(workspace, keep=Retention(calls=1))
+    for number in range(3):
+        publish(area, {f"{number}.tif": b"1"}, f"call-000{number}")
+    assert leftovers(workspace, "undo") == ["call-0002"]
+
+
+def test_files_that_another_machine_wrote_are_collected_whole_and_at_once(workspace, elsewhere):
+    with area_at(workspace).open("staging-1", USER) as staging:
+        out = elsewhere / staging.path.relative_to(workspace)
+        staging.usage()  # so that this machine remembers an empty folder
+        for number in itertools.count(1):
+            (out / f"{number}.tif").write_bytes(b"1" * number)
+            (out / "cube.zarr" / str(number)).mkdir(parents=True)
+            assert staging.usage().files == 2 * number + 1
+            if number == 4:
+                break
+        (out / "1.tif").write_bytes(b"longer")
+        found = {one.name: one.size for one in staging.collect()}
+        assert found == {"1.tif": 6, "2.tif": 2, "3.tif": 3, "4.tif": 4, "cube.zarr": 0}
+
+
+def test_a_name_that_another_machine_took_meanwhile_stays(workspace, elsewhere):
+    area = area_at(workspace)
+    planned = plan(area, {"dem.tif": b"ours"})  # remembers that there is no such name
+    with area.open("staging-1", USER) as staging:
+        (staging.path / "dem.tif").write_bytes(b"ours")
+        staging.collect()
+        (elsewhere / "dem.tif").write_bytes(b"theirs")
+        with pytest.raises(OutputRejected):
+            staging.publish("call-0001", planned.publications)
+    assert tree(elsewhere) == {"dem.tif": b"theirs"}
+
+
+def test_a_file_that_another_machine_replaced_is_not_removed(workspace, elsewhere):
+    area = area_at(workspace)
+    (workspace / "dem.tif").write_bytes(b"old")
+    gone = [place(area, "dem.tif")]
+    with area.open("staging-1", USER) as staging:
+        (staging.path / "new.tif").write_bytes(b"1")
+        staging.collect()
+        (elsewhere / "other").write_bytes(b"theirs")
+        (elsewhere / "other").rename(elsewhere / "dem.tif")
+        with pytest.raises(OutputRejected):
+            staging.publish("call-0001", [Publication("new.tif", place(area, "new.tif"))], gone)
+    assert tree(elsewhere) == {"dem.tif": b"theirs"}
+
+
+@pytest.mark.parametrize("share", CLOSED_TO_ROOT, indirect=True)
+def test_a_server_as_root_is_refused_and_leaves_nothing(workspace):
+    assert os.geteuid() == 0
+    with pytest.raises(StagingFailed):
+        area_at(workspace).open("staging-1", USER)
+    assert tree(workspace) == {}
+    assert not (workspace / RESERVED / "staging/staging-1").exists()
+
+
+@pytest.mark.parametrize("share", ["wsl"], indirect=True)
+def test_a_folder_that_is_open_to_everybody_is_refused_at_the_start(workspace):
+    with pytest.raises(StagingFailed, match="metadata,umask=022"):
+        area_at(workspace).prepare()

@@ -9,11 +9,11 @@ from tests.unit.sandbox.hardening_kit import TEMPLATE
 BOOT = "9f1c"
 
 
-def rows(path: str):
+def rows(path: str, *options: str):
     asked = {path: ProbedFolder(1, 2, "ab")}
     look = {"files": {"boot": BOOT, "nonces": {}, "folders": {path: (0, 0, "EACCES")}}}
     template = replace(TEMPLATE, user=(65534, 65534))
-    return judged(FILES, Evidence(template, look=look, folders=asked, boot=BOOT))
+    return judged(FILES, Evidence(template, look=look, folders=asked, boot=BOOT, security_options=options))
 
 
 def test_a_closed_folder_of_the_image_above_a_workspace_is_named_with_the_user():
@@ -22,3 +22,10 @@ def test_a_closed_folder_of_the_image_above_a_workspace_is_named_with_the_user()
     assert "65534:65534" in row.found
     assert "/root," in row.found
     assert "/root" not in next(row for row in rows("/data/maps") if "/data/maps" in row.name).found
+
+
+def test_with_selinux_the_label_that_lets_containers_in_is_named():
+    [row] = [row for row in rows("/data/my maps", "name=selinux") if "/data/my maps" in row.name]
+    assert not row.ok
+    assert "container_file_t '/data/my maps'" in row.found
+    assert "container_file_t" not in str(rows("/data/my maps"))

@@ -483,3 +483,17 @@ def test_recovery_leaves_alone_what_is_not_ours_by_name(workspace, tmp_path):
     assert area.recover() == ()
     assert tree(tmp_path / "elsewhere") == {"precious": b"1"}
     assert leftovers(workspace) == ["linked-call", "notes.txt", "some-file"]
+
+
+def test_a_server_as_root_on_a_file_system_without_owners_is_refused_and_leaves_nothing(
+    tmp_path, monkeypatch
+):
+    def refuse(*_given):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "fchown", refuse)
+    area = area_at(tmp_path)
+    with pytest.raises(StagingFailed, match="uid=1000,gid=1000"):
+        area.open("staging-1", (65534, 65534))
+    assert leftovers(tmp_path) == []

@@ -1,6 +1,7 @@
 """The allowlist: what is let in, what is refused, and that nothing outside is ever reached or told about."""
 
 import os
+import re
 import socket
 import threading
 from contextlib import contextmanager
@@ -106,6 +107,25 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
     for wrong in ("a.tif/new.tif", "a.tif/", "a.tif/."):
         with pytest.raises(PathRefused):
             allowed.output(wrong)
+
+
+def test_a_path_of_windows_is_refused_with_its_path_in_wsl_and_never_names_a_new_file(
+    allowed, root, subtests
+):
+    for text, in_wsl in (
+        ("C:\\maps\\a b.tif", "/mnt/c/maps/a b.tif"),
+        ("d:/maps/Straße.tif", "/mnt/d/maps/Straße.tif"),
+        ("file:///C:/maps/a.tif", "/mnt/c/maps/a.tif"),
+        ("\\\\wsl.localhost\\Ubuntu\\home\\me\\a.tif", "/home/me/a.tif"),
+        ("\\\\wsl$\\Debian\\home\\me\\a.tif", "/home/me/a.tif"),
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(PathRefused, match=re.escape(repr(in_wsl))):
+                allowed.output(text)
+            with pytest.raises(PathRefused):
+                allowed.input(text)
+    (root / "c:\\a.tif").write_bytes(b"")
+    assert allowed.input("./c:\\a.tif").path == root / "c:\\a.tif"
 
 
 # what is refused

@@ -1,0 +1,68 @@
+"""What runs inside, on each of the mounts: a server whose calls read and write there, in containers of crun."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mcp_types as t
+import pytest
+
+from gdal_mcp.server.app import running
+from gdal_mcp.server.operations.undoing import undo
+from tests.e2e.mcp.talk import Person, Place, Talk, settings_for, talking
+from tests.e2e.shares.mounts import FILE_SYSTEMS
+
+SHARES = os.environ.get("SHARES", "").split()
+_PATIENCE = 300.0  # seconds; the processor is emulated
+_STATE = Path("~/.local/state/gdal-mcp").expanduser()  # with what the first server attested
+_HILL = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
+
+
+@pytest.fixture(scope="module", params=SHARES)
+def place(request: pytest.FixtureRequest) -> Place:
+    parent = Path(FILE_SYSTEMS[request.param].place)
+    made = Place.made(Path(tempfile.mkdtemp(dir=parent, prefix="ö maps ")))
+    return replace(made, state=_STATE)
+
+
+@pytest.fixture(scope="module")
+def talk(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
+    command = place.command("--engine", "oci", "--memory", "256MiB", "--approval", "never")
+    with talking(command, tmp_path_factory.mktemp("server") / "log", person=Person()) as opened:
+        yield opened
+
+
+def called(talk: Talk, tool: str, **arguments: Any) -> t.CallToolResult:
+    return talk.start(tool, **arguments).result(_PATIENCE)
+
+
+def done(talk: Talk, tool: str, **arguments: Any) -> Any:
+    result = called(talk, tool, **arguments)
+    assert not result.is_error, result.structured_content
+    return result.structured_content
+
+
+def test_a_file_is_read_at_once_after_it_was_written_and_its_output_too(place: Place, talk: Talk) -> None:
+    place.path("hill.asc").write_text(_HILL, encoding="ascii")
+    done(talk, "convert", input="hill.asc", output="hill.tif")
+    assert place.path("hill.tif").stat().st_uid == os.geteuid()
+    done(talk, "convert", input="hill.tif", output="Größe of hills.tif")
+    assert done(talk, "info", path="Größe of hills.tif")["size"] == [2, 2]
+    assert place.staged == []
+
+
+def test_a_file_is_replaced_and_brought_back_or_nothing_changes(place: Place, talk: Talk) -> None:
+    place.path("hill.asc").write_text(_HILL, encoding="ascii")
+    place.path("old.tif").write_bytes(b"old")
+    assert called(talk, "convert", input="hill.asc", output="old.tif", overwrite=False).is_error
+    result = called(talk, "convert", input="hill.asc", output="old.tif", overwrite=True)
+    if not result.is_error:
+        assert place.path("old.tif").read_bytes() != b"old"
+        assert result.structured_content is not None
+        with running(settings_for(place.command())) as app:
+            undo(app, result.structured_content["receipt"]["call_id"], "local")
+    assert place.path("old.tif").read_bytes() == b"old"
+    assert place.staged == []
