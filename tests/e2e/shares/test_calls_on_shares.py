@@ -47,7 +47,7 @@ def test_calls_read_write_replace_and_undo_or_refuse(
     mounts = mounted(FILE_SYSTEMS).format(**values)
     closed = opened(Path(sys.base_prefix), ROOT, tools())
     script = _SCRIPT.format(**values, mounts=mounts, shares=" ".join(CALLED_ON), opened=closed, store=store)
-    found = uml.results(tmp_path, tools(), MODULES, script, ["calls.xml"], "1700M")
+    found = uml.outcomes(*uml.run(tmp_path, tools(), MODULES, script, ["calls.xml"], "1700M"))
     assert len(found) == 2 * len(CALLED_ON)
     for name, wrong in found.items():
         with subtests.test(name):
