@@ -291,7 +291,8 @@ def _settle(folder: int, name: str, status: os.stat_result) -> os.stat_result:
     server's time would look like a change of the file. Opening the file and flushing it gets that time now.
     """
     recent = stat.S_ISREG(status.st_mode) and abs(time.time() - status.st_mtime) < _JUST_WRITTEN
-    if not recent or file_system(status.st_dev) not in _SMB:
+    # file systems without a block device have major number 0; the mount table is read for no others
+    if not recent or os.major(status.st_dev) or file_system(status.st_dev) not in _SMB:
         return status
     with suppress(OSError):  # the call that needs the contents reports it
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

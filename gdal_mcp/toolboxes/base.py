@@ -218,7 +218,7 @@ def nearest_tool(name: str, known: Mapping[str, str]) -> str:
 
 def last_words(paths: Iterable[str]) -> dict[str, str]:
     """Paths such as `raster mosaic` by their last word; one for multidimensional data only if it is alone."""
-    ordered = sorted(paths, key=lambda path: not path.startswith("mdim "))
+    ordered = sorted(paths, key=lambda path: (not path.startswith("mdim "), path))
     return {spelling(path.rpartition(" ")[2]): path for path in ordered}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.plan import Command, Effect
+from gdal_mcp.plan import Command, Effect, FileChanges
 from sandbox.outputs.store import Transfer
 from sandbox.template import Limits
 from sandbox.workspace import Identity
@@ -35,8 +35,8 @@ CHANGES = {
     "update": plan(draft(output(replaces=("out.tif",), update=True))),
     "kind": plan(draft(output(kind="array"))),
     "second output": plan(replace(draft(output()), outputs=(output(), output("b.tif")))),
-    "removal": plan(replace(draft(output()), removes=(located("old.tif"),))),
-    "transfer": plan(replace(draft(output()), transfers=(MOVED,))),
+    "removal": plan(replace(draft(output()), files=FileChanges(removes=(located("old.tif"),)))),
+    "transfer": plan(replace(draft(output()), files=FileChanges(transfers=(MOVED,)))),
     "what our own program is told": plan(
         replace(draft(output()), command=replace(draft(output()).command, extra={"limit": 1}))
     ),
@@ -78,8 +78,10 @@ def test_the_effect_is_what_happens_to_the_workspace():
     assert plan(draft(output())).effect is Effect.CREATE
     assert plan(draft(output(replaces=("out.tif",)))).effect is Effect.REPLACE
     assert plan(draft(output(shared=("out.prj",)))).effect is Effect.REPLACE
-    assert plan(replace(draft(None), removes=(located("old.tif"),))).effect is Effect.DESTROY
-    assert plan(replace(draft(None), transfers=(MOVED,))).effect is Effect.DESTROY
+    assert (
+        plan(replace(draft(None), files=FileChanges(removes=(located("old.tif"),)))).effect is Effect.DESTROY
+    )
+    assert plan(replace(draft(None), files=FileChanges(transfers=(MOVED,)))).effect is Effect.DESTROY
 
 
 def test_operands_stand_where_the_classic_programs_want_them():

@@ -249,13 +249,15 @@ def nested(depth: int) -> list[dict[str, Any]]:
 def test_branches_are_bounded_in_depth_and_in_all(root, counted):
     write(root, {"in.tif": b""})
     read = step("read", input="in.tif")
-    assert isinstance(draft(root, "pipeline", steps=[read, *nested(MAX_DEPTH)]), Draft)
+    desk = desk_of(root)
+    pipeline = desk.surface.callable["pipeline"]
+    assert isinstance(pipeline.draft({"steps": [read, *nested(MAX_DEPTH)]}, desk), Draft)
     counted.clear()
     with pytest.raises(ArgumentRefused):
-        draft(root, "pipeline", steps=[read, *nested(MAX_DEPTH + 1)])
+        pipeline.draft({"steps": [read, *nested(MAX_DEPTH + 1)]}, desk)
     wide = [[step("hillshade")] * 40] * 8
     with pytest.raises(ArgumentRefused):
-        draft(root, "pipeline", steps=[read, *[step("tee", wide)] * (MAX_ALL_STEPS // 320 + 1)])
+        pipeline.draft({"steps": [read, *[step("tee", wide)] * (MAX_ALL_STEPS // 320 + 1)]}, desk)
     assert counted["stat"] < 10
 
 

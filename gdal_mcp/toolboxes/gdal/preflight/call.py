@@ -49,7 +49,6 @@ class AlgorithmCall:
     inputs: tuple[DatasetFacts | None, ...] = ()
     # further inputs by argument: like, zones ...
     others: Mapping[str, DatasetFacts] = field(default_factory=dict)
-    source: str = ""  # name of the first input of the whole call, if this is the first step after it
     driver: str = ""  # GDAL's name of the output format; "" if nothing is written
     output: str = ""  # name of the output, used for its extension
     written: str = ""  # output format of the whole call, of which this may be an earlier step
@@ -61,6 +60,7 @@ class AlgorithmCall:
     # tables of a statement by lower-case name, if known. In a query each geometry column is named `geom`
     tables: Mapping[str, DatasetFacts] = field(default_factory=dict)
     is_query: bool = False
+    source: str = ""  # name of the first input of the whole call, if this is the first step after it
 
     @property
     def path(self) -> str:
