@@ -219,6 +219,10 @@ class Approving(RuleBasedStateMachine):
         if used is not None:
             assert used.id == one.row
             row.state, row.runs = "consumed", row.runs + 1
+        again = self.servers[one.server].claim(one.row, one.holder)
+        assert again is not None
+        assert again.state == row.state
+        assert self.servers[one.server].consume(one.row, one.holder) is None
         self.servers[one.server].end(one.row, one.holder)
 
     @precondition(lambda self: self.calls)
