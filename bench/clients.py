@@ -85,7 +85,7 @@ class BareClient:
                 who = {"name": "bench", "version": "0"}
                 self.ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": who})
                 self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        except BaseException:  # raised again, after the server has ended
+        except BaseException:  # re-raised after the server has ended
             self.__exit__()
             raise
         return self

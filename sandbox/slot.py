@@ -97,7 +97,7 @@ def launch(
         created = time.monotonic()
         try:
             slot = _started(engine, template, container, cancel)
-        except BaseException:  # raised again: whatever failed, the container must not stay
+        except BaseException:  # re-raised: whatever failed, the container must not stay
             try:
                 container.remove()
             except SandboxError:  # the first failure is the one to report
@@ -126,7 +126,7 @@ def _started(
         verify_isolation(template, facts, limits_by_node=engine.info().limits_by_node)
         reported = engine.info().reports_process
         ending = ending_of(container.id, container.process()) if reported else None
-    except BaseException:  # raised again, after the streams are closed
+    except BaseException:  # re-raised after the streams are closed
         wire.close()
         raise
     return Slot(engine, template, container, wire, frames, facts, Usage("cold"), stderr, ending)

@@ -100,7 +100,7 @@ def _is_root_inside(info: EngineInfo) -> bool:
 def _paths_of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Extra masked and extra read-only paths for a job that is root in its container.
 
-    Such a job could otherwise read or write them because it is root.
+    Because it is root, such a job could otherwise read or write them.
     """
     home = PurePosixPath("/root")
     covered = () if any(mount.target.is_relative_to(home) for mount in template.mounts) else (str(home),)

@@ -37,7 +37,7 @@ DROPPED = "dropped.json"  # the journal of an entry that is being removed
 _LOCK = "lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = 0o022
-# file systems that show the modes of their mount options, unless they are mounted otherwise
+# file systems whose files have the modes of the mount options, unless they are mounted differently
 _WITHOUT_MODES = frozenset(
     {"9p", "cifs", "drvfs", "exfat", "fuse", "fuseblk", "msdos", "ntfs", "ntfs3", "smb3", "vfat", "virtiofs"}
 )
@@ -74,9 +74,7 @@ class StagingLayout:
                     made = self.claim(parent, name)
             except FileExistsError:
                 raise
-            except (
-                BaseException
-            ):  # raised again: also after an interrupt, no folder that nobody owns may stay
+            except BaseException:  # re-raised: even after an interrupt, no folder without an owner may remain
                 if made is not None:
                     made.close()
                 remove(parent, name)

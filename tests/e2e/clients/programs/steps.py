@@ -160,7 +160,7 @@ def main(connect):
     try:
         asyncio.run(run(connect, Setup(sys.argv[1]), found))
     # a library may fail at closing when the answer of a call that it gave up arrives; no step is about that
-    except BaseException:  # printed, and raised again if a step has no result
+    except BaseException:  # printed, and re-raised if a step has no result
         traceback.print_exc()
         if len(found) < len(STEPS):
             raise
