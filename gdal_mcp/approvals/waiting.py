@@ -165,7 +165,7 @@ class ApprovalQueue:
             return row
         try:
             row = self.service.decide(row.id, decision) or row
-        except Exception:  # re-raised: whatever failed, the question stays open for other ways
+        except Exception:  # re-raised: whatever failed, the question stays open for other ways to decide it
             store.claim(row.id, holder)
             raise
         return (store.claim(row.id, holder) if row.state == "approved" else None) or row
