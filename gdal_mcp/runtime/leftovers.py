@@ -46,9 +46,7 @@ class Leftovers:
         return removed
 
     def remove_for_a_while(self, engine: Engine) -> None:
-        """Removes leftovers before the first call. Waits REAP_SECONDS at most, even if the engine does not remove
-        one.
-        """
+        """Removes leftovers before the first call. Waits at most REAP_SECONDS if the engine is slow."""
 
         def until_done() -> None:
             try:
