@@ -171,7 +171,7 @@ def _await_ready(
             raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
         raise AttestationFailed("the container sent something before it got a job, so no job was sent")
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
-    message = f". It said: {lines[-1][:300]}" if lines else "."
+    message = f". Its last output: {lines[-1][:300]}" if lines else "."
     raise EngineUnavailable(f"the container {why}{message}")
 
 

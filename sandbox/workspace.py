@@ -164,7 +164,7 @@ class Workspaces:
         if any(part.casefold() == RESERVED for part in found.relative.parts):
             # another server may serve that folder as its workspace, and would execute the journals in it
             raise PathRefused(
-                f"{RESERVED} is a server's own folder, also in an inner folder. Use another name."
+                f"{RESERVED} is the name of a server's own folder, which is reserved at every depth. Use another name."
             )
         if not found.workspace.writable:
             raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to another one.")
@@ -333,8 +333,8 @@ def _refuse_windows(text: str) -> None:
     start = f"/mnt/{found[1].lower()}/" if found[1] else ""
     in_wsl = start + text[found.end() :].replace("\\", "/")
     raise PathRefused(
-        f"{text!r} is a path of Windows, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
-        f"the path in the container. A file that really has this name is written './{text}'."
+        f"{text!r} is a Windows path, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
+        f"the path in the container. For a file that really has this name, write './{text}'."
     )
 
 

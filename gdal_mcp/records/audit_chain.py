@@ -43,15 +43,13 @@ def walk(
             left -= len(line)
             record = parse_line(line)
             if not line.endswith(b"\n"):
-                problem = (
-                    "the line has no end: a crash while writing, something cut off, or longer than any record"
-                )
+                problem = "the line has no end: a crash while writing, a file that was cut off, or a line longer than any record"
             elif record is None:
                 problem = "the line is not a record"
             elif record.seq != last.seq + 1:
-                problem = f"the record is number {record.seq} where {last.seq + 1} is expected"
+                problem = f"the record has number {record.seq} instead of {last.seq + 1}"
             elif record.previous != last.hash:
-                problem = "one of this record and the one before was changed"
+                problem = "this record or the one before it was changed"
             else:
                 last = record.checkpoint
                 missing.discard(last)
@@ -67,5 +65,5 @@ def lines_backwards(log: int) -> Iterator[bytes]:
         rest, *lines = (os.pread(log, step, at) + rest).split(b"\n")
         yield from reversed(lines)
         if len(rest) > MAX_LINE:
-            raise distrusted(f"it holds a line longer than {MAX_LINE} bytes")
+            raise distrusted(f"it contains a line longer than {MAX_LINE} bytes")
     yield rest

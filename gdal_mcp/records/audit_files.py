@@ -46,8 +46,8 @@ def explained(path: Path) -> Iterator[None]:
 
 def distrusted(why: str) -> AuditUnavailable:
     return AuditUnavailable(
-        f"the audit log is not to be trusted: {why}. Run `gdal-mcp audit verify`. "
-        "To go on, move the log and its head aside together, keep them as evidence, and start again."
+        f"the audit log cannot be trusted: {why}. Run `gdal-mcp audit verify`. "
+        "To continue, move the log and its head to another folder, keep them as evidence, and start again."
     )
 
 

@@ -212,8 +212,8 @@ class Hosting:
         runtime = self._settings.runtime
         if runtime and not info.other_hosts and runtime not in info.runtimes:
             raise AttestationFailed(
-                f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
-                "setting out."
+                f"the settings ask for runtime {runtime!r}, but this engine has {', '.join(info.runtimes)}. Install it, or "
+                "remove the setting."
             )
 
     def _pool_sizes(self) -> Sizes:

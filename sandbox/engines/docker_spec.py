@@ -75,11 +75,11 @@ def _require_isolation(info: EngineInfo) -> None:
     if info.api_version < _OLDEST_API:
         version = ".".join(map(str, info.api_version))
         raise IsolationRefused(
-            f"the engine speaks API {version}, which isolates too little. Use Docker 20.10 or newer."
+            f"the engine has API version {version}, which cannot isolate a container well enough. Use Docker 20.10 or newer."
         )
     if not any("seccomp" in option for option in info.security_options):
         raise IsolationRefused(
-            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
+            "the engine cannot filter system calls with seccomp. Use a kernel and an engine that can."
         )
 
 

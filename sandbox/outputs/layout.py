@@ -211,7 +211,7 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
 def _open_to_others(place: Path, kind: str) -> str:
     """The message for a store that other users could write to."""
     if kind not in _WITHOUT_MODES:
-        return f"{place} can be written by others than its owner. Look into it, then run: chmod go-w {shlex.quote(str(place))}"
+        return f"{place} can be written by users other than its owner. Check its contents, then run: chmod go-w {shlex.quote(str(place))}"
     return (
         f"{place} can be written by every user: as it is mounted, this file system ({kind}) shows each folder as open to all. Move the "
         f"workspace to a Linux file system, or mount this one so that only its owner writes: for a Windows drive in WSL, put `[automount]` "

@@ -24,7 +24,7 @@ _BY_KEY: Final[Mapping[tuple[str, str], str]] = {
 }
 _BY_TYPE: Final[Mapping[str, str]] = {
     "missing": "is missing",
-    "string_pattern_mismatch": "must have lower-case letters, digits and _ only, 40 at most, and start with a letter",
+    "string_pattern_mismatch": "must start with a letter and have at most 40 characters: lower-case letters, digits and _",
     "model_type": "must be an object",
     "dict_type": "must be an object",
 }
