@@ -28,7 +28,7 @@ from tests.engines.kit import not_tried
 from tests.oracle.container import Oracle, oracle_over
 from tests.waiting import until
 
-NODE_PIDS = 128  # not more than the nodes' own podPidsLimit
+NODE_PIDS = 128  # at least the nodes' own podPidsLimit
 CLAIM = "data"
 ROOT = Path(__file__).parents[2]
 OWN = "/run/gdal-mcp-cluster/kubeconfig"  # the KUBECONFIG of scripts/cluster.sh

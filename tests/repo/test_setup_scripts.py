@@ -40,7 +40,7 @@ class Machine:
         self.stub(self.clone / ".venv/bin/python", script)
 
     def becoming_root(self, installed: str, *programs: str) -> None:
-        """Becomes root, with an `apt-get` that installs this and stubs of these programs."""
+        """Makes the user appear as root, with an `apt-get` that installs this and stubs of these programs."""
         self.stub("id", "echo 0")
         self.stub("apt-get", installed)
         for program in programs:
