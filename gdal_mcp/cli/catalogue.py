@@ -96,7 +96,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 
 
 def refresh(settings: Settings, output: Path | None) -> Exit:
-    """Compares the image with the packaged catalogue, reports the differences, and stores what can be served of them.
+    """Compares the image with the packaged catalogue, reports the differences, and stores a catalogue that can be served.
 
     If `output` is set, also writes the whole capture to that file, for a person who reviews a release. Raises
     SandboxError, and SettingsError if `output` is a file of another kind.

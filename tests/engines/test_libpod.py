@@ -118,7 +118,7 @@ def mount(runtime: dict[str, Any], place: object) -> dict[str, Any]:
 
 
 def option(place: object, asked: str, *given: str) -> Change:
-    """The mounts with one option replaced by another."""
+    """Replaces one option of a mount with others."""
 
     def change(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
         row = mount(runtime, place)

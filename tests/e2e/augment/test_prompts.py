@@ -38,7 +38,7 @@ def _compare(step: TransformStep, asked: str) -> bool:
 
 
 def fault(case: dict) -> str | None:
-    """The error in the answer to a prompt."""
+    """The error in the answer to a prompt; None if the answer is correct."""
     parsed = parse(case["prompt"])
     told = {"ambiguity": parsed.ambiguities, "problem": parsed.errors, "suggestion": parsed.suggestions}
     names = [step.name for step in parsed.steps]

@@ -129,7 +129,7 @@ def test_what_is_allowed_reaches_the_engine(proxy):
 
 @pytest.fixture
 def asked(client, make_template, deployed):
-    """Sends a request of the server. Objects that it creates are removed, and `.made` is true if there were any."""
+    """The body of the server's create request. Containers that are made from it are removed at the end."""
     template = make_template(handler("pass"), workspace=deployed)
     body = create_body(template, engine_info((1, 41), "x86_64", "1", "name=seccomp"), {})
     body["Labels"] = {"test-of-the-proxy": "1"}
@@ -214,7 +214,7 @@ def escaped(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """the engine reads this letter as an s"""
+    """The body with a letter that the engine reads as an s."""
     return text.replace('"Binds": []', '"Bind\u017f": ["/:/host"]')
 
 

@@ -45,7 +45,7 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
     told = error["requiresConfirmation"]
-    # unchanged and without the server's environment, it finds the question
+    # run unchanged and without the server's environment, the command finds the question
     command = [sys.executable, "-m", "gdal_mcp", *shlex.split(told["command"])[1:], "--no"]
     decided = subprocess.run(command, check=True, capture_output=True)
     assert told["approval"] in decided.stdout.decode()

@@ -70,7 +70,7 @@ FINISHED = at("records", "self.audit.append(self._ending(")
 
 
 def writes(output: str, before: bytes | None = None, approval: str = "never") -> Scene:
-    """The arguments of a call that creates one file."""
+    """A scene with a call that creates one file."""
     old = {output: before} if before else {}
     return Scene(output, "convert", {"input": "in.tif", "output": output}, before=old, approval=approval)
 
