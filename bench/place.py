@@ -185,7 +185,7 @@ def write_hills(folder: Path, name: str, size: int) -> Path:
 
 
 def write_points(path: Path, count: int) -> None:
-    """A CSV file with this number of points in metres of UTM zone 33 and two attributes."""
+    """Writes a CSV file with this number of points in metres of UTM zone 33 and two attributes."""
     with path.open("w", encoding="ascii") as file:
         file.write("x,y,name,value\n")
         for number in range(count):

@@ -358,7 +358,7 @@ async def _talk(demo: Demo, client: Client) -> tuple[str, str]:
 
 
 def after(demo: Demo, replacing: str, before: str) -> None:
-    """The checks without the server."""
+    """Makes the checks that need no server."""
     cog = demo.workspace / "hill_cog.tif"
     step("Undo")
     expect(_digest(cog) != before, "the output was not replaced")

@@ -42,7 +42,7 @@ def killed(pipes: Pipes) -> None:
 
 
 def huge(place: Place, side: int = 150_000) -> None:
-    """The input of DEFLATED: by default, pixels for minutes of work."""
+    """Creates the input of DEFLATED: by default, pixels for minutes of work."""
     DEFLATED.prepare(place)
     source = '<SourceFilename relativeToVRT="1">in.tif</SourceFilename><SourceBand>1</SourceBand>'
     places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>'

@@ -168,7 +168,7 @@ class Handler(serving.Handler):
                     self.origin.sent += 4096
 
     def mode_dripping(self, data: bytes) -> None:
-        """A byte now and then, without end, and never silent for long."""
+        """Sends a byte now and then, without end, and is never silent for long."""
         start, end, named = self.asked_part(data)
         self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
         self.drip(b"x")

@@ -83,7 +83,7 @@ def approve(command):
 
 
 async def writing(client):
-    """The client asks the person; for a client that cannot ask, the server's own command is used."""
+    """Makes a call that writes. The client asks the person; for a client that cannot ask, the server's own command is used."""
     arguments = {"input": "rgb.tif", "output": "written.tif"}
     answer = await client.call("convert", arguments)
     if client.asked == 0:
