@@ -17,7 +17,7 @@ from tests.waiting import until
 
 NEEDED = ("dockerd", "rootlesskit", "newuidmap")
 _ANSWER_SECONDS = 90.0
-# the kernel gives a user additional ids only from /etc/subuid and /etc/subgid, which are covered for this process only
+# the kernel gives a user additional ids only from /etc/subuid and /etc/subgid, so files of the tests are mounted over them, for this process only
 _BECOME = """\
 mount --bind "$1/ids" /etc/subuid && mount --bind "$1/ids" /etc/subgid
 exec setpriv --reuid="$2" --regid="$2" --clear-groups env -i HOME="$1/home" XDG_RUNTIME_DIR="$1/run" PATH="$PATH" \\
