@@ -108,8 +108,9 @@ class PodmanService:
             until(lambda: not self.answers())
 
     def _as_user(self) -> list[str]:
-        """The kernel gives a user additional ids only from /etc/subuid and /etc/subgid, which are covered for this
-        process.
+        """A command prefix that runs a program as the user, with an id file mounted over /etc/subuid and /etc/subgid.
+
+        The kernel gives a user additional ids only from these two files.
         """
         for name in ("home", "run"):
             (self.folder / name).mkdir(mode=0o700)
