@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured. Seconds where nothing else is said."""
+    """The scale of the measurements. In seconds unless stated otherwise."""
 
     warm: Effort
     cold: Effort
@@ -28,14 +28,14 @@ class Scale:
     large: Effort
     remote: Effort
     streams: Effort
-    lead: float  # of a stream of calls, which is not counted
+    lead: float  # the start of a stream of calls, which is not counted
     window: float
-    calls: int  # of the test of what they leave behind
+    calls: int  # calls of the test of what calls leave behind
     http: float
-    asked: int  # requests of each kind while all is busy
+    asked: int  # requests of each kind while all processors are busy
     pages: int  # visits of the console
-    pixels: int  # of the large raster, on each side
-    features: int  # of the large vector dataset
+    pixels: int  # width and height of the large raster
+    features: int  # features of the large vector dataset
 
 
 FULL = Scale(
@@ -149,7 +149,7 @@ def _measured(where: Place, scale: Scale, only: Sequence[str]) -> str:
 
 
 def _section(name: str, rivals: calls.Rivals, scale: Scale) -> list[report.Section]:
-    """What was measured, or why it could not be; the other parts do not suffer for it."""
+    """The results of a part, or the reason why it could not be measured; the other parts run anyway."""
     print(f"measuring: {name}", file=sys.stderr)
     try:
         return SECTIONS[name](rivals, scale)

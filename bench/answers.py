@@ -1,4 +1,4 @@
-"""What a model reads: the bytes of structured results, and the calls, of twelve tasks on small data."""
+"""The answers that a model reads: the bytes of structured results, and the calls, of twelve tasks on small data."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from bench.report import Section
 
 Step = tuple[str, Mapping[str, Any]]
 
-# calls and bytes of the same tasks before answers were made short (commit 896d9c6), by the shortest way there was then
+# calls and bytes of the same tasks before answers were shortened (commit 896d9c6), with the shortest calls of that time
 BEFORE: Final[Mapping[str, tuple[int, int]]] = {
     "describe a DEM": (1, 8385),
     "hillshade, found by search": (3, 5915),
@@ -84,7 +84,7 @@ TASKS: Final[Mapping[str, tuple[Step, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one task cost."""
+    """The cost of one task."""
 
     calls: int
     size: int  # bytes

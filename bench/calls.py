@@ -19,15 +19,17 @@ PLAIN = "plain process in the same root file system"
 DEFAULTS = "plain process with GDAL's own defaults"
 ALONE = "the same container by the runtime alone, with Python, GDAL and the same `info`"
 PEER = f"the in-process server gdal-mcp {PEER_VERSION} over stdio"
-TRIES = 5  # of one call that must be served as its table says
-KINDS = 2  # of slots that wait: those that read, and those that write to the workspace
-NOT_WAITED_FOR = ("create", "start", "remove")  # by a warm call: before it came, or after its answer
-COUNTED_TWICE = ("claim", "remove")  # in a cold call, whose claim is that its container is made
+TRIES = 5  # attempts of one call that must be served as its table says
+KINDS = 2  # kinds of waiting slots: those that read, and those that write to the workspace
+# parts that a warm call does not wait for, because they happen before it came or after its answer
+NOT_WAITED_FOR = ("create", "start", "remove")
+# parts that a cold call, whose claim includes making its container, would count twice
+COUNTED_TWICE = ("claim", "remove")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One operation. A call that writes is given an `output` of a new name, which ends with `suffix`."""
+    """One operation. A call that writes gets an `output` with a new name, which ends with `suffix`."""
 
     title: str
     tool: str
@@ -46,15 +48,15 @@ CONVERT = Case(
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """All contenders but the servers, which each table starts for itself."""
+    """All contenders except the servers, which each table starts itself."""
 
     place: Place
     plain: Plain
     hardened: tuple[str, ...]
-    environment: Mapping[str, str]  # of a call's container
+    environment: Mapping[str, str]  # environment of a call's container
 
     def contenders(self, server: "Server", case: Case) -> dict[str, Callable[[], float]]:
-        """The command of the server's last call by `docker run` and as a plain process."""
+        """The command of the server's last call, with `docker run` and as a plain process."""
 
         def by_docker() -> None:
             docker_run(self.place, self.hardened, server.argv(case, STAGING_TARGET))
@@ -73,18 +75,20 @@ class Rivals:
 
 @dataclass(slots=True)
 class Server:
-    """A server of ours over stdio: calls that count were all served warm, or all cold. Seconds are in `waited`."""
+    """A server of this project over stdio. All counted calls were served warm, or all cold. `waited` is in seconds."""
 
     place: Place
     ask: Call
     warm: bool
-    idle: int  # containers of a pool that is full
+    idle: int  # number of containers in a full pool
     receipts: list[Mapping[str, Any]] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     misses: int = 0
 
     def call(self, case: Case) -> float:
-        """The seconds of one call, after which the pool comes to rest. One that was served otherwise is made again."""
+        """The seconds of one call, after which the pool comes to rest. A call that was served in the other way is
+        repeated.
+        """
         for _ in range(TRIES):
             name = self.place.new_name(case.suffix)
             given = {**case.arguments, **({"output": name} if case.suffix else {})}
@@ -102,13 +106,13 @@ class Server:
         raise NotMeasurable(f"{TRIES} calls in a row were not {'warm' if self.warm else 'cold'}")
 
     def argv(self, case: Case, folder: object) -> list[str]:
-        """The command of the last call, writing to another folder."""
+        """The command of the last call, with another output folder."""
         target = f"{folder}/{self.place.new_name(case.suffix)}"
         parted = [word.partition(f"{STAGING_TARGET}/") for word in self.receipts[-1]["argv"]]
         return [f"{before}{target}" if found else before for before, found, _ in parted]
 
     def parts(self) -> dict[str, float]:
-        """Seconds that the client waited for, by part, the medians; `the rest` is what no part accounts for."""
+        """The median seconds that the client waited for, by part; `the rest` is the time that no part explains."""
         skipped = NOT_WAITED_FOR if self.warm else COUNTED_TWICE
         names = dict.fromkeys(name for one in self.receipts for name in one["seconds"] if name not in skipped)
         calls = [{name: one["seconds"].get(name, 0.0) for name in names} for one in self.receipts]
@@ -124,9 +128,10 @@ class Server:
 
 @contextmanager
 def server(place: Place, *, warm: bool) -> Iterator[Server]:
-    """One with its default pool, which is full, or one without a pool."""
+    """A server with its default pool, which is full, or one without a pool."""
     with sdk_client(place.program("serve", *(() if warm else COLD)), place.python_environment()) as ask:
-        ask(INFO.tool, INFO.arguments)  # answered once the host is attested; from then on slots are kept
+        # answered once the host is attested; from then on slots are kept ready
+        ask(INFO.tool, INFO.arguments)
         least = KINDS * place.app.settings.model_fields["pool_min"].default if warm else 0
         yield Server(place, ask, warm, place.rest(least))
 
@@ -215,7 +220,7 @@ def _ratio(mine: Series, other: Series) -> tuple[str]:
 
 
 def _peer(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]], str]:
-    """The in-process server as a contender, or why it is not here."""
+    """The in-process server as a contender, or the reason why it is missing."""
     given = {"uri": str(place.workspace / SMALL)}
     try:
         ask = stack.enter_context(peer_client(place))
@@ -226,7 +231,7 @@ def _peer(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]
 
 
 def _alone(stack: ExitStack, place: Place) -> tuple[dict[str, Callable[[], float]], str]:
-    """The container of a call by the runtime alone as a contender, or why it is not here."""
+    """The container of a call, started by the runtime only, as a contender, or the reason why it is missing."""
     try:
         alone = stack.enter_context(runtime_alone(place))
     except NotMeasurable as error:
@@ -245,7 +250,7 @@ def _parts(title: str, columns: Mapping[str, Mapping[str, float]], findings: Seq
 
 
 def large_calls(rivals: Rivals, size: int, features: int, effort: Effort) -> list[Section]:
-    """What the container costs when GDAL has much to do."""
+    """The cost of the container if GDAL has much to do."""
     _make_large(rivals, size, features)
     cases = {
         "large-reproject": Case(
@@ -290,7 +295,7 @@ def _large(rivals: Rivals, ours: Server, goal: str, case: Case, effort: Effort) 
 
 
 def _make_large(rivals: Rivals, size: int, features: int) -> None:
-    """The inputs besides the large raster: points from text, and the quarters of that raster as four bands."""
+    """Creates the other inputs: points from text, and the quarters of the large raster as four bands."""
     place = rivals.place
 
     def run(*words: object) -> None:

@@ -1,7 +1,8 @@
-"""`python -m bench.chips`: chips a second of `make_chips`, against the library by itself in a loop, in turns.
+"""`python -m bench.chips`: chips per second of `make_chips`, compared with the library alone in a loop, in turn.
 
-Both run in the same image within the same limits, read the same windows, draw the same transforms and write the same GeoTIFF. The loop
-counts from its interpreter's start; the call from the request to the reply, with its container, its checks and its publication.
+Both run in the same image with the same limits, read the same windows, draw the same transforms and write the same
+GeoTIFF. The loop counts from the start of its interpreter; the call from the request to the reply, including its
+container, its checks and its publication.
 """
 
 import json

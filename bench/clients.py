@@ -1,7 +1,7 @@
-"""Clients of a running server, and what its calls are compared with.
+"""Clients of a running server, and the contenders that its calls are compared with.
 
-The clients are the official SDK's, and a bare one for when the client's own time would show. The rivals are `docker run` of the
-same argv, the plain process, and an in-process server.
+The clients are the official SDK's, and a minimal one for measurements that would show the client's own time. The
+contenders are `docker run` of the same argv, the plain process, and an in-process server.
 """
 
 import json
@@ -60,12 +60,12 @@ def sdk_client(
 
         try:
             yield call
-        finally:  # without the exception, so that a failure of ours is not wrapped into a group
+        finally:  # without the exception, so that an error of this program is not wrapped into a group
             connection.__exit__(None, None, None)
 
 
 class BareClient:
-    """One server process and a line of JSON at a time. Entering it makes the first request of its era."""
+    """One server process, with one line of JSON at a time. Entering it makes the first request of its era."""
 
     def __init__(self, place: Place, *options: str, modern: bool = False, name: str = "server") -> None:
         self._modern = modern
@@ -85,7 +85,7 @@ class BareClient:
                 who = {"name": "bench", "version": "0"}
                 self.ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": who})
                 self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        except BaseException:  # raised again, after the server has ended
+        except BaseException:  # re-raised after the server has ended
             self.__exit__()
             raise
         return self
@@ -99,25 +99,25 @@ class BareClient:
         self._process.stdout.close()
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result of one request, when no other is under way. Raises NotMeasurable on an error."""
+        """The result of one request while no other is in progress. Raises NotMeasurable on an error."""
         number = self.begin(method, params)
         while (answer := self.next_answer())[0] != number:
             pass
         return answer[1]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> int:
-        """Begins a call; returns its id."""
+        """Begins a call and returns its id."""
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
     def begin(self, method: str, params: Mapping[str, Any]) -> int:
-        """Sends one request; returns its id."""
+        """Sends one request and returns its id."""
         number = next(self._ids)
         given = {**params, "_meta": _META} if self._modern else dict(params)
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
         return number
 
     def next_answer(self) -> tuple[int, Mapping[str, Any]]:
-        """The id and the result of whatever is answered next. Raises NotMeasurable on an error."""
+        """The id and the result of the next answer. Raises NotMeasurable on an error."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             answer = json.loads(line)
@@ -139,7 +139,7 @@ class BareClient:
         return int(row.split()[1]) * 1024 / 1e6
 
     def count(self, kind: Literal["fd", "task"]) -> int:
-        """How many descriptors the server has open, or how many threads it has."""
+        """The number of open descriptors or of threads of the server."""
         return len(list(Path(f"/proc/{self._process.pid}/{kind}").iterdir()))
 
 
@@ -147,8 +147,8 @@ PEER_VERSION = "1.1.3"
 _PEER = user_cache_path("gdal-mcp-bench", appauthor=False) / f"gdal-mcp-{PEER_VERSION}"
 _INSTALL_SECONDS = 900  # it brings its own GDAL, PROJ and NumPy: 400 MB
 
-# Runs each command that comes as a line of JSON and says how long it took: the clock is inside the container, so neither
-# the engine nor its client is in the figure.
+# Runs each command that comes as a line of JSON and prints its duration: the clock is inside the container, so the
+# figure contains neither the engine nor its client.
 _LOOP = """
 import json, subprocess, sys, time
 for line in sys.stdin:
@@ -199,7 +199,8 @@ def plain(place: Place) -> Iterator[Plain]:
 
 def docker_run(place: Place, flags: Sequence[str], argv: Sequence[str]) -> None:
     """One `docker run --rm` of the argv, to its end. Raises NotMeasurable when it fails."""
-    image = place.app.hosting.ready().image.reference  # by name: without a daemon, ids are the store's own
+    # by name, because without a daemon, ids belong to the separate store
+    image = place.app.hosting.ready().image.reference
     words = [place.docker, "run", "--rm", *flags, f"--entrypoint={argv[0]}", image, *argv[1:]]
     done = subprocess.run(words, env=place.docker_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -212,7 +213,9 @@ def _folders(place: Place) -> tuple[str, ...]:
 
 @contextmanager
 def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
-    """A call's create body as flags, as far as the client can say it: not the masked paths, not the missing loopback."""
+    """The create request of a call as command line flags, except the masked paths and the missing loopback, which
+    have none.
+    """
     host = place.app.hosting.ready()
     written = Mount(host_source(place.scratch), STAGING_TARGET, read_only=False)
     template = place.app.hosting.templates.build(host, written)
@@ -244,9 +247,9 @@ def _mount(row: Mapping[str, Any]) -> str:
 
 @contextmanager
 def peer_client(place: Place) -> Iterator[Call]:
-    """Calls of gdal-mcp's tools, a server that opens files in its own process. Raises NotMeasurable.
+    """Calls of the tools of gdal-mcp, a server that opens files in its own process. Raises NotMeasurable.
 
-    The first time, it is installed from PyPI into an environment of its own in the user's cache folder.
+    The first time, it is installed from PyPI into a separate environment in the user's cache folder.
     """
     program, mark = _PEER / "bin" / "gdal", _PEER / "complete"
     if not mark.exists():

@@ -1,5 +1,6 @@
-"""Many calls at the same moment by many clients over HTTP: `python -m bench.crowd`. Each reads a raster of its own size, so that an answer
-that was mixed up with another's shows.
+"""Many simultaneous calls by many clients over HTTP: `python -m bench.crowd`.
+
+Each call reads a raster of another size, so that swapped answers are noticed.
 """
 
 import argparse
@@ -26,7 +27,7 @@ SIDES = range(32, 32 + CLIENTS * CALLS_EACH)  # pixels of each raster's sides; o
 
 @dataclass
 class Tally:
-    """What came of the calls of one wave. Seconds."""
+    """The results of the calls of one wave. In seconds."""
 
     right: int = 0
     wrong: int = 0
@@ -36,7 +37,7 @@ class Tally:
 
 
 def crowd(where: Place) -> Section:
-    """Waves of calls sent at once, and pings of one more client meanwhile."""
+    """Sends waves of simultaneous calls, and pings of one more client meanwhile."""
     for side in SIDES:
         _write(where.workspace / f"side{side}.pgm", side)
     with _serving(where) as (url, token, pid):
@@ -138,7 +139,7 @@ async def _wave(url: str, token: str, tally: Tally) -> None:
 
 
 def _connection(token: str, number: int) -> httpx2.AsyncClient:
-    """Of a client with an address of its own, as clients on other machines have."""
+    """A connection of a client with its own address, like clients on other machines."""
     transport = httpx2.AsyncHTTPTransport(local_address=f"127.0.0.{number}")
     return httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600, transport=transport)
 
@@ -157,7 +158,7 @@ async def _call(client: Client, side: int, tally: Tally) -> None:
 
 
 def _resident(pid: int) -> float:
-    """Megabytes of a process."""
+    """The resident memory of a process in megabytes."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     row = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
     return int(row.split()[1]) * 1024 / 1e6

@@ -1,4 +1,4 @@
-"""The ways in: starting a server, listing its tools, HTTP, the console, and approvals by many at once."""
+"""The ways to reach a server: starting it, listing its tools, HTTP, the console, and approvals by many at once."""
 
 import json
 import secrets
@@ -35,7 +35,7 @@ _PAUSE = 1.0  # seconds before each number of clients, so that the pool is full
 
 
 def start(place: Place, effort: Effort) -> list[Section]:
-    """From the start of the process to the first answers, and `tools/list`."""
+    """Measures from the start of the process to the first answers, and `tools/list`."""
     sdk = "Python that imports only the MCP SDK"
     found = in_turn(
         {
@@ -155,7 +155,7 @@ async def _clients(url: str, token: str, seconds: float, clients: int) -> tuple[
 
 
 def console(place: Place, rounds: int) -> Section:
-    """The page with as many records as after a year, in a real browser. Raises NotMeasurable without one."""
+    """The page with as many records as after a year, in a real browser. Raises NotMeasurable without a browser."""
     browser = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     if browser is None:
         raise NotMeasurable("there is no Chromium; scripts/browser.sh installs it")
@@ -194,7 +194,7 @@ def console(place: Place, rounds: int) -> Section:
 
 
 def _fill(registry: Path) -> None:
-    """Copies of the one call that was made, as many as after a year."""
+    """Adds copies of the only call, as many as after a year."""
     with closing(sqlite3.connect(registry)) as database, database:
         database.row_factory = sqlite3.Row
         call = dict(database.execute("SELECT * FROM calls LIMIT 1").fetchone())
@@ -241,7 +241,7 @@ def approvals() -> Section:
 
 
 def _decide_all(path: Path, rows: list[str], by: str) -> list[tuple[str, str]]:
-    """Every question by every thread, and who each was told has decided it."""
+    """Lets every thread decide every question, and returns the reported decider for each."""
     with closing(Approvals(path)) as store, ThreadPoolExecutor(THREADS) as threads:
 
         def decide(number: int) -> tuple[str, str]:

@@ -1,4 +1,6 @@
-"""Many calls at once and many in all: single-use calls in a stream, answers meanwhile, and what a thousand calls leave behind."""
+"""Many simultaneous calls and many calls in total: single-use calls in a stream, answers meanwhile, and leftovers of
+a thousand calls.
+"""
 
 import statistics
 import time
@@ -13,23 +15,24 @@ from bench.report import Effort, Finding, Section, Series, in_turn, milliseconds
 
 SERVER = "gdal-mcp over stdio"
 METHODS = {"ping": "busy-ping", "tools/list": "busy-list"}
-# a pool that does not adapt to what was asked lately, so that the readings at the end can be held to those at the start
+# a pool that does not adapt to recent requests, so that the last readings can be compared with the first
 STEADY_POOL = ("--pool-min", "2", "--pool-max", "4")
 SLOTS, AT_ONCE = 4, 2
-WARM_UP = 40  # calls, more at once than later: every thread and connection that will be kept is there then
-WRITES = 5  # every fifth call writes, so that staging, publication and undo are in it
-READINGS = 20  # of the memory before a mark, of which the median counts
+# calls, more at once than later, so that every thread and connection that the server keeps exists then
+WARM_UP = 40
+WRITES = 5  # every fifth call writes, so that staging, publication and undo are included
+READINGS = 20  # readings of the memory before a mark, whose median counts
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Calls one after the other, so many at once, for a while. `used` are processor seconds of each call, by round."""
+    """Calls in a row, several at once, for a time. `used` are processor seconds of each call, by round."""
 
     rivals: Rivals
     client: BareClient
     argv: list[str]
     at_once: int
-    lead: float  # seconds that do not count, in which waiting slots are used up
+    lead: float  # seconds at the start that do not count, in which waiting slots are used up
     seconds: float
     used: dict[str, list[float]] = field(default_factory=lambda: {SERVER: [], HARDENED: []})
 
@@ -59,7 +62,7 @@ class Stream:
         return self._each(HARDENED, ends, over)
 
     def _each(self, name: str, ends: list[tuple[float, float]], over: float) -> float:
-        """Seconds for each call, from the first end after the lead to the last one in time."""
+        """Seconds per call, from the first end after the lead to the last end in time."""
         counted = [end for end in sorted(ends) if over - self.seconds <= end[0] <= over]
         if len(counted) < 2:
             raise NotMeasurable(f"fewer than two calls ended within {self.seconds:g} s")
@@ -69,7 +72,7 @@ class Stream:
 
 
 def sustained(rivals: Rivals, lead: float, seconds: float, effort: Effort) -> Section:
-    """Calls a second by our server and by `docker run` in loops, at the same concurrency."""
+    """Calls per second of this server and of `docker run` in loops, with the same concurrency."""
     rows, findings = [], []
     with BareClient(rivals.place) as client:
         result = client.ask("tools/call", {"name": INFO.tool, "arguments": INFO.arguments})
@@ -92,7 +95,7 @@ def sustained(rivals: Rivals, lead: float, seconds: float, effort: Effort) -> Se
 
 
 def busy(rivals: Rivals, count: int) -> Section:
-    """How soon requests that need no container are answered while as many calls run as may."""
+    """The time until requests that need no container are answered, while the largest number of calls runs."""
     place, calls = rivals.place, rivals.place.app.hosting.ready().concurrent
     under_way: dict[int, Path] = {}
     found: dict[tuple[str, int], list[float]] = {}
@@ -105,7 +108,7 @@ def busy(rivals: Rivals, count: int) -> Section:
 
         def asked(method: str) -> float:
             seconds, ended = _asked(client, method)
-            for call in ended:  # only now: to remove a large file takes a while
+            for call in ended:  # only now, because removing a large file takes a while
                 under_way.pop(call).unlink()
                 add()
             return seconds
@@ -142,7 +145,7 @@ def _asked(client: BareClient, method: str) -> tuple[float, list[int]]:
 
 
 def lasting(rivals: Rivals, calls: int) -> Section:
-    """What many calls leave behind: memory, descriptors, threads, containers and staging folders."""
+    """The leftovers of many calls: memory, descriptors, threads, containers and staging folders."""
     place = rivals.place
     with BareClient(place, *STEADY_POOL) as client:
         client.ask("tools/list", {})
@@ -165,7 +168,7 @@ def lasting(rivals: Rivals, calls: int) -> Section:
 
 
 def _calls(place: Place, client: BareClient, count: int, at_once: int) -> float:
-    """So many calls; the megabytes that the server had during the last of them."""
+    """Makes this number of calls; returns the megabytes of the server during the last of them."""
     under_way: dict[int, Path | None] = {}
     readings: list[float] = []
 
@@ -189,7 +192,7 @@ def _calls(place: Place, client: BareClient, count: int, at_once: int) -> float:
 
 
 def _held(place: Place, client: BareClient) -> dict[str, int]:
-    """What the server holds once its pool is at rest."""
+    """The resources that the server holds once its pool is at rest."""
     containers, staging = place.rest(SLOTS), place.workspace / ".gdal-mcp" / "staging"
     return {
         "descriptors": client.count("fd"),

@@ -1,7 +1,8 @@
-"""Which part of a cluster gives way first: `python -m bench.nodes [NODES] [CALLS A MINUTE]`. A calculation, not a measurement.
+"""The part of a cluster that is overloaded first: `python -m bench.nodes [NODES] [CALLS A MINUTE]`. A calculation,
+not a measurement.
 
-Every figure of COSTS was measured on two loaded processors with Kubernetes 1.20, but for those that say otherwise; a machine of one's
-own is measured by `make kubernetes` and `make bench`. A part gives way when what it has to do takes more than it has.
+Every figure of COSTS was measured on two loaded processors with Kubernetes 1.20, unless stated otherwise; `make
+kubernetes` and `make bench` measure another machine. A part is overloaded if it needs more of a resource than it has.
 """
 
 import sys
@@ -11,21 +12,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one call. Seconds of a processor, seconds, bytes."""
+    """The costs of one call, in processor seconds, seconds and bytes."""
 
     server: float = 0.059  # the server's process, whose interpreter uses one processor: plan, records, Pod, streams, protocol
     scheduler: float = 0.015  # one Pod after another
-    writes: int = 13  # of etcd: the Pod, its place, four of its status, two deletions, five events (counted, not measured)
+    # writes to etcd: the Pod, its node, four of its status, two deletions, five events (counted, not measured)
+    writes: int = 13
     node: float = 1.43  # all processors of its node: kubelet, runtime, GDAL's start, the Pod's end
     ready: float = 0.90  # from the request to a Pod that has GDAL loaded
-    removal: float = 2.84  # until its end is proven, while it holds its place
+    removal: float = 2.84  # until its end is proven; until then it occupies its place
     stream: int = 60_000  # through the API server: program, job, answer
-    memory: int = 2 << 30  # that a Pod asks for
+    memory: int = 2 << 30  # that a Pod requests
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What there is. `etcd` and the two networks are what such machines usually have, not what was measured."""
+    """The resources of a cluster. `etcd` and the two networks are typical values, not measured ones."""
 
     nodes: int = 50
     processors: int = 8  # of a node
@@ -47,11 +49,11 @@ class Load:
 class Part:
     name: str
     has: str
-    used: float  # of what it has, at this load
+    used: float  # fraction of its resource at this load
 
 
 def parts(costs: Costs, cluster: Cluster, load: Load) -> Iterator[Part]:
-    """Each with the share of it that this load uses; above 1 it gives way."""
+    """Each part with the fraction that this load uses; above 1, the part is overloaded."""
     at_once = load.calls * (costs.ready + load.job + costs.removal)
     room = cluster.nodes * min(cluster.pods, cluster.memory // costs.memory)
     yield Part("the server's process", "one processor", load.calls * costs.server)

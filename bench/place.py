@@ -1,4 +1,4 @@
-"""What every measurement stands on: a temporary workspace, test data, and the engine and image that calls use."""
+"""The basis of every measurement: a temporary workspace, test data, and the engine and image of the calls."""
 
 import math
 import os
@@ -26,25 +26,27 @@ from sandbox.labels import OWNER
 COLD = ("--pool-max", "0")
 REST_SECONDS = 60.0  # a refill takes half a second on an idle machine
 LOOK_SECONDS = 0.1
-LOOKS = 3  # alike, one after the other, are rest
+LOOKS = 3  # equal observations in a row that count as rest
 _UTIME, _STIME = 11, 12  # of what follows the name in /proc/PID/stat, by proc(5)
-_BUSY = 0.5  # other work for each processor, from which on only ratios count
+_BUSY = 0.5  # load of other work per processor from which only ratios count
 
 
 class NotMeasurable(Exception):
-    """Something that the comparison needs is not on this host."""
+    """This host lacks something that the comparison needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where things are and what they run on. `app` is our server's own code in this process; it makes no calls."""
+    """The folders, the engine and the image of a measurement. `app` is the server's own code in this process; it
+    makes no calls.
+    """
 
     workspace: Path
     scratch: Path  # writable for the container's user, on the workspace's file system
     state: Path
     docker: str  # the engine's command line client
-    address: str  # of the Docker or Podman that calls are compared with
-    engine: str  # of the server: that one, or what GDAL_MCP_ENGINE names
+    address: str  # address of the Docker or Podman that calls are compared with
+    engine: str  # engine of the server: the same one, or the one in GDAL_MCP_ENGINE
     app: App
 
     def program(self, *words: str, name: str = "server") -> list[str]:
@@ -60,7 +62,9 @@ class Place:
         return [sys.executable, "-m", "gdal_mcp", *words, *options]
 
     def python_environment(self) -> dict[str, str]:
-        """For processes that run our code: with compiled modules kept, as in any installation."""
+        """The environment of processes that run this project's code, with compiled modules stored as in any
+        installation.
+        """
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {**kept, "PYTHONPYCACHEPREFIX": str(self.state / "compiled")}
 
@@ -68,7 +72,7 @@ class Place:
         return {**os.environ, "DOCKER_HOST": self.address}
 
     def receipt(self, call_id: str, name: str = "server") -> Mapping[str, Any]:
-        """What the server called `name` recorded of a call that ran: command and times, which answers leave out."""
+        """The record of a call of the server called `name`: command and times, which answers omit."""
         registry = Registry(StateFolder(self.state / name).registry)
         try:
             call = registry.call(call_id)
@@ -80,17 +84,17 @@ class Place:
         return f"out-{secrets.token_hex(4)}{suffix}"
 
     def containers(self) -> dict[str, int | None]:
-        """Those of every server under measurement, with the number of the first process; None when it does not run."""
+        """The containers of all measured servers, with the id of the first process; None if it does not run."""
         owners = {path.stem for path in self.state.rglob("servers/*.lock")}
         engine = self.app.hosting.ready().engine
         mine = [one.container for one in engine.leftovers() if one.labels.get(OWNER) in owners]
         return {id_: engine.container(id_).process() for id_ in mine}
 
     def rest(self, least: int = 0) -> int:
-        """Waits until at least so many containers run, the same ones for a while, and none of them computes.
+        """Waits until at least this many containers run, the same ones for a while, and none of them computes.
 
-        After a warm call the pool starts another slot and the old container goes; neither may fall into what is
-        measured next. Returns how many there are. Raises NotMeasurable when they do not come to rest.
+        After a warm call, the pool starts another slot and the old container is removed; neither must affect the next
+        measurement. Returns the number of containers. Raises NotMeasurable if they do not come to rest.
         """
         end, before, alike = time.monotonic() + REST_SECONDS, None, 0
         while time.monotonic() < end:
@@ -105,7 +109,9 @@ class Place:
 
 
 def _used(pid: int | None) -> int | None:
-    """Jiffies that a process has used; None when there is none, 0 for an engine whose processes run on another host."""
+    """The jiffies that a process has used; None if it does not exist, 0 for an engine whose processes run on another
+    host.
+    """
     if pid is None:
         return None
     with suppress(OSError):
@@ -142,7 +148,7 @@ def place(parent: Path) -> Iterator[Place]:
 
 
 def machine(where: Place, load_before: float) -> Section:
-    """The machine, the engine and the image, and how busy the machine was before the first measurement."""
+    """The machine, the engine and the image, and the load of the machine before the first measurement."""
     host, cpus = where.app.hosting.ready(), os.cpu_count() or 1
     image, info = host.image, host.info
     kind = "a local stand-in built from Debian, not the official image" if image.standin else "as pulled"
@@ -179,7 +185,7 @@ def write_hills(folder: Path, name: str, size: int) -> Path:
 
 
 def write_points(path: Path, count: int) -> None:
-    """CSV with so many points in metres of UTM zone 33 and two attributes."""
+    """Writes a CSV file with this number of points in metres of UTM zone 33 and two attributes."""
     with path.open("w", encoding="ascii") as file:
         file.write("x,y,name,value\n")
         for number in range(count):
@@ -189,5 +195,5 @@ def write_points(path: Path, count: int) -> None:
 
 
 def bare(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a plain process needs of a container's environment; GDAL's own defaults apply to the rest."""
+    """The part of a container's environment that a plain process needs; otherwise GDAL's own defaults apply."""
     return {name: environment[name] for name in ("PATH", "HOME", "LC_ALL")}

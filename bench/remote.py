@@ -1,8 +1,9 @@
-"""Remote data through the host, against GDAL's own /vsicurl in a container on the host's network.
+"""Remote data through the host, compared with GDAL's own /vsicurl in a container on the host's network.
 
-Both run our worker in a fresh container of the same image and limits, from the job to its answer, in turn, so that neither has
-anything cached. Ours finds the address first, as a call does. The origin is a process of this machine that waits before each
-answer; it speaks plain HTTP, as a certificate of our own would be one more difference.
+Both run the same worker in a new container with the same image and limits, from the job to its answer, in turn, so
+that neither has anything cached. The measurement through the host includes finding the address, as in a call. The
+origin is a process of this machine that waits before each answer. It uses plain HTTP, because a private certificate
+would be one more difference.
 """
 
 import contextlib
@@ -37,7 +38,7 @@ from sandbox.waiting import Cancellation, readable
 LIMITS: Final = Limits(memory_bytes=2 << 30, wall_seconds=120.0)
 PATIENCE: Final = 120.0  # seconds
 PIXELS: Final = 6000  # of the COG, on each side: about 50 MB
-# words of the `gdal` program; {} is where the data is
+# words of the `gdal` program; {} is the place of the data
 CASES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "info": ("`info` of a COG", ("raster", "info", "--format=json", "{}/big.tif")),
     "clip": ("a window of 512 x 512", ("raster", "clip", "--window=3000,3000,512,512", "{}/big.tif", "/vsimem/o.tif")),
@@ -127,12 +128,12 @@ server.serve_forever()
 
 @dataclass
 class Origin:
-    """Where the data is, for both."""
+    """The address of the data, for both."""
 
     address: str
 
     def counted(self) -> tuple[int, int]:
-        """Requests and bytes since the last time."""
+        """Requests and bytes since the last call of this method."""
         import urllib.request  # noqa: PLC0415 - of this one question
 
         with urllib.request.urlopen(f"{self.address}/counted") as answer:
@@ -179,7 +180,8 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
         rates = stack.enter_context(contextlib.closing(Rates(folder / "usage.sqlite")))
         source = {"at": where.address, "networks": ["127.0.0.0/8"]}
         settings = RemoteSettings.model_validate({"source": [source]})
-        kept = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))  # nothing of an earlier round
+        # without data of an earlier round
+        kept = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
         door = stack.enter_context(contextlib.closing(RemoteGateway(settings, Path(kept), rates)))
         cancel = stack.enter_context(contextlib.closing(Cancellation()))
         slot = host.runner.launch(template, "bench-0001", idle_seconds=60.0)
@@ -206,7 +208,7 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
 
 
 def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
-    """The same worker with the host's network, and what users of /vsicurl set for files that stand alone."""
+    """The same worker with the host's network, and the usual settings of /vsicurl for single files."""
     host = place.app.hosting.ready()
     sent = delivered(gdal_command())
     given = {
@@ -214,7 +216,8 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
         for name, value in environment(LIMITS).items()
         if "HTTP" not in name and "CURL" not in name
     }
-    given["GDAL_DISABLE_READDIR_ON_OPEN"] = "EMPTY_DIR"  # else it asks for some forty files beside each
+    # otherwise it requests some forty files beside each file
+    given["GDAL_DISABLE_READDIR_ON_OPEN"] = "EMPTY_DIR"
     client = docker.from_env()
     made = client.containers.create(
         host.image.id,
@@ -243,7 +246,7 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
         client.close()
     if (
         final.value.get("done") is not True
-    ):  # a file beside it that is not there is an error to GDAL, and no failure
+    ):  # GDAL reports an error for a missing file beside it, but the call does not fail
         raise NotMeasurable(f"/vsicurl ended with {json.dumps(final.value.get('errors'))[:300]}")
     return taken
 

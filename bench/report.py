@@ -1,6 +1,6 @@
-"""Measured series, the goals that they are held to, and all of it as Markdown.
+"""Measured series, their goals, and the report as Markdown.
 
-Contenders run in turn, so that whatever else the machine does slows all of them alike.
+Contenders run in turn, so that other work of the machine slows all of them equally.
 """
 
 import os
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-QUIET = 0.1  # share of the processors that may be busy with other things in a quiet moment
-LEAST_ROUNDS = 3  # fewer say nothing, so these are run even when the time budget is spent
+QUIET = 0.1  # largest fraction of the processors that other work may use in a quiet moment
+LEAST_ROUNDS = 3  # fewer rounds mean nothing, so these are run even if the time budget is used up
 _LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one contender took, in seconds, one value for each round."""
+    """The times of one contender in seconds, one for each round."""
 
     seconds: tuple[float, ...]
 
@@ -28,20 +28,20 @@ class Series:
 
     @property
     def p95(self) -> float:
-        """By nearest rank: with fewer than 20 rounds it is the slowest one."""
+        """By nearest rank: with fewer than 20 rounds, the slowest one."""
         ordered = sorted(self.seconds)
         return ordered[max(0, -(-len(ordered) * 95 // 100) - 1)]
 
     def over(self, other: "Series") -> float:
-        """How many times as long as the other: the median of the rounds' ratios, as each round ran both."""
+        """The factor to the other series: the median of the ratios of the rounds, each of which ran both."""
         return statistics.median(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long one comparison may take: as many rounds as fit into `budget` seconds, up to `rounds`.
+    """The permitted duration of one comparison: as many rounds as fit into `budget` seconds, up to `rounds`.
 
-    `patience` is how many seconds it may wait in all for quiet moments before its rounds.
+    `patience` is the largest number of seconds, in total, to wait for quiet moments before the rounds.
     """
 
     rounds: int
@@ -81,7 +81,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def processor_seconds() -> float:
-    """Seconds of all processors that anything on this machine has used since boot; moves in steps of 10 ms."""
+    """Processor seconds that all processes of this machine have used since boot; increases in steps of 10 ms."""
     whole, idle = _jiffies()
     return (whole - idle) / os.sysconf("SC_CLK_TCK")
 
@@ -94,7 +94,7 @@ def _busy_share() -> float:
 
 
 def _jiffies() -> tuple[int, int]:
-    """All of them, and the idle ones, by proc(5)."""
+    """All jiffies and the idle ones, by proc(5)."""
     first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
     fields = [int(word) for word in first.split()[1:9]]
     return sum(fields), fields[3] + fields[4]
@@ -108,7 +108,9 @@ _DOCKER = "`docker run`, the same argv and hardening"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure that may be at most `limit`, or at least that much; over the engine without a daemon `oci` where it is given."""
+    """A figure that may be at most `limit`, or must be at least `limit`; `oci` replaces it for the engine without a
+    daemon.
+    """
 
     what: str
     limit: float
@@ -141,7 +143,7 @@ GOALS: Final = {
     "approvals": Goal("approvals under contention, decided once each", 100, "", at_least=True),
     "console": Goal("console page with 10,000 records opens, p50", 1, "s"),
     "memory": Goal("memory of the server after all calls", 120, "MB"),
-    # what the allocator keeps moves by as much from call to call; a leak of 4 kB a call would be 2 MB
+    # the allocator's own memory varies by this much from call to call; a leak of 4 kB a call would be 2 MB
     "growth": Goal("growth of that memory over the second half of the calls", 1.0, "MB"),
     "containers": Goal("containers more after the calls than before", 0, ""),
     "staging": Goal("staging folders more after the calls than before", 0, ""),
@@ -160,7 +162,7 @@ GOALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found for one goal; None when it could not be measured. `reason` explains a miss."""
+    """The result for one goal; None if it could not be measured. `reason` explains a miss."""
 
     goal: str
     found: float | None
@@ -179,7 +181,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table with a sentence before it, and what it says of the goals."""
+    """One table with a sentence before it, and its findings on the goals."""
 
     title: str
     note: str
@@ -192,7 +194,7 @@ class Section:
 
 
 def document(machine: Section, sections: Sequence[Section], *, without_daemon: bool) -> str:
-    """Everything of one run: the machine, every goal as met, missed or not measured, and the tables."""
+    """The report of one run: the machine, every goal as met, missed or not measured, and the tables."""
     found = {finding.goal: finding for section in sections for finding in section.findings}
     missing = (Finding(name, None, "not in this run") for name in GOALS)
     rows = [found.get(one.goal, one).row(without_daemon=without_daemon) for one in missing]
@@ -201,7 +203,7 @@ def document(machine: Section, sections: Sequence[Section], *, without_daemon: b
 
 
 def write(path: Path, text: str) -> None:
-    """Puts the text between the marks of the file. Raises ValueError when they are not there."""
+    """Puts the text between the marks of the file. Raises ValueError if the marks are missing."""
     before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -210,7 +212,7 @@ def write(path: Path, text: str) -> None:
 
 
 def milliseconds(seconds: float) -> str:
-    """Whole ones, with a decimal below ten, where it matters."""
+    """Whole milliseconds; below ten, with one decimal."""
     return f"{seconds * 1000:.{0 if seconds >= 0.01 else 1}f}"
 
 

@@ -1,4 +1,6 @@
-"""What a cold call without a daemon is held to: the same container, started by the runtime alone, with Python, GDAL and the same `info`."""
+"""The standard for a cold call without a daemon: the same container, started by the runtime only, with Python, GDAL
+and `info`.
+"""
 
 import json
 import os
@@ -30,7 +32,7 @@ print(info.GetActualAlgorithm().GetArg("output-string").GetAsString())
 
 @dataclass(frozen=True, slots=True)
 class RuntimeAlone:
-    """Containers with the settings of a call's, made and run to their end by one command of the runtime."""
+    """Containers with the settings of a call, created and run to their end by one command of the runtime."""
 
     place: Place
     image: Path
@@ -79,7 +81,9 @@ def _run(words: Sequence[str]) -> None:
 
 @contextmanager
 def runtime_alone(place: Place) -> Iterator[RuntimeAlone]:
-    """Raises NotMeasurable for an engine with a daemon, and without root, who mounts the root of these containers."""
+    """The contender. Raises NotMeasurable for an engine with a daemon, and without root, which mounts these
+    containers' root.
+    """
     host = place.app.hosting.ready()
     if not isinstance(host.engine, OciEngine) or os.geteuid():
         raise NotMeasurable("only as root, over the engine without a daemon (GDAL_MCP_ENGINE=oci)")

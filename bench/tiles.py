@@ -1,4 +1,7 @@
-"""What map tiles over HTTP take: `python -m bench.tiles`. A tile that is not kept is drawn, with its block, by a container that waits."""
+"""The time of map tiles over HTTP: `python -m bench.tiles`.
+
+A waiting container draws a tile that is not in the cache, together with its block.
+"""
 
 import argparse
 import json
@@ -19,8 +22,8 @@ from gdal_mcp.server.http.tile_grid import SIDE
 from gdal_mcp.testing.samples import write_samples
 
 ROUNDS = 12
-MAP = (4, 3)  # tiles of a map of 1000 x 750 pixels
-PIXELS = 4096  # of a side of the raster
+MAP = (4, 3)  # tiles of a map with 1000 x 750 pixels
+PIXELS = 4096  # width and height of the raster
 POOL = ("--pool-min", "2", "--pool-max", "4")
 
 
@@ -29,7 +32,7 @@ def tiles(where: Place) -> list[str]:
     path = _published(where)
     with _serving(where) as base, httpx2.Client(base_url=base, timeout=60) as client:
         document = client.get(path).json()
-        zoom = document["maxzoom"] + 1  # at which the raster has some thirty tiles on a side
+        zoom = document["maxzoom"] + 1  # at which the raster has some thirty tiles per side
         column, row = _corner(document["bounds"], zoom)
 
         def get(x: int, y: int) -> float:

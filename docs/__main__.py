@@ -1,7 +1,8 @@
 """Fills the generated parts of the documentation from the code and from the tables beside it.
 
-A part lies between `<!-- generated: NAME -->` and `<!-- end -->`. `--check` writes nothing and exits with 1 when a part is not what
-the code says now. The text is the same on every host and with every Python version, so that a check never fails for where it runs.
+A part is between `<!-- generated: NAME -->` and `<!-- end -->`. `--check` writes nothing and exits with 1 if a part
+differs from the code. The text is the same on every host and with every Python version, so a check never fails
+because of the machine.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 
 
 def filled(text: str, parts: Parts) -> str:
-    """The text with every generated part written anew. Raises Drift for a part that is unknown or does not end."""
+    """The text with every generated part updated. Raises Drift for a part that is unknown or has no end."""
     pieces, position = [], 0
     while found := _BEGIN.search(text, position):
         name, end = found[1], text.find(END, found.end())
@@ -54,7 +55,7 @@ def filled(text: str, parts: Parts) -> str:
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """Where generated parts may be."""
+    """The pages that may have generated parts."""
     named = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "llms-install.md")]
     return [page for page in named if page.exists()] + sorted((root / "docs").rglob("*.md"))
 

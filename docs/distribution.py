@@ -27,7 +27,7 @@ PACKAGE, VERSION, DESCRIPTION = PROJECT["name"], PROJECT["version"], PROJECT["de
 HOME: Final = PROJECT["urls"]["Repository"]
 OWNER, NAME = HOME.split("/")[-2:]
 TITLE: Final = "GDAL Sandbox"
-REGISTERED: Final = f"io.github.{OWNER}/{NAME}"  # in the registry, in the README and on the image
+REGISTERED: Final = f"io.github.{OWNER}/{NAME}"  # name in the registry, in the README and on the image
 IMAGE: Final = f"ghcr.io/{OWNER}/{NAME}"
 BUNDLE: Final = f"{NAME}-{VERSION}.mcpb"
 SERVER_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
@@ -38,12 +38,12 @@ Json = dict[str, Any]
 
 
 def uvx(*folders: str) -> Json:
-    """How a client starts the published package, of this very version."""
+    """The command with which a client starts this version of the published package."""
     return {"command": "uvx", "args": [f"{PACKAGE}@{VERSION}", "serve", *folders]}
 
 
 def server(bundle: bytes | None = None) -> Json:
-    """The registry's entry; with the bundle's bytes it names the bundle, too."""
+    """The registry's entry; if the bundle's bytes are given, it also names the bundle."""
     folder = {"description": _FOLDERS, "format": "filepath", "isRequired": True}
     serve = {"type": "positional", "value": "serve"}
     stdio = {"type": "stdio"}
@@ -95,7 +95,7 @@ def server(bundle: bytes | None = None) -> Json:
 
 
 def _about() -> Json:
-    """What plugins and bundles say of themselves."""
+    """The description in plugins and bundles."""
     return {
         "name": NAME,
         "version": VERSION,
@@ -108,7 +108,10 @@ def _about() -> Json:
 
 
 def bundle_manifest() -> Json:
-    """Of the bundle that Claude Desktop installs. Its uv brings Python and the locked packages; the sources are in the bundle."""
+    """The manifest of the bundle that Claude Desktop installs.
+
+    Its uv installs Python and the locked packages; the sources are in the bundle.
+    """
     run = "run --no-project --python >=3.11 --directory ${__dirname} --with-requirements requirements.txt".split()
     return {
         "manifest_version": "0.4",
@@ -171,7 +174,7 @@ def marketplace() -> Json:
 
 
 def catalogue_entry(commit: str | None = None) -> Json:
-    """Of the Docker catalogue, which wants the commit that was looked at."""
+    """The entry of the Docker catalogue, which requires the tested commit."""
     source = {"project": HOME, "branch": "main"} | ({"commit": commit} if commit else {})
     folders = {"type": "array", "items": {"type": "string"}, "default": ["/Users/me/maps"]}
     return {
@@ -199,7 +202,7 @@ def _tools() -> Sequence[Any]:
 
 
 def catalogue_tools() -> list[Json]:
-    """The tools as the Docker catalogue lists them where it cannot start a server."""
+    """The tools as the Docker catalogue lists them if it cannot start a server."""
 
     def arguments(schema: Mapping[str, Any]) -> Iterator[Json]:
         for name, one in schema.get("properties", {}).items():
@@ -214,7 +217,7 @@ def catalogue_tools() -> list[Json]:
 
 
 def buttons() -> Iterator[str]:
-    """The links of the first page that install the server with one click, in the folder that is open."""
+    """The links of the first page that install the server with one click, for the open folder."""
     entry = json.dumps(uvx("${workspaceFolder}"), separators=(",", ":"))
     badge = "https://img.shields.io/badge"
     code = f"https://insiders.vscode.dev/redirect/mcp/install?name=gdal&config={quote(entry, safe='')}"
@@ -249,7 +252,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def release(bundle: Path, commit: str) -> None:
-    """Writes what a release says beyond the files of the repository, beside the bundle."""
+    """Writes the texts of a release that the repository does not contain, beside the bundle."""
     (bundle.parent / "server.json").write_text(_json(server(bundle.read_bytes())), encoding="utf-8")
     (bundle.parent / "server.yaml").write_text(_yaml(catalogue_entry(commit)), encoding="utf-8")
 

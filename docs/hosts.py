@@ -1,7 +1,7 @@
-"""The table of hosts in docs/platforms.md: each row is a recorded run, or says that nobody has tried it.
+"""The table of hosts in docs/platforms.md: each row is a recorded run, or a host that nobody has tried.
 
-`gdal-mcp doctor --report --workspace FOLDER > report.json` makes the report of a host, and `python -m docs.hosts report.json` puts
-its row into docs/hosts.toml.
+`gdal-mcp doctor --report --workspace FOLDER > report.json` makes the report of a host, and `python -m docs.hosts
+report.json` adds its row to docs/hosts.toml.
 """
 
 import argparse
@@ -16,13 +16,13 @@ FILE: Final = Path(__file__).with_name("hosts.toml")
 COLUMNS: Final = ("host", "engine", "workspace on", "user", "result", "tried")
 _RESULTS: Final = ("works", "refused", "not tried")
 _WHAT: Final = ("system", "engine", "file_system", "user", "result")
-_RECORD: Final = ("date", "version")  # of a run; what nobody tried has none
+_RECORD: Final = ("date", "version")  # fields of a run; a host that nobody tried has none of them
 _ORDER: Final = (*_WHAT, "message", *_RECORD, "by")  # `by`: the test that repeats the run, or "" for a report
 _MESSAGE: Final = 300
 
 
 def rows(file: Path = FILE) -> Iterator[tuple[str, ...]]:
-    """The cells of each row. Raises ValueError for one that claims a run without saying when, or is not complete."""
+    """The cells of each row. Raises ValueError for an incomplete row or a run without a date."""
     for row in tomllib.loads(file.read_text(encoding="utf-8"))["host"]:
         _check(row)
         result = f"{row['result']}: {row['message']}" if row.get("message") else row["result"]
@@ -44,7 +44,7 @@ def _check(row: Mapping[str, Any]) -> None:
 
 
 def add(report: Mapping[str, Any], file: Path = FILE, by: str = "") -> None:
-    """Appends the row of a report. Raises KeyError for another file, ValueError for a row that is not complete."""
+    """Appends the row of a report. Raises KeyError for another file, ValueError for an incomplete row."""
     found = {**report["host"], **({"by": by} if by else {})}
     row = {name: " ".join(str(found[name]).split())[:_MESSAGE] for name in _ORDER if found.get(name)}
     _check(row)

@@ -33,12 +33,12 @@ _CITED = re.compile(rf"promises\.md#({ID.pattern})\)|\[`?({ID.pattern})`?\](?!\(
 
 
 class Drift(Exception):
-    """Documentation and code disagree."""
+    """The documentation and the code disagree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limitation:
-    """Something we would like to promise and cannot, or cannot show yet."""
+    """A promise that the project would like to make and cannot make, or cannot prove yet."""
 
     id: str
     wish: str
@@ -65,7 +65,7 @@ class Marks:
 
 
 def promises(path: Path = ROOT / FILE) -> Promises:
-    """Raises Drift for an id or a sentence that is not written as the others are."""
+    """The promises in docs/promises.toml. Raises Drift for an id or a sentence in another form."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         limitations = tuple(Limitation(**row) for row in document["limitation"])
@@ -138,7 +138,7 @@ class _Module:
                 yield from self.tests(node.body, f"{place}::{node.name}", (*shared, *node.decorator_list))
 
     def ids(self, *nodes: ast.AST) -> tuple[str, ...]:
-        """The ids of every mark in these nodes, marks behind a name included."""
+        """The ids of every mark in these nodes, including marks behind a name."""
         waiting, followed, ids = list(nodes), set[str](), []
         while waiting:
             for node in ast.walk(waiting.pop(0)):
@@ -163,7 +163,7 @@ def cited(text: str) -> set[str]:
 
 
 def problems(known: Promises, found: Marks, documents: Mapping[str, str]) -> list[str]:
-    """Every disagreement as one line: which id, what is wrong, what to do."""
+    """Every disagreement as one line: the id, the problem, and what to do."""
     limitations = {limitation.id for limitation in known.limitations}
     return [
         *(

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs.yml: pages that lie at the repository's root, and links that lead out of the documentation."""
+"""Hooks of mkdocs.yml, for pages at the repository's root and links that leave the documentation."""
 
 import posixpath
 import re
@@ -17,7 +17,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links are relative to the file's place in the repository; those to no page of the site lead to its source."""
+    """Converts links, which are relative to the file's place in the repository; links to other files become links to
+    their source.
+    """
     place = page.file.src_uri if page.file.src_uri in ROOT_PAGES else f"docs/{page.file.src_uri}"
 
     def elsewhere(found: re.Match[str]) -> str:

@@ -50,7 +50,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop that ends a sentence."""
+    """The text up to the end of its first sentence."""
     guarded = _ABBREVIATED.sub(lambda found: found[0].replace(". ", ".\0"), text)
     return _sentence(guarded.partition(". ")[0].replace("\0", " "))
 
@@ -64,7 +64,9 @@ def rows_of(name: str) -> dict[str, Any]:
 
 
 def words(what: str, subjects: Iterable[object]) -> dict[str, str]:
-    """The sentences of docs/words.toml for these subjects. Raises Drift unless each has one, and nothing else has."""
+    """The sentences of docs/words.toml for these subjects. Raises Drift unless the subjects and the sentences match
+    exactly.
+    """
     sentences, needed = rows_of("words.toml")[what], set(map(str, subjects))
     if missing := sorted(needed - set(sentences)):
         raise Drift(f"without a sentence in [{what}] of docs/words.toml: {', '.join(missing)}")
@@ -164,7 +166,7 @@ def _cli() -> Lines:
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
-    """One row for each command that can be run. argparse has no public way to ask what a parser knows."""
+    """One row for each command that can be run. argparse has no public API for the commands of a parser."""
     actions = parser._actions  # noqa: SLF001
     group = next((one for one in actions if isinstance(one, argparse._SubParsersAction)), None)  # noqa: SLF001
     if group is None or not group.required:
@@ -255,7 +257,7 @@ def _sockets() -> Lines:
 
 
 def _exemptions() -> Lines:
-    """One row for each reason, with all the checks that it is for."""
+    """One row for each reason, with all the checks that it applies to."""
     rows = [
         (engine.name, " ".join(f"`{one.check}`" for one in group), reason)
         for engine in KNOWN
@@ -269,7 +271,7 @@ def _checks() -> Lines:
 
 
 def _cis() -> Lines:
-    """Every check of section 5, those that do not apply included."""
+    """Every check of section 5, including those that do not apply."""
     rules = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
     rows = []
     for one in cis.CHECKS:
@@ -292,7 +294,7 @@ def _promises() -> Lines:
 
 
 def _tests(names: Iterable[str]) -> str:
-    """The names of tests behind the path of their file, which stands there once."""
+    """The names of tests behind the path of their file, which is written once."""
     parts = (name.removeprefix("tests/").partition("::") for name in names)
     return "<br>".join(
         f"`{path}`: {', '.join(f'`{test}`' for _, _, test in group)}"
@@ -308,7 +310,7 @@ def _limitations() -> Lines:
     yield from table(("we do not promise that", "why", "what there is instead", "id"), rows)
 
 
-# How the attacks of tests/security/attacks/table.py end, by the letter of their rows.
+# The ways in which the attacks of tests/security/attacks/table.py end, by the letter of their rows.
 _ENDS = {
     "V": "refused before a container is started",
     "S": "opened in a container, where there is nothing to reach",
@@ -319,7 +321,7 @@ _ENDS = {
 
 
 def _attacks() -> Lines:
-    """How many attacks, and calls that try them, end in which way."""
+    """The number of attacks, and of the calls that try them, for each way to end."""
     attacks, calls = Counter[str](), Counter[str]()
     for attack in TABLE.values():
         attacks[attack.letter] += 1
@@ -344,7 +346,7 @@ def _peers() -> Lines:
 
 
 def _clients() -> Lines:
-    """What each client did, by the steps of tests/e2e/clients."""
+    """The results of each client, by the steps of tests/e2e/clients."""
     recorded = rows_of("clients.toml")
     rows = []
     for row in recorded["client"]:
@@ -378,7 +380,7 @@ def _decisions() -> Lines:
 
 
 def _gdal_faults() -> Lines:
-    """Known faults of GDAL, as `gdal-mcp doctor` shows them for the image that is there."""
+    """Known faults of GDAL, as `gdal-mcp doctor` shows them for the image in use."""
     for name, one in faults().items():
         link = f"[{one.seen}]({one.upstream})" if one.upstream else one.seen
         yield f"- **`{name}`** ({link}; {'probed' if one.probe else 'not probed'}). When: {one.condition}. {one.effect} {one.workaround}"

@@ -3,7 +3,7 @@
 import os
 import sys
 
-_NOT_UNIX = r"""gdal-mcp: this program needs a Unix. On Windows it runs in a container of Docker Desktop:
+_NOT_UNIX = r"""gdal-mcp: this program needs Linux or another Unix. On Windows, run it in a container of Docker Desktop:
   docker run -i --rm -v /var/run/docker.sock:/var/run/docker.sock -v C:\maps:/maps ghcr.io/gdal-mcp/gdal-mcp serve --workspace /maps
 """
 

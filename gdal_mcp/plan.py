@@ -76,12 +76,12 @@ class AlgorithmStep(NamedTuple):
 class Work:
     """What policies, checks and advice know about the work: its algorithm, or the steps of a pipeline."""
 
-    algorithm: str = ""  # the `gdal` command that this is, or that is most similar
+    algorithm: str = ""  # the `gdal` command that the call runs, or the most similar one
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by canonical name
     # (argument, path) of inputs that are whole files or folders; None if the arguments are not known
     named: tuple[tuple[str, WorkspacePath], ...] | None = None
     chain: tuple[AlgorithmStep, ...] = ()  # the steps of a pipeline, without its branches
-    # of a pipeline: each branch from the step that reads its data, and the nested pipelines that it reads from
+    # of a pipeline: each branch, from the step that reads its data, and the nested pipelines that the branch reads from
     branches: tuple[tuple[AlgorithmStep, ...], ...] = ()
     algorithms: tuple[str, ...] = ()  # of a pipeline: those of all steps, including those of branches
 
@@ -115,9 +115,9 @@ class PrintedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a person decides about, beyond the files of the call."""
+    """What a person reviews, in addition to the files of the call."""
 
-    always_asked: bool = False  # needs approval, regardless of the server's setting
+    always_asked: bool = False  # the call needs approval, regardless of the server's setting
     code: str = ""  # the caller's code, which a person reads before it runs
     # of a workflow: the id and the command line of each step, in the order of execution
     steps: tuple[tuple[str, str], ...] = ()
@@ -146,7 +146,7 @@ class Draft:
     detail: Any = field(default=None, compare=False)  # private data of the operation that made the draft
 
     def like(self, algorithm: str) -> "Draft":
-        """The draft with the algorithm that is most similar, if it names none itself."""
+        """The draft with `algorithm` as its most similar algorithm, unless it already names one."""
         return self if self.work.algorithm else replace(self, work=replace(self.work, algorithm=algorithm))
 
     @property

@@ -45,7 +45,10 @@ _MARKS = frozenset({"Mn", "Me"})  # characters that are drawn on the preceding l
 
 
 def clean_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The text in NFC without hidden characters, at most `limit` characters long; TRUNCATED is appended to a shortened text."""
+    """The text in NFC without hidden characters, at most `limit` characters long.
+
+    TRUNCATED is appended to a shortened text.
+    """
     if text.isascii() and text.isprintable():
         kept = text
     else:

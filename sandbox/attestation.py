@@ -135,7 +135,7 @@ def probed(result: SandboxResult) -> Mapping[str, Any]:
     if not isinstance(result.outcome, Exited) or result.final is None:
         last_line = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
         raise AttestationFailed(
-            f"the container that looks at its isolation did not finish: {result.outcome}. It said: {last_line}"
+            f"the container that examines its isolation did not finish: {result.outcome}. Its last output: {last_line}"
         )
     look = result.final.get("look")
     return look if isinstance(look, Mapping) else {}

@@ -198,7 +198,7 @@ class LockFileCapacity:
         self._held.add(taken)
         try:
             self._write()
-        except BaseException:  # raised again: memory that is not in the ledger is not held
+        except BaseException:  # re-raised: a reservation that is not in the ledger does not count
             self._held.discard(taken)
             raise
         return taken

@@ -224,7 +224,7 @@ def removed_on_failure(container: Container) -> Iterator[None]:
     """Removes a container that was not started if the block fails. Raises the first failure."""
     try:
         yield
-    except BaseException:  # raised again: whatever failed, the container must not stay
+    except BaseException:  # re-raised: whatever failed, the container must not stay
         with contextlib.suppress(EngineUnavailable):
             container.remove()
         raise

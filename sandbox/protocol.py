@@ -81,9 +81,10 @@ Frame = Ready | Printed | Progress | Interim | Attachment | Final | Question
 def encode_job(
     request: Mapping[str, Any], deadline_seconds: float, end_mark: str = "", stay_seconds: float = 0.0
 ) -> bytes:
-    """The one message that a host sends. A worker prints `end_mark` at the end of stderr, which has no frames.
+    """The one message that a host sends.
 
-    After a success it waits for its removal for `stay_seconds`.
+    A worker prints `end_mark` at the end of stderr, which has no frames. After a success, it waits `stay_seconds` for
+    its removal.
     """
     job = {
         "request": request,

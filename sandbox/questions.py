@@ -51,10 +51,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` of LOOK is made by `pack_look`; of READ it is the bytes of the ranges in order; of LIST the names in that
-    folder, one per line.
+    """The answer to a question.
 
-    With EIO and ENOENT it is empty.
+    The body of a LOOK is made by `pack_look`. The body of a READ is the bytes of the ranges in order. The body of a
+    LIST is the names in that folder, one per line. With EIO and ENOENT, the body is empty.
     """
 
     status: Status
@@ -71,7 +71,7 @@ class Answerer(Protocol):
 
 
 def pack_look(kind: Kind, size: int, mtime: int, first: bytes = b"") -> bytes:
-    """The body of an answer to LOOK: kind, size in bytes, modification in seconds since 1970, and the first bytes of
-    the file.
+    """The body of an answer to LOOK: kind, size in bytes, modification time in seconds since 1970, and the file's
+    first bytes.
     """
     return _LOOK.pack(kind, size, mtime) + first[:FIRST_BYTES]

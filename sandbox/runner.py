@@ -41,7 +41,7 @@ EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do, 
 SEND_SECONDS = 10.0
 QUOTA_PAUSE = 0.05  # least seconds between two checks of staging
 QUOTA_SHARE = 10  # checks may take at most this fraction of the time
-# in which a worker whose answer is all that is needed waits for its removal; longer than most answers need to be sent
+# seconds that a worker waits for its removal after it has sent its answer; sending most answers takes less
 STAY_SECONDS = 0.2
 MARK_PAUSE = 0.05  # seconds between two checks for the end of stderr
 MEMORY_SECONDS = 30.0  # to wait until another container's memory is free again
@@ -135,7 +135,7 @@ class Runner:
         marks = labels(self.owner, call, idle_seconds + limits.wall_seconds)
         try:
             slot = launch(self.engine, template, marks, self.unremoved, cancel)
-        except BaseException:  # raised again: memory of a container that did not start must be free
+        except BaseException:  # re-raised: memory of a container that did not start must be free
             if reservation is not None:
                 reservation.release()
             raise

@@ -97,7 +97,7 @@ def launch(
         created = time.monotonic()
         try:
             slot = _started(engine, template, container, cancel)
-        except BaseException:  # raised again: whatever failed, the container must not stay
+        except BaseException:  # re-raised: whatever failed, the container must not stay
             try:
                 container.remove()
             except SandboxError:  # the first failure is the one to report
@@ -126,7 +126,7 @@ def _started(
         verify_isolation(template, facts, limits_by_node=engine.info().limits_by_node)
         reported = engine.info().reports_process
         ending = ending_of(container.id, container.process()) if reported else None
-    except BaseException:  # raised again, after the streams are closed
+    except BaseException:  # re-raised after the streams are closed
         wire.close()
         raise
     return Slot(engine, template, container, wire, frames, facts, Usage("cold"), stderr, ending)
@@ -171,7 +171,7 @@ def _await_ready(
             raise AttestationFailed(f"the worker did not say how it runs: {breach}") from breach
         raise AttestationFailed("the container sent something before it got a job, so no job was sent")
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
-    message = f". It said: {lines[-1][:300]}" if lines else "."
+    message = f". Its last output: {lines[-1][:300]}" if lines else "."
     raise EngineUnavailable(f"the container {why}{message}")
 
 

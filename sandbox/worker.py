@@ -1,16 +1,16 @@
 """The program inside the container: reads one job, runs it, exits. Uses the standard library only.
 
-Run as `python3 -I -c <this file> <idle seconds> <handler>`, so that nothing of the host is mounted to bring it in.
+The host runs it as `python3 -I -c <this file> <idle seconds> <handler>`, so no file of the host is mounted for it.
 The handler is a module, as source or compiled, with `prepare()`, called before the worker is ready, and `run(job,
-report) -> dict`. It may have `warm()`, a generator whose steps run while no job has come; a step may yield the
-seconds until the next one. All of them run in the main thread.
+report) -> dict`. It may have `warm()`, a generator whose steps run until a job comes; a step may yield the seconds
+until the next one. All of them run in the main thread.
 
 The real stdout carries frames only: one kind byte, four bytes of length, the payload. They contain no newlines,
-because a node of a cluster stores stdout in a log that grows by forty bytes for each. What the job prints on stdout
-is captured and framed; stderr is not touched, so that it survives even a kill.
+because a node of a cluster stores stdout in a log that adds forty bytes to each line. What the job prints on stdout
+is captured and framed; stderr is not touched, so its contents survive even a kill.
 
-If only the answer of a job is needed, the worker stays for a moment after a success: the kernel and the engine need
-the processors to take a container apart, and so does the host to send the answer.
+After a success, if the host needs only the answer, the worker waits for a moment: the processors that the kernel and
+the engine would use to remove the container are then free for the host to send the answer.
 
 The worker ends by itself when stdin closes (its host is gone), when no job has come within its idle seconds, and at
 the job's deadline. If the host allows it, a job may ask its host to read for it with `report.ask`. The answers come
@@ -422,7 +422,8 @@ def main():
         flush_library(None)
         os.write(2, job["end_mark"].encode())  # marks the end for the host
     wire.send_json(b"F", {**answer, "file_limit_reached": bool(RECEIVED_SIGNALS), "usage": usage(before)})
-    if answer.get("code") == 0:  # after a failure, the host waits for the exit code
+    # after a failure, the host waits for the exit code, so the worker exits at once
+    if answer.get("code") == 0:
         time.sleep(job["stay_seconds"])
     os._exit(0)
 

@@ -34,9 +34,9 @@ MAX_NAME = 255  # NAME_MAX
 MAX_STEPS = 256
 _SMB = frozenset({"cifs", "smb3"})
 _JUST_WRITTEN = (
-    60.0  # seconds; an SMB client keeps a closed file open for one second, or for as long as its mount says
+    60.0  # seconds; an SMB client delays closing a file by one second, or by the time that its mount sets
 )
-# `C:\\maps\\a.tif`, `C:/maps/a.tif`, the path of `file:///C:/maps/a.tif`, and how Windows names a file in WSL
+# `C:\\maps\\a.tif`, `C:/maps/a.tif`, the path of `file:///C:/maps/a.tif`, and Windows's own path of a file in WSL
 _WINDOWS = re.compile(r"/?([A-Za-z]):[\\/]|\\\\wsl(?:\$|\.localhost)\\[^\\]+")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Unicode categories of characters that forge lines in logs and questions, or hide or reorder the letters of a name
@@ -162,9 +162,9 @@ class Workspaces:
         if not found.relative.parts:
             raise PathRefused("an output needs a name; this is the workspace itself.")
         if any(part.casefold() == RESERVED for part in found.relative.parts):
-            # another server may serve that folder as its workspace, and would follow the journals in it
+            # another server may serve that folder as its workspace, and would execute the journals in it
             raise PathRefused(
-                f"{RESERVED} is a server's own folder, also in an inner folder. Use another name."
+                f"{RESERVED} is the name of a server's own folder, which is reserved at every depth. Use another name."
             )
         if not found.workspace.writable:
             raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to another one.")
@@ -285,13 +285,14 @@ def _found(workspace: Workspace, names: list[str]) -> WorkspacePath:
 
 
 def _settle(folder: int, name: str, status: os.stat_result) -> os.stat_result:
-    """The status of a file with the time that its server has.
+    """The status of a file, with the modification time that its server has.
 
-    An SMB client estimates the time of a file that was just written, until it really closes the file. The change to the
-    server's time would look like a change of the file. Opening the file and flushing it gets that time now.
+    An SMB client only estimates the time of a file that was just written, until it really closes the file. The later
+    change to the server's time would look like a change of the file. Opening and flushing the file fetches that time
+    now.
     """
     recent = stat.S_ISREG(status.st_mode) and abs(time.time() - status.st_mtime) < _JUST_WRITTEN
-    # file systems without a block device have major number 0; the mount table is read for no others
+    # file systems without a block device have major number 0; the mount table is read only for them
     if not recent or os.major(status.st_dev) or file_system(status.st_dev) not in _SMB:
         return status
     with suppress(OSError):  # the call that needs the contents reports it
@@ -326,14 +327,14 @@ def _parse(text: str) -> str:
 
 
 def _refuse_windows(text: str) -> None:
-    """Refuses a path of Windows, which Linux would take for the name of a file in the first workspace."""
+    """Raises PathRefused for a Windows path, which Linux would take for the name of a file in the first workspace."""
     if (found := _WINDOWS.match(text)) is None:
         return
     start = f"/mnt/{found[1].lower()}/" if found[1] else ""
     in_wsl = start + text[found.end() :].replace("\\", "/")
     raise PathRefused(
-        f"{text!r} is a path of Windows, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
-        f"the path in the container. A file that really has this name is written './{text}'."
+        f"{text!r} is a Windows path, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
+        f"the path in the container. For a file that really has this name, write './{text}'."
     )
 
 

@@ -25,7 +25,7 @@ TESTS = Path(__file__).resolve().parents[1] / "tests" / "augment"
 
 
 def signature(name: str) -> dict[str, object]:
-    """Argument -> default; "required" where there is none."""
+    """Arguments with their defaults; "required" for an argument without one."""
     found = inspect.signature(getattr(albumentations, name).__init__).parameters.values()
     return {
         one.name: "required" if one.default is one.empty else one.default
@@ -77,7 +77,7 @@ def check() -> int:
 
 
 if __name__ == "__main__":
-    # an argument that the library does not know is a warning there
+    # the library only warns about an unknown argument
     warnings.filterwarnings("error", message="Argument.* not valid")
     if "--check" in sys.argv:
         sys.exit(check())

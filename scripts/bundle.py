@@ -1,6 +1,6 @@
 """Builds the bundle that Claude Desktop installs: dist/gdal-mcp-VERSION.mcpb, the same bytes for the same sources.
 
-The sources are those that git knows, the packages those of requirements/server.txt, which uv checks by their hashes.
+The sources are the files in git, the packages are those of requirements/server.txt, which uv checks by their hashes.
 """
 
 import subprocess
@@ -10,11 +10,11 @@ from pathlib import Path
 from docs.distribution import BUNDLE
 from docs.promises import ROOT
 
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first date that a zip archive can hold
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first date that a zip archive can contain
 
 
 def parts() -> dict[str, Path]:
-    """What goes into the bundle: names in it, and the files that they are."""
+    """The files of the bundle, by their names in it."""
     command = ["git", "ls-files", "gdal_mcp", "sandbox", "LICENSE", "README.md"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own words
     return {

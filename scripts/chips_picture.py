@@ -1,7 +1,7 @@
-"""Draws docs/pictures/chips.jpg from a real run of `make_chips`: a drawn landscape with houses, and what becomes of it.
+"""Draws docs/pictures/chips.jpg from a real run of `make_chips` on a drawn landscape with houses.
 
-On the left the raster, its houses and the chips' windows in the colours of the splits; on the right chips with their labels, as
-`annotations.json` has them. Needs an engine and the image of the toolbox `augment`.
+On the left are the raster, its houses and the chips' windows in the colours of the splits; on the right are chips
+with their labels from `annotations.json`. Needs an engine and the image of the toolbox `augment`.
 """
 
 import shutil

@@ -1,4 +1,5 @@
-"""Draws docs/pictures/code.jpg from a real run of `run_python`: what the person was asked about a changed cell, and its figure.
+"""Draws docs/pictures/code.jpg from a real run of `run_python`: the question about a changed cell, and the cell's
+figure.
 
 Needs an engine, the image of the toolbox `python` and Chromium.
 """

@@ -1,6 +1,6 @@
-"""The main job, visibly: a real MCP client, a real server, a real container for each call, in a new temporary folder.
+"""A demonstration: a real MCP client, a real server, a real container for each call, in a new temporary folder.
 
-Ends with 1 as soon as something is not as it must be. `--keep` leaves the folder for a look around.
+The exit code is 1 as soon as a result is not as expected. `--keep` keeps the folder for inspection.
 """
 
 import argparse
@@ -53,11 +53,11 @@ What to try next, with a folder of your own in place of ~/maps:
 
 
 class Surprise(Exception):
-    """Something is not as it must be."""
+    """A result is not as expected."""
 
 
 def expect(found: object, what: str) -> None:
-    """Goes on when `found` is true."""
+    """Raises Surprise unless `found` is true."""
     if not found:
         raise Surprise(what)
 
@@ -72,7 +72,7 @@ def say(text: str) -> None:
 
 @dataclass(slots=True)
 class Demo:
-    """One session: the folders, the person's next answer, and the calls that were made."""
+    """One session: the folders, the person's next answer, and the calls so far."""
 
     folder: Path
     says_yes: bool = True
@@ -85,14 +85,14 @@ class Demo:
 
     @property
     def log(self) -> Path:
-        """What the server logs, which is shown when something goes wrong."""
+        """The server's log, which is shown after an error."""
         return self.folder / "server.log"
 
     def options(self) -> list[str]:
         return ["--workspace", str(self.workspace), "--state-dir", str(self.folder / "state")]
 
     async def ask(self, context: ClientRequestContext, params: t.ElicitRequestParams) -> t.ElicitResult:
-        """What a client does with a question: shows it to a person. Here the person is this script."""
+        """The client's handler of a question: shows it to the person, who is this script."""
         del context
         lines = [line for line in params.message.splitlines() if line]
         shown = lines if not self.questions else [*lines[:3], "..."]  # all of them look alike
@@ -104,7 +104,7 @@ class Demo:
         )
 
     def program(self, *words: str) -> str:
-        """What `gdal-mcp` prints, run beside the server."""
+        """The output of `gdal-mcp`, run beside the server."""
         done = subprocess.run(  # noqa: S603 - our own program and words
             [sys.executable, "-m", "gdal_mcp", *words], capture_output=True, text=True, check=False
         )
@@ -120,7 +120,7 @@ class Session:
     client: Client
 
     async def call(self, tool: str, /, **arguments: Any) -> Mapping[str, Any]:
-        """A call that must succeed."""
+        """The result of a call that must succeed."""
         result = await self._send(tool, arguments)
         expect(not result.is_error, f"{tool} failed: {result.structured_content}")
         found = dict(result.structured_content or {})
@@ -128,7 +128,7 @@ class Session:
         return found
 
     async def refused(self, code: str, tool: str, /, **arguments: Any) -> str:
-        """A call that must fail with this code. Returns everything that the client was sent."""
+        """Makes a call that must fail with this code. Returns everything that the client received."""
         result = await self._send(tool, arguments)
         error = dict(result.structured_content or {}).get("error", {})
         expect(result.is_error and error.get("code") == code, f"{tool} should end with {code}: {error}")
@@ -157,7 +157,7 @@ class Session:
         return dict(result.structured_content or {})
 
     async def record(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the resource of the answered call says."""
+        """The contents of the resource of the answered call."""
         uri = f"gdal://calls/{answer['receipt']['call_id']}"
         content = (await self.client.read_resource(uri)).contents[0]
         if not isinstance(content, t.TextResourceContents):
@@ -187,7 +187,7 @@ def write_hill(demo: Demo) -> None:
 
 
 def write_outside(demo: Demo) -> Path:
-    """A readable raster that is none of the server's business, and a VRT in the workspace that names it."""
+    """A readable raster that the server must not read, and a VRT in the workspace that names it."""
     outside = demo.folder / "outside.asc"
     head = "ncols 4\nnrows 4\nxllcorner 0\nyllcorner 0\ncellsize 1\n"
     outside.write_text(head + f"{SECRET} {SECRET} {SECRET} {SECRET}\n" * 4, encoding="ascii")
@@ -358,7 +358,7 @@ async def _talk(demo: Demo, client: Client) -> tuple[str, str]:
 
 
 def after(demo: Demo, replacing: str, before: str) -> None:
-    """What is checked without the server."""
+    """Makes the checks that need no server."""
     cog = demo.workspace / "hill_cog.tif"
     step("Undo")
     expect(_digest(cog) != before, "the output was not replaced")
@@ -412,14 +412,14 @@ def main() -> int:
 
 
 def _elapsed() -> str:
-    """How long it took since `make` began, where that is known."""
+    """The time since `make` began, if it is known."""
     began = os.environ.get("SETUP_STARTED")
     seconds = int(time.time() - float(began)) if began else 0
     return f", {seconds // 60} min {seconds % 60} s after `make` began" if began else ""
 
 
 def _first(group: BaseExceptionGroup[Surprise]) -> BaseException:
-    """The client's task groups wrap what is raised inside them, once each."""
+    """The first exception inside the groups in which the client's task groups wrap it."""
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 

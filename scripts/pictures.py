@@ -1,6 +1,8 @@
-"""Draws docs/pictures/conversation.jpg from a real run: calls, answers, the map and the approval's card are the server's.
+"""Draws docs/pictures/conversation.jpg from a real run: calls, answers, the map and the approval's card come from the
+server.
 
-The sentences of the person and of the model are written here, since no model takes part. Needs an engine and Chromium.
+The sentences of the person and of the model are in this file, because no model takes part. Needs an engine and
+Chromium.
 """
 
 import base64
@@ -70,7 +72,7 @@ def write_terrain(folder: Path) -> None:
 
 
 async def card_of(browser: Browser, link: str, *, says: str) -> bytes:
-    """The question that waits, as the console shows it; then the person's answer."""
+    """The waiting question, as the console shows it; then the person's answer."""
     page = await browser.new_page(viewport={"width": 900, "height": 1100}, device_scale_factor=1)
     await page.goto(link)
     card = page.locator("article.question").first
@@ -85,13 +87,13 @@ async def card_of(browser: Browser, link: str, *, says: str) -> bytes:
 
 
 def link_of(state: Path) -> str:
-    """What `gdal-mcp console` prints, once the server has its page."""
+    """The link that `gdal-mcp console` prints once the server has its page."""
     command = [sys.executable, "-m", "gdal_mcp", "console", "--state-dir", str(state)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0]  # noqa: S603
 
 
 async def run(folder: Path, browser: Browser) -> str:
-    """The calls, with a person who says yes on the console. Returns the picture's page."""
+    """Makes the calls, with a person who approves on the console. Returns the picture's page."""
     maps, state = folder / "maps", folder / "state"
     maps.mkdir()
     write_terrain(maps)
@@ -123,7 +125,7 @@ async def run(folder: Path, browser: Browser) -> str:
         await approved("convert", input="dem.asc", output="dem.tif")
         await approved(
             "pipeline", steps="read dem.tif ! hillshade ! write relief.tif"
-        )  # what will be replaced
+        )  # the output that is replaced
         info = (await client.call_tool("info", {"path": "dem.tif"})).structured_content or {}
         made, card = await approved("pipeline", **RELIEF)
     told = made.structured_content or {}
@@ -170,7 +172,7 @@ async def draw_icon(browser: Browser, target: Path) -> None:
 
 @asynccontextmanager
 async def drawn(run: Run, target: Path) -> AsyncIterator[Browser]:
-    """Draws the page that `run` makes, with a folder and a browser of its own; the browser is still there afterwards."""
+    """Draws the page that `run` makes, with a new folder and browser; the browser stays open."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-pictures-"))
     try:

@@ -1,6 +1,8 @@
-"""Compiles sandbox/isolation/seccomp.json for a process that loads its filter itself, as in a Pod; one file per architecture.
+"""Compiles sandbox/isolation/seccomp.json for a process that loads its filter itself, as in a Pod; one file per
+architecture.
 
-Run it after a change of seccomp.json; tests/unit/sandbox/engines/test_k8s_gate.py notices when that was forgotten. Needs libseccomp 2.5.
+Run it after a change of seccomp.json; tests/unit/sandbox/engines/test_k8s_gate.py fails if it was not run. Needs
+libseccomp 2.5.
 """
 
 import ctypes
@@ -15,7 +17,7 @@ FOLDER = Path(__file__).parents[1] / "sandbox/engines/k8s"
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*, linux/audit.h
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 OPERATORS = {"SCMP_CMP_EQ": 4, "SCMP_CMP_MASKED_EQ": 7}
-OPTIMIZE, BY_TREE = 8, 2  # SCMP_FLTATR_CTL_OPTIMIZE: the answer is found by halving
+OPTIMIZE, BY_TREE = 8, 2  # SCMP_FLTATR_CTL_OPTIMIZE: the filter is a binary tree
 
 
 class Comparison(ctypes.Structure):
@@ -46,7 +48,7 @@ def compiled(architecture: str) -> bytes:
         ]
         for name in row["names"]:
             call = library.seccomp_syscall_resolve_name(name.encode())
-            if call != -1:  # newer than the library: refused, as whatever is not named
+            if call != -1:  # newer than the library: refused, like every call that is not named
                 given = (Comparison * max(1, len(rules)))(*rules)
                 check(
                     library.seccomp_rule_add_array(context, ctypes.c_uint32(action), call, len(rules), given)

@@ -51,13 +51,13 @@ _PACKAGES = (
     "uidmap",
 )  # it needs gpg, and uidmap when not root
 _PARQUET = Path(__file__).with_name("parquet.sh")
-# what mmdebstrap prints when a step begins, and what is said of it
+# mmdebstrap's output at the start of a step, and the message for it
 _STEPS = {
     "I: installing remaining packages": "installing GDAL",
     "I: running --customize-hook": "building GDAL's Parquet driver",
     "I: cleaning package lists": "packing the root file system",
 }
-_KEPT_SECONDS = 30 * 24 * 3600.0  # by then Debian has security updates for what is in it
+_KEPT_SECONDS = 30 * 24 * 3600.0  # the age at which Debian has security updates for its packages
 _OTHERS_WRITE = 0o022
 _INSTALL = (
     "apt-get",
@@ -101,10 +101,12 @@ def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None
 
 
 def import_kept(target: docker.DockerClient | ImageStore, report: Callable[[str], None]) -> str | None:
-    """Imports what was built before, for this or another engine, and returns its name; None where nothing is kept."""
+    """Imports the archive of an earlier build, for this or another engine, and returns the image's name; None if
+    there is none.
+    """
     with contextlib.suppress(OSError):
         for suite in SUITES:
-            # the newest last
+            # the newest is last
             kept = sorted(
                 _private_cache().glob(f"{suite}-{_recipe()}-*.tar"), key=lambda one: one.stat().st_mtime
             )
@@ -116,7 +118,9 @@ def import_kept(target: docker.DockerClient | ImageStore, report: Callable[[str]
 
 
 def _keep(archive: Path, suite: str, version: str) -> None:
-    """Moves the archive of a root file system into the cache, in place of older ones. What fails costs a second build alone."""
+    """Moves the archive of a root file system into the cache, in place of older ones. A failure only costs another
+    build.
+    """
     with contextlib.suppress(OSError):
         folder = _private_cache()
         fresh = folder / f".{secrets.token_hex(8)}"
@@ -131,7 +135,7 @@ def _keep(archive: Path, suite: str, version: str) -> None:
 
 
 def _private_cache() -> Path:
-    """A folder of this user's alone, as what lies in it is run. Raises OSError where it is not."""
+    """A folder that only this user can write, because its contents are run. Raises OSError for any other folder."""
     folder = cache_folder() / "standin"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for one in (folder.parent, folder):
@@ -142,13 +146,13 @@ def _private_cache() -> Path:
 
 
 def _recipe() -> str:
-    """What an image is built by, in eight digits: another recipe is another image."""
+    """Eight digits for the recipe of an image: another recipe makes another image."""
     texts = (Path(__file__), _PARQUET)
     return hashlib.sha256(b"".join(one.read_bytes() for one in texts)).hexdigest()[:8]
 
 
 def upstream_version(package: str) -> str:
-    """`3.13.3+dfsg-2` is 3.13.3: Debian's epoch, repackaging and revision are taken off."""
+    """`3.13.3+dfsg-2` is 3.13.3: Debian's epoch, repackaging and revision are removed."""
     text = package.rpartition(":")[2]
     digits = "".join(letter if letter.isdigit() or letter == "." else " " for letter in text).split()
     return digits[0].strip(".") if digits else "0.0"
@@ -161,7 +165,7 @@ def _mmdebstrap(report: Callable[[str], None]) -> str:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise ImageMissing(f"mmdebstrap, which builds the stand-in, is not installed. Run: sudo {command}")
     report("installing mmdebstrap")
-    _run(("apt-get", "update"))  # should it fail and matter, the next step says so
+    _run(("apt-get", "update"))  # if this fails and it matters, the next step reports it
     if problem := _run(_INSTALL):
         raise ImageMissing(f"mmdebstrap could not be installed: {problem}. Run: {command}")
     return shutil.which("mmdebstrap") or "mmdebstrap"
@@ -170,13 +174,13 @@ def _mmdebstrap(report: Callable[[str], None]) -> str:
 def _bootstrap(
     program: str, suite: str, archive: Path, report: Callable[[str], None], *, parquet: bool
 ) -> str | None:
-    """None when the archive is there, else why not."""
+    """None if the archive was built, otherwise the reason."""
     hooks = ('--customize-hook=chroot "$1" sh -s <"$PARQUET"',) if parquet else ()
     command = (
         program,
         "--variant=minbase",
         '--aptopt=Acquire::Check-Valid-Until "false"',
-        "--dpkgopt=force-unsafe-io",  # the folder is thrown away, so nothing in it needs to reach the disk
+        "--dpkgopt=force-unsafe-io",  # the folder is temporary, so its files need not reach the disk
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
         "--include=gdal-bin,python3-gdal",
@@ -195,7 +199,9 @@ def _report_step(line: str, report: Callable[[str], None]) -> None:
 
 
 def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: None) -> str | None:
-    """Runs the command and gives `each` every line it prints. None when it went well, else the last three that are not progress."""
+    """Runs the command and passes every line of its output to `each`. None after a success, otherwise the last three
+    lines without progress.
+    """
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": _LARGE, "LC_ALL": "C"}
     environment["PARQUET"] = str(_PARQUET)
     last: deque[str] = deque(maxlen=3)
@@ -209,7 +215,7 @@ def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: Non
         errors="replace",
     ) as process:
         for line in process.stdout or ():
-            if not line.startswith("I: "):  # mmdebstrap's progress, which goes on after its error
+            if not line.startswith("I: "):  # mmdebstrap's progress, which continues after its error
                 last.append(line.strip())
             each(line.strip())
     return (" / ".join(last) or "it said nothing") if process.returncode else None
@@ -244,13 +250,13 @@ def _import(target: docker.DockerClient | ImageStore, archive: Path, version: st
         answer = target.api.import_image(str(archive), repository=image.STANDIN, tag=version, changes=changes)
     except (docker.errors.APIError, requests.exceptions.RequestException) as error:
         raise ImageMissing(f"the engine did not import the stand-in: {error}. Is its disk full?") from error
-    if '"error"' in str(answer):  # the engine says so in a stream that began with success
+    if '"error"' in str(answer):  # the engine reports it in a stream that began with success
         raise ImageMissing(f"the engine did not import the stand-in: {answer}. Is its disk full?")
     return reference
 
 
 def _target(address: str | None) -> docker.DockerClient | ImageStore:
-    """Where the images of the engine in use are kept. Raises SandboxError."""
+    """The place where the engine in use stores its images. Raises SandboxError."""
     engine = open_engine(address)
     return engine.images if isinstance(engine, OciEngine) else connect(address)
 
@@ -262,7 +268,7 @@ def main() -> int:
     with Path(__file__).open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # two set-ups of one clone, in two terminals
+        except BlockingIOError:  # two set-ups of the same clone in two terminals
             pull.progress("another set-up builds it already; waiting for that one")
             fcntl.flock(lock, fcntl.LOCK_EX)
             if pull.main() == 0:

@@ -1,6 +1,7 @@
-"""Argleton (https://github.com/argleton/argleton, Apache-2.0): questions whose wrong answer looks right, asked of this server.
+"""Argleton (https://github.com/argleton/argleton, Apache-2.0): questions to this server whose wrong answers look
+right.
 
-`python -m bench.argleton` installs the suite from PyPI into an environment of its own and runs it with the two adapters. An
-adapter composes tools of the server, as the suite asks for: it knows operations, not probes, and calculates nothing that a
-tool calculates.
+`python -m bench.argleton` installs the suite from PyPI into a separate environment and runs it with the two adapters.
+An adapter combines tools of the server, as the suite requires: it knows operations, not probes, and calculates
+nothing that a tool calculates.
 """

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from platformdirs import user_cache_path
 
-VERSION: Final = "0.6.0"  # of the suite on PyPI
+VERSION: Final = "0.6.0"  # version of the suite on PyPI
 CHECKOUT: Final = Path(__file__).parent.parent.parent
 _ENVIRONMENT: Final = user_cache_path("gdal-mcp-bench", appauthor=False) / f"argleton-{VERSION}"
-# wrong answers that look right, of all traps, at most; every clean question must be answered
+# largest fraction of traps with wrong answers that look right; every clean question must be answered
 LIMITS: Final[Mapping[str, float]] = {"careful": 0.0, "plain": 0.15}
 
 
@@ -45,7 +45,7 @@ def _options() -> argparse.Namespace:
 
 
 def _environment() -> Path:
-    """The Python of an environment that has the suite, what builds its files, and the client's SDK."""
+    """The Python of an environment that has the suite, the libraries that create its files, and the client's SDK."""
     python, complete = _ENVIRONMENT / "bin" / "python", _ENVIRONMENT / "complete"
     if not complete.exists():
         venv.create(_ENVIRONMENT, clear=True, with_pip=True)

@@ -1,4 +1,6 @@
-"""The adapter of a caller who knows the tools: it reads what the server says of the data, and writes statements that fit it."""
+"""The adapter of a caller who knows the tools: it reads what the server reports of the data, and writes statements
+that fit it.
+"""
 
 from typing import Any, ClassVar
 
@@ -14,13 +16,13 @@ class Adapter(plain.Adapter):
     handled: ClassVar[frozenset[str]] = frozenset({"units_not_metres"})
 
     def crs(self, folder: str, file: str) -> dict[str, Any]:
-        """The CRS of the first layer, as `vector_info` says it."""
+        """The CRS of the first layer, as `vector_info` reports it."""
         (field, *_) = self.call("vector_info", input=f"{folder}/{file}").answer["layers"][0]["geometryFields"]
         crs: dict[str, Any] = field["coordinateSystem"]
         return crs
 
     def metres(self, folder: str, file: str) -> float:
-        """Length of the unit of a projected CRS."""
+        """The length in metres of the unit of a projected CRS."""
         return float(self.crs(folder, file).get("unit_metres", 1.0))
 
     # ---- areas and lengths ----
@@ -133,7 +135,7 @@ class Adapter(plain.Adapter):
         return self.resampled_area(folder, file, float(named(resolution)), named(class_), "nearest")
 
     def raster_ground_area_m2(self, folder: str, file: str) -> float:
-        """By the raster's own tags, as the question asks."""
+        """The area by the raster's own tags, as the question requires."""
         arguments = {"input": f"{folder}/{file}", "open_option": {"GEOREF_SOURCES": "INTERNAL"}}
         info = self.call("gdal_read", algorithm="raster info", arguments=arguments)
         west, south, east, north = info.answer["extent"]

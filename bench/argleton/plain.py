@@ -1,7 +1,7 @@
-"""The adapter of a caller in a hurry: the first statement that comes to mind, and no second look.
+"""The adapter of a caller in a hurry: it sends the first statement that comes to mind, and checks nothing.
 
-It reads no description of the data before, and takes the result of its one natural call. It does believe the server: where a call
-is refused, or the answer says that something is or may be wrong, it stops and passes that on as its refusal.
+It reads no description of the data first, and takes the result of its one obvious call. But it believes the server:
+if a call is refused, or the answer says that something is or may be wrong, it stops and refuses too.
 """
 
 import atexit
@@ -14,7 +14,7 @@ from argleton.model import Outcome, Probe
 
 from bench.argleton.session import Refused, Reply, Session
 
-# of an output that is the same as its input: the values are those of the input, and nothing is wrong with them
+# code of an output that is the same as its input: the values are those of the input, and correct
 UNCHANGED: Final = frozenset({"identical_to_input"})
 
 
@@ -50,7 +50,7 @@ class Adapter:
             return Outcome(refusal=str(refusal))
 
     def call(self, tool: str, /, **arguments: Any) -> Reply:
-        """Raises Refused where the server refuses the call or warns of its result."""
+        """Makes a call. Raises Refused if the server refuses it or warns about its result."""
         reply = self.session.call(tool, **arguments)
         warnings = [text for code, text in reply.checks.items() if code not in self.handled | UNCHANGED]
         if warnings:
@@ -58,7 +58,7 @@ class Adapter:
         return reply
 
     def query(self, folder: str, sql: str, *files: str) -> Any:
-        """The only value that a statement gives."""
+        """The only value that a statement returns."""
         return self.call("query", inputs=[f"{folder}/{file}" for file in files], sql=sql).value
 
     def write(self, algorithm: str, **arguments: Any) -> str:

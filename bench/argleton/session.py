@@ -18,7 +18,7 @@ CALL_SECONDS: Final = 300.0
 
 
 class Refused(Exception):
-    """The server refused a call. The text is what it said."""
+    """The server refused a call. The text is its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Reply:
 
     @property
     def checks(self) -> Mapping[str, str]:
-        """What the server says of the result and of the files that it wrote, by code."""
+        """The server's checks of the result and of the written files, by code."""
         outputs = [one for one in self.answer.get("outputs", ()) if isinstance(one, dict)]
         rows = [*self.answer.get("checks", ()), *(row for one in outputs for row in one["checks"])]
         return {row["code"]: f"{row['message']} {row.get('suggestion', '')}" for row in rows}
@@ -73,7 +73,7 @@ class Session:
         return folder.name
 
     def call(self, tool: str, /, **arguments: Any) -> Reply:
-        """Raises Refused where the call is wrong, RuntimeError for every other error."""
+        """Makes a call. Raises Refused if the call is wrong, RuntimeError for every other error."""
         result = self._portal.call(self._client.call_tool, tool, arguments)
         answer = result.structured_content or {}
         error = answer.get("error", {})

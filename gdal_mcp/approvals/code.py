@@ -18,11 +18,10 @@ _KINDS: Final = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokeniz
 
 
 def describe_code(code: str, before: str | None) -> dict[str, Any]:
-    """The part of a question about its code. `before` is what the same person approved last, None if there is
-    nothing.
+    """The part of a question about its code. `before` is the code that the same person approved last, or None.
 
     `lines` are lists of pieces, each a kind (or "") and a text. `changes` are lines that begin with ` `, `+`, `-` or
-    `@@`, None if there is nothing to compare with.
+    `@@`; None without earlier code.
     """
     lines = [[[kind, _shown(text)] for kind, text in pieces] for pieces in _coloured(code)]
     changes = None

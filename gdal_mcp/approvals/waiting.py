@@ -105,7 +105,7 @@ class ApprovalQueue:
         try:
             if row.state == "asked":
                 row = await self._wait(call, row, asks=given is None)
-        except BaseException as ended:  # raised again: a cancelled call must not keep its question either
+        except BaseException as ended:  # re-raised: a cancelled call must not keep its question either
             give_up = store.suspend if isinstance(ended, Suspended) else store.end
             with anyio.CancelScope(shield=True):
                 await run_sync(give_up, row.id, holder)
@@ -165,7 +165,7 @@ class ApprovalQueue:
             return row
         try:
             row = self.service.decide(row.id, decision) or row
-        except Exception:  # raised again: whatever failed, the question stays open for other ways
+        except Exception:  # re-raised: whatever failed, the question stays open for other ways to decide it
             store.claim(row.id, holder)
             raise
         return (store.claim(row.id, holder) if row.state == "approved" else None) or row

@@ -40,7 +40,7 @@ def tool_hint(name: str, surface: Surface) -> str:
         return f"`{search}` finds a tool by what it does." if search else ""
     if near in surface.callable:
         return f"Did you mean `{near}`?"
-    return f"`{near}` is not a tool of its own here. {owners[near].operation_hint}".rstrip()
+    return f"`{near}` is not a separate tool here. {owners[near].operation_hint}".rstrip()
 
 
 def missing_scope(scope: str) -> ToolError:

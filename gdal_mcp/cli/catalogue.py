@@ -23,15 +23,16 @@ from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Engine
 from sandbox.engines.opening import open_engine, open_or_install
 
-_START: Final = f'{{\n"generator":{json.dumps(load.GENERATOR)}'.encode()  # of every captured catalogue
+# how every captured catalogue begins
+_START: Final = f'{{\n"generator":{json.dumps(load.GENERATOR)}'.encode()
 
 
 def build(settings: Settings, output: Path | None) -> Exit:
     """Captures the catalogue of the image in use, into `output` or the state folder.
 
-    A file that somebody asked for is written even when arguments in it have no role yet, as its difference to the last
-    one is what a person gives them their roles by; the state folder only takes what can be served. Raises SandboxError, and
-    SettingsError if `output` is a file of another kind.
+    If `output` is set, the file is written even if some arguments do not have a role yet: a person compares it with
+    the last one to assign these roles. The state folder only takes catalogues that can be served. Raises
+    SandboxError, and SettingsError if `output` is a file of another kind.
     """
     _require_catalogue(output)
     image, text = _asked(settings)
@@ -95,10 +96,10 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 
 
 def refresh(settings: Settings, output: Path | None) -> Exit:
-    """Asks the image, reports what differs from the packaged catalogue, and stores what may be served of it.
+    """Compares the image with the packaged catalogue, reports the differences, and stores a catalogue that can be served.
 
-    With `output`, also writes the whole capture to that file, for a person who reviews a release. Raises SandboxError, and
-    SettingsError if it is a file of another kind.
+    If `output` is set, also writes the whole capture to that file, for a person who reviews a release. Raises
+    SandboxError, and SettingsError if `output` is a file of another kind.
     """
     _require_catalogue(output)
     image, text = _asked(settings)

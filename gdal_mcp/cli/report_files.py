@@ -1,7 +1,8 @@
 """Files that a command writes outside the workspaces, such as the JUnit report of a run.
 
 Invariants:
-* a file is replaced only if it is an earlier one of the same kind: a slip in an option costs no other file;
+* a file is replaced only if it is an earlier file of the same kind, so a typing error in an option cannot destroy
+  another file;
 * it is replaced atomically, and a link at its path is not followed.
 """
 
@@ -13,11 +14,11 @@ from typing import Final
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.settings.state import put_private
 
-_READABLE: Final = 0o644  # by the CI system, perhaps as another user
+_READABLE: Final = 0o644  # readable by the CI system, which may run as another user
 
 
 def require_replaceable(path: Path, start: bytes, option: str) -> None:
-    """Raises SettingsError unless the path is free, or has a file that starts with these bytes or is empty."""
+    """Raises SettingsError unless the path is free, or its file is empty or starts with these bytes."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise SettingsError(

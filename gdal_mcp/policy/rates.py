@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 _MINUTE: Final = 60.0  # seconds
 _DAY: Final = 86_400
-_MAX_DAYS: Final = 35  # so that last month's use can be seen
+_MAX_DAYS: Final = 35  # so that the use of the last month can be shown
 _BUSY_SECONDS: Final = 5.0
 _SOON: Final = 1.0  # seconds to wait: the end of a running call is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
@@ -110,7 +110,9 @@ class Rates:
             )
 
     def record_use(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
-        """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
+        """Adds the use of a call, whether it succeeded or failed. Use that cannot be written now is written with the
+        next call.
+        """
         with self._db_lock:
             self._unwritten.append((self._day(), principal, max(cpu_seconds, 0.0), max(output_bytes, 0)))
         try:

@@ -171,7 +171,7 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
     """Accepts a head behind the log, as a crash leaves it; refuses any other that differs."""
     seq = last.seq if last else 0
     if last is None or seq <= head.seq:
-        raise distrusted(f"it ends at record {seq}, not as its head says at record {head.seq}")
+        raise distrusted(f"it ends at record {seq}, but its head says record {head.seq}")
     if (last.seq, last.previous) == (head.seq + 1, head.hash):
         return
     if head.seq == 0:
@@ -179,7 +179,7 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
         raise distrusted("its head is missing or unreadable")
     end, _, missing = walk(log, os.fstat(log).st_size, head, last=base_of(log))
     if missing or end != last.checkpoint:
-        raise distrusted(f"it does not hold the record {head.seq} that its head names")
+        raise distrusted(f"it does not contain record {head.seq}, which its head names")
 
 
 def _write(log: int, head: int, at: Checkpoint, event: Mapping[str, Any], before: Head) -> AuditRecord:

@@ -7,8 +7,8 @@ from typing import Final
 from gdal_mcp.records.audit_files import distrusted
 from gdal_mcp.records.audit_record import EMPTY, MAX_LINE, AuditRecord, Checkpoint, parse_line
 
-ROTATED: Final = "audit.rotated"  # the first record of each file except the first
-_BLOCK: Final = 16 << 10  # bytes read at a time from the end: most records are shorter
+ROTATED: Final = "audit.rotated"  # type of the first record of each file except the first file
+_BLOCK: Final = 16 << 10  # bytes read at a time from the end; most records are shorter
 
 
 def first_record(log: int) -> AuditRecord | None:
@@ -19,7 +19,7 @@ def first_record(log: int) -> AuditRecord | None:
 
 
 def base_of(log: int) -> Checkpoint:
-    """The record before the first one of a file: none, or the end of the file that was closed before it."""
+    """The checkpoint before the first record of a file: EMPTY, or the end of the file that was closed before it."""
     first = first_record(log)
     if first is None or first.event.get("type") != ROTATED:
         return EMPTY
@@ -29,9 +29,10 @@ def base_of(log: int) -> Checkpoint:
 def walk(
     log: int, size: int, *expected: Checkpoint, last: Checkpoint = EMPTY
 ) -> tuple[Checkpoint, str, set[Checkpoint]]:
-    """Follows the chain from `last` through the first `size` bytes of a file, one line in memory at a time.
+    """Follows the chain from `last` through the first `size` bytes of a file, with one line in memory at a time.
 
-    Returns how far it is valid, why it ends if too early, and the checkpoints that it does not contain.
+    Returns the last valid checkpoint, the reason if the chain ends too early, and the expected checkpoints that the
+    file does not contain.
     """
     problem, left = "", size
     missing = set(expected) - {last, EMPTY}
@@ -42,15 +43,13 @@ def walk(
             left -= len(line)
             record = parse_line(line)
             if not line.endswith(b"\n"):
-                problem = (
-                    "the line has no end: a crash while writing, something cut off, or longer than any record"
-                )
+                problem = "the line has no end: a crash while writing, a file that was cut off, or a line longer than any record"
             elif record is None:
                 problem = "the line is not a record"
             elif record.seq != last.seq + 1:
-                problem = f"the record is number {record.seq} where {last.seq + 1} is expected"
+                problem = f"the record has number {record.seq} instead of {last.seq + 1}"
             elif record.previous != last.hash:
-                problem = "one of this record and the one before was changed"
+                problem = "this record or the one before it was changed"
             else:
                 last = record.checkpoint
                 missing.discard(last)
@@ -58,7 +57,7 @@ def walk(
 
 
 def lines_backwards(log: int) -> Iterator[bytes]:
-    """The text after the last newline, often empty, then each line without its newline, last first."""
+    """The text after the last newline, which is often empty, then each line without its newline, from last to first."""
     at, rest = os.fstat(log).st_size, b""
     while at:
         step = min(_BLOCK, at)
@@ -66,5 +65,5 @@ def lines_backwards(log: int) -> Iterator[bytes]:
         rest, *lines = (os.pread(log, step, at) + rest).split(b"\n")
         yield from reversed(lines)
         if len(rest) > MAX_LINE:
-            raise distrusted(f"it holds a line longer than {MAX_LINE} bytes")
+            raise distrusted(f"it contains a line longer than {MAX_LINE} bytes")
     yield rest

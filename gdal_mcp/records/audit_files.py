@@ -15,9 +15,10 @@ from typing import Any, Final
 from gdal_mcp.records.audit_record import EMPTY, Checkpoint
 from sandbox.portable import sync_contents, try_lock
 
-# bytes; within one sector, so that the head is replaced whole or not at all, without free space
+# bytes; fits in one sector, so the head is replaced as a whole or not at all, and needs no free space
 _HEAD_SIZE: Final = 512
-_LOCK_SECONDS: Final = 10.0  # an append holds the lock for milliseconds; more means that its holder hangs
+# an append holds the lock for milliseconds, so a longer time means that its holder hangs
+_LOCK_SECONDS: Final = 10.0
 
 
 class AuditUnavailable(Exception):
@@ -45,8 +46,8 @@ def explained(path: Path) -> Iterator[None]:
 
 def distrusted(why: str) -> AuditUnavailable:
     return AuditUnavailable(
-        f"the audit log is not to be trusted: {why}. Run `gdal-mcp audit verify`. "
-        "To go on, move the log and its head aside together, keep them as evidence, and start again."
+        f"the audit log cannot be trusted: {why}. Run `gdal-mcp audit verify`. "
+        "To continue, move the log and its head to another folder, keep them as evidence, and start again."
     )
 
 
@@ -63,7 +64,7 @@ def open_log(path: Path) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def locked(path: Path, kind: int) -> Iterator[None]:
-    """Hold the log's lock. A reader does without when there is no lock file, as beside a copy of a log."""
+    """Holds the log's lock. A reader does without it if there is no lock file, as for a copy of a log."""
     flags = os.O_RDWR | os.O_CREAT if kind == fcntl.LOCK_EX else os.O_RDONLY
     try:
         lock = os.open(path.with_suffix(".lock"), flags | os.O_NOFOLLOW, 0o600)
@@ -77,7 +78,7 @@ def locked(path: Path, kind: int) -> Iterator[None]:
         while not try_lock(lock, kind):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"another process held its lock for {_LOCK_SECONDS:.0f} seconds")
-            time.sleep(0.0005)  # about what one record takes
+            time.sleep(0.0005)  # about the time that one record takes
         yield
     finally:
         os.close(lock)
@@ -104,7 +105,10 @@ def private_file(path: Path, flags: int = 0) -> Iterator[int]:
 
 
 def read_head(file: int | Path) -> Head:
-    """An empty or absent head is that of an empty log; an unreadable one names no record, so that it matches no log."""
+    """The head in a file.
+
+    An empty or absent file is the head of an empty log. An unreadable head names no record, so it matches no log.
+    """
     try:
         with open(file, "rb", closefd=isinstance(file, Path)) as stream:
             stream.seek(0)
@@ -119,7 +123,7 @@ def read_head(file: int | Path) -> Head:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Puts a new file in a file's place at once, on disk when this returns, names and all."""
+    """Replaces a file atomically; contents and name are on disk when this returns."""
     partial = path.with_name(f".{secrets.token_hex(8)}")
     with private_file(partial, os.O_EXCL) as file:
         os.write(file, data)
@@ -139,5 +143,5 @@ def write_head(file: int, head: Head) -> None:
     if os.pwrite(file, data, 0) != len(data):
         raise OSError("its head could not be written whole")
     if first or head.torn is not None:
-        # Otherwise left to the kernel: after a power cut the log shows how far the head is behind.
+        # Otherwise the kernel writes it: after a power failure, the log shows how far the head is behind.
         sync_contents(file)

@@ -52,12 +52,12 @@ def verify(path: Path, stored: Checkpoint | None = None) -> Verification:
     if not reason and stored in missing:
         archived = stored.seq < base.seq
         reason = (
-            f"record {stored.seq} is in a file that is not here: put the archived files beside the log, and verify again"
+            f"record {stored.seq} is in an archived file: put the archived files beside the log, and verify again"
             if archived
-            else f"the log does not hold record {stored.seq} as the checkpoint has it"
+            else f"the log does not contain record {stored.seq} with the hash of the checkpoint"
         )
     elif not reason and head in missing:
-        reason = f"the log ends at {last.seq} and does not hold record {head.seq} as its head has it"
+        reason = f"the log ends at record {last.seq} and does not contain record {head.seq} with the hash of its head"
     elif not reason and not matches:
-        reason = f"the head names {head.seq}, not the last: removed, a crash, or records no server wrote"
+        reason = f"the head names record {head.seq}, which is not the last: it was removed, a server crashed, or no server wrote the later records"
     return Verification(not reason, last.seq - base.seq, reason, first_bad, matches, last, base.seq + 1)

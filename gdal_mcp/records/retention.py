@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RetentionReport:
-    """The result: records removed, and the file with the closed part of the audit log, if any."""
+    """The result: the number of records removed, and the file with the closed part of the audit log, if any."""
 
     calls: int = 0
     segment: str = ""
@@ -62,10 +62,9 @@ def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str
 
 
 def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> RetentionReport:
-    """Removes records that are older than the settings allow, and closes an audit log that is larger. Records that in
-    the audit log first.
+    """Removes records that are older than the settings allow, and closes an audit log that is too large.
 
-    Raises AuditUnavailable, RegistryUnavailable.
+    Both are recorded in the audit log first. Raises AuditUnavailable, RegistryUnavailable.
     """
     source = {"server": server}
     segment = ""

@@ -53,7 +53,7 @@ class Task:
         return self.status in ENDED
 
     def expires_at(self, now: float) -> float:
-        """The time until which it is kept at least; it moves while the task is working."""
+        """The time until which the task is kept at least; it moves on while the task is working."""
         return (self.updated if self.ended else now) + self.keep
 
 

@@ -35,7 +35,7 @@ def search(
 ) -> list[tuple[dict[str, Any], list[Address]]]:
     """Up to `most` items that a STAC API finds, each with the addresses of the assets that look like datasets.
 
-    Leaves out addresses that the principal may not read or that contain secrets. Raises ToolError, ReadFailed.
+    Omits addresses that the principal may not read or that contain secrets. Raises ToolError, ReadFailed.
     """
     try:
         reader: Any = import_module("pystac_client.stac_api_io").StacApiIO

@@ -49,7 +49,7 @@ class Source:
                 deps.work.submit(self._file(name).look)
         except (
             BaseException
-        ):  # raised again, for example if the call has ended: nothing else closes a partly created source
+        ):  # re-raised, for example if the call has ended: nothing else closes a partly created source
             self.close()
             raise
 

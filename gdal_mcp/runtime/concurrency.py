@@ -1,4 +1,4 @@
-"""How many calls may run at once."""
+"""The number of calls that may run at once."""
 
 from sandbox.errors import CapacityExhausted
 from sandbox.template import Limits
@@ -7,10 +7,10 @@ CALLS_PER_CPU = 2  # more calls would not be faster
 
 
 def concurrent_calls(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
-    """How many calls may run at once on a machine, by its processors and by the share of its memory for containers.
+    """The number of calls that may run at once, from the machine's processors and the memory share for containers.
 
-    `concurrent` replaces the number by processors; memory limits that too. Raises CapacityExhausted if not even one
-    fits.
+    `concurrent` replaces the number that follows from the processors; memory limits both. Raises CapacityExhausted if
+    the memory is too small for one call.
     """
     usable = int(memory_bytes * share)
     fitting = usable // limits.memory_bytes

@@ -56,10 +56,11 @@ class Hosting:
         paths: HostPaths,
         recover_staging: Callable[[], None],
     ) -> None:
-        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
+        """`areas` maps the roots of the writable workspaces to their staging areas; each toolbox has an image of its
+        own.
 
-        `paths` maps folders to those of the engine. `recover_staging` removes what dead servers staged; on a cluster it is called
-        once none of their Pods is left.
+        `paths` maps folders to those of the engine. `recover_staging` removes what dead servers staged; on a cluster
+        it is called after the last of their Pods is gone.
         """
         self._settings = settings
         self._toolboxes = tuple(toolboxes)
@@ -193,7 +194,7 @@ class Hosting:
         )
         command = toolbox.execution.program(self._settings.pool_seconds + IDLE_MARGIN)
         host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
-        # in every process, and first: mounts may change, and with a wrong map all other checks are wrong
+        # first, and in every process: mounts may change, and with a wrong map all other checks are wrong
         proven = self._prove_map(host)
         host = replace(host, attested=(*proven, *self._attested(host, fresh=fresh)))
         host = replace(host, image=self._require_version(host))
@@ -205,16 +206,21 @@ class Hosting:
         return host
 
     def _require_runtime(self, info: EngineInfo) -> None:
-        """Raises AttestationFailed if the engine lacks the runtime of the settings. A cluster refuses that itself."""
+        """Raises AttestationFailed if the engine lacks the runtime of the settings. A cluster itself refuses an
+        unknown runtime.
+        """
         runtime = self._settings.runtime
         if runtime and not info.other_hosts and runtime not in info.runtimes:
             raise AttestationFailed(
-                f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
-                "setting out."
+                f"the settings ask for runtime {runtime!r}, but this engine has {', '.join(info.runtimes)}. Install it, or "
+                "remove the setting."
             )
 
     def _pool_sizes(self) -> Sizes:
-        """No container waits without a mount table, because a waiting container does not see later mounts."""
+        """The sizes of the pool.
+
+        Without a mount table, no container waits, because a waiting container does not see later mounts.
+        """
         return (
             self._settings.sizes() if mount_table() is not None else Sizes(0, 0, self._settings.pool_seconds)
         )
@@ -247,7 +253,9 @@ class Hosting:
             return self._capacity
 
     def _waiting_kinds(self, host: Host) -> tuple[SlotKey, ...]:
-        """The kinds that are kept ready before any call: one that reads, and one that writes to the first workspace."""
+        """The kinds of containers kept ready before any call: one that reads, and one that writes to the first
+        workspace.
+        """
         nothing = (
             SandboxScope(self._workspaces, self._settings.limits(), ())
             if host.toolbox.analysis.only_inputs
@@ -270,7 +278,10 @@ class Hosting:
         )
 
     def _is_in_state(self, root: Path) -> bool:
-        """True for the results of workflows' steps: the state of a server in a container need not be where the engine can mount it."""
+        """True if a folder is in the server's state, such as the results of workflow steps.
+
+        If the server runs in a container, the engine may be unable to mount its state.
+        """
         return root.is_relative_to(self._settings.state_dir)
 
     def _request_version(self, host: Host) -> str:
@@ -327,7 +338,7 @@ class Hosting:
     def _attest(self, host: Host) -> tuple[Row, ...]:
         host.engine.images.check(host.image.id)
         if self.paths.map.pairs and not self._areas:
-            # no container of this server may write, and its state may be where the engine cannot mount it
+            # no container of this server may write, and the engine may be unable to mount its state
             return attest(host.runner, self.templates.build(host, None), None, self._cancel)
         with self._staging_area().open(f"attest-{self._owner.id}", self.templates.user()) as staging:
             return attest(host.runner, self.templates.build(host, staging.mount), staging.path, self._cancel)

@@ -20,7 +20,9 @@ class Leftovers:
     """The leftovers of dead servers on the engines in use. Safe to use from several threads."""
 
     def __init__(self, owner: Owner, recover_staging: Callable[[], None]) -> None:
-        """`recover_staging` removes what dead servers staged; on a cluster it is called once none of their Pods is left."""
+        """`recover_staging` removes what dead servers staged; on a cluster it is called after the last of their Pods
+        is gone.
+        """
         self._owner = owner
         self._recover_staging = recover_staging
         self._lock = threading.Lock()
@@ -28,7 +30,10 @@ class Leftovers:
         self.unremoved: set[str] = set()  # names of this server's containers that the engine has not removed
 
     def remove(self, engine: Engine) -> tuple[str, ...]:
-        """The names of the removed containers. Returns at once if another thread is removing. Raises EngineUnavailable."""
+        """Removes leftovers and returns the names of the removed containers. Raises EngineUnavailable.
+
+        Returns at once if another thread is removing.
+        """
         if not self._lock.acquire(blocking=False):
             return ()
         try:
@@ -41,7 +46,7 @@ class Leftovers:
         return removed
 
     def remove_for_a_while(self, engine: Engine) -> None:
-        """Removes leftovers before the first call. A leftover that the engine does not remove delays nobody for long."""
+        """Removes leftovers before the first call. Waits at most REAP_SECONDS if the engine is slow."""
 
         def until_done() -> None:
             try:
@@ -55,7 +60,7 @@ class Leftovers:
 
     def _recover_after_pods(self, engine: Engine) -> None:
         owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
-        # an owner without a name is another machine's server, which may be dead
+        # an owner without a name is a server on another machine, which may be dead
         self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
         if not self._pods_left:
             self._recover_staging()

@@ -1,4 +1,4 @@
-"""The containers of calls: what they see of the workspaces, the user they run as, and their limits.
+"""The containers of calls: the parts of the workspaces that they see, their user, and their limits.
 
 Every folder is mounted at its own path. The server's own folder in a workspace and named pipes are covered.
 """
@@ -51,7 +51,9 @@ class Templates:
         areas: Mapping[Path, StagingArea],
         paths: HostPaths,
     ) -> None:
-        """`areas` are the staging areas of the writable workspaces, by their roots; `paths` maps folders to those of the engine."""
+        """`areas` maps the roots of the writable workspaces to their staging areas; `paths` maps folders to those of
+        the engine.
+        """
         self._settings = settings
         self._workspaces = workspaces
         self._owner = owner
@@ -62,7 +64,7 @@ class Templates:
         self._pipes: dict[Path, Pipes] = {}  # named pipes of each workspace
 
     def renew(self) -> None:
-        """Removes what dead servers mounted, and makes the next template search for named pipes again."""
+        """Removes what dead servers mounted, and makes the next template search for named pipes once more."""
         self._pipes = {}
         sweep(self._settings.state_dir / "views", self._owner)
 
@@ -70,8 +72,10 @@ class Templates:
         self._views.close()
 
     def build(self, host: Host, staging: Mount | None, scope: SandboxScope | None = None) -> SandboxTemplate:
-        """The container of a call. `staging` is the folder that it may write to, if any. The default scope is all of
-        the server's.
+        """The container of a call.
+
+        `staging` is the folder that the call may write to, if any. The default scope is everything that the server
+        may see.
         """
         scope = scope or self._scope
         user = self.user()
@@ -90,8 +94,9 @@ class Templates:
         )
 
     def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
-        """The server's own folder in each workspace that has one, or gets one when a call writes there. Raises
-        StagingFailed.
+        """The server's own folder in each workspace that has one, or that gets one when a call writes there.
+
+        Raises StagingFailed.
         """
         for root in roots:
             own, area = root / RESERVED, self._areas.get(root)
@@ -102,7 +107,7 @@ class Templates:
                 yield PurePosixPath(own)
 
     def _pipes_in(self, scope: SandboxScope) -> Iterator[PurePosixPath]:
-        """The named pipes in what a container sees that were found and still exist."""
+        """The known named pipes that a container would see and that still exist."""
         for seen in scope.visible:
             for pipe in self.named_pipes(seen.workspace.root).paths:
                 if Path(pipe).is_relative_to(seen.path) and Path(pipe).is_fifo():
@@ -115,8 +120,9 @@ class Templates:
         return self._pipes[root]
 
     def _mount(self, located: WorkspacePath, user: tuple[int, int]) -> Mount:
-        """A read-only mount at its own path. For a path that was resolved by itself, the container must find the same
-        inode.
+        """A read-only mount at its own path.
+
+        For a path that was resolved by itself, the container must find the same inode.
         """
         source = self.mount_source(located.workspace.root)
         if os.geteuid() == 0:
@@ -128,9 +134,9 @@ class Templates:
         )
 
     def mount_source(self, root: Path) -> Path:
-        """The path that containers mount for the workspace at `root`: its own, or that of a view.
+        """The path that containers mount for the workspace at `root`: the workspace itself, or a view of it.
 
-        Raises AttestationFailed for a view that the engine could not see.
+        Raises AttestationFailed if the engine could not see the view.
         """
         source = self._views.source(root, self.user())
         if self._paths.map.pairs and source != root:
@@ -142,8 +148,10 @@ class Templates:
         return source
 
     def user(self) -> tuple[int, int]:
-        """The user of containers, never root: this process's ids, or those of the first workspace's owner if this
-        process is root.
+        """The user id and group id of containers, never root's.
+
+        They are those of this process; if it is root, those of the owner of the first writable workspace, or of the
+        first workspace.
         """
         uid, gid = os.geteuid(), os.getegid()
         if uid == 0:

@@ -29,11 +29,11 @@ def require_access(settings: Settings) -> None:
     if settings.run_as != "owner" or os.geteuid() != 0:
         return
     place, groups, user = _chosen(settings)
-    # for a process that cannot become that user, `give_up_root` says what to do
+    # if this process cannot become that user, `give_up_root` explains what to do
     if user[0] == 0 or not _as_user(user, groups, lambda: True):
         return
     who = f"--run-as owner: user #{user[0]}, the owner of {place},"
-    # the package, its libraries and Python's own
+    # the folders of the package, of its libraries and of Python
     for folder in (Path(__file__).parents[1], Path(pydantic.__file__).parent, Path(os.__file__).parent):
         if not _as_user(user, groups, partial(os.access, folder, os.R_OK | os.X_OK)):
             raise SettingsError(
@@ -70,18 +70,18 @@ def give_up_root(settings: Settings) -> None:
         ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         os.environ["HOME"] = _home(
             user[0], settings.state_dir
-        )  # root's, with Docker's configuration, cannot be read
+        )  # root's home, which may contain Docker's configuration, is not readable for that user
 
 
 def _home(uid: int, otherwise: Path) -> str:
     try:
         return pwd.getpwuid(uid).pw_dir
-    except KeyError:  # a user without an entry, as in most containers
+    except KeyError:  # the user is not in the password database, as in most containers
         return str(otherwise)
 
 
 def _chosen(settings: Settings) -> tuple[Path, list[int], tuple[int, int]]:
-    """The folder whose owner to become, the groups of the engine's sockets, and the uid and gid of that owner."""
+    """The folder whose owner the process becomes, the groups of the engine's sockets, and the owner's uid and gid."""
     place = next((one for one in (*settings.workspaces, *settings.workspaces_ro) if one.is_dir()), None)
     place = place or settings.state_dir
     groups = _groups(settings.engine)
@@ -89,14 +89,14 @@ def _chosen(settings: Settings) -> tuple[Path, list[int], tuple[int, int]]:
 
 
 def _become(user: tuple[int, int], groups: list[int]) -> None:
-    """Raises OSError."""
+    """Changes the groups, gid and uid of this process. Raises OSError."""
     os.setgroups(groups)
     os.setgid(user[1])
     os.setuid(user[0])
 
 
 def _as_user(user: tuple[int, int], groups: list[int], test: Callable[[], bool]) -> bool:
-    """The answer of `test` in a process of that user; False if there can be none."""
+    """The result of `test` in a child process of that user; False if this process cannot become that user."""
     if (child := os.fork()) == 0:
         passed = False
         with suppress(OSError):

@@ -78,7 +78,7 @@ def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
         lines = (line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))
         output = " / ".join(lines)[-500:]
         raise ImageMissing(
-            f"pip did not bring the packages: {output}. Check the network and pip's configuration."
+            f"pip could not install the packages: {output}. Check the network and pip's configuration."
         )
 
 

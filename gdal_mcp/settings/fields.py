@@ -286,7 +286,9 @@ class Settings(WebSettings):
 
     @model_validator(mode="after")
     def _keep_apart(self) -> "Settings":
-        """Files that the server trusts or hides must not be where calls read and write, nor a link on the way to them."""
+        """Raises ValueError if the state folder overlaps a workspace, or if a trusted file or a link on the way to it
+        is in one.
+        """
         trusted = {file: tuple(lookups(file)) for file in self._trusted_files() if file}
         state = tuple(lookups(self.state_dir))
         for folder in (*self.workspaces, *self.workspaces_ro):

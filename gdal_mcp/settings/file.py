@@ -18,8 +18,8 @@ _PLACES: Final = frozenset(
         *("ca", "service_account"),  # of the table `remote`
     }
 )
-_MOST: Final = 1 << 20  # bytes of a file; parsing takes time that grows faster than its size
-_LINKS: Final = 40  # that Linux follows in one path
+_MOST: Final = 1 << 20  # bytes of a file; the parsing time grows faster than the size
+_LINKS: Final = 40  # links that Linux follows in one path
 
 
 class SettingsError(Exception):
@@ -50,7 +50,7 @@ def no_setting(name: str, known: Collection[str], *, variable: bool = False) -> 
 
 
 def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
-    """The bytes and values of a file that the server trusts.
+    """The bytes and values of a TOML file that the server trusts.
 
     Raises SettingsError, also for a file that everybody can write or replace.
     """
@@ -64,8 +64,8 @@ def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
 
 
 def _trusted_bytes(path: Path, named: str) -> bytes:
-    """Raises SettingsError, OSError."""
-    # a pipe without a writer would block the start
+    """The bytes of a regular file that only trusted users can write. Raises SettingsError, OSError."""
+    # O_NONBLOCK, because a pipe without a writer would block the start
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -85,7 +85,7 @@ def _trusted_bytes(path: Path, named: str) -> bytes:
 
 
 def lookups(path: Path) -> Iterator[Path]:
-    """Every place that is looked up when an absolute path is opened, links included. The last is the file itself."""
+    """Every path that the kernel looks up to open an absolute path, links included. The last is the file itself."""
     at, rest, links = Path("/"), list(reversed(path.parts[1:])), 0
     yield at
     while rest and links < _LINKS:

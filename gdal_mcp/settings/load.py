@@ -58,7 +58,7 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, str], file: object)
         return f"{problem[:1].upper()}{problem[1:]}"
     name = str(row["loc"][0])
     source = _source(name, explicit, file)
-    if len(row["loc"]) > 1 and name == "remote":  # the value may be a secret that was written out
+    if len(row["loc"]) > 1 and name == "remote":  # the value is not shown, because it may be a secret
         key = ".".join(map(str, row["loc"]))
         if row["type"] == "extra_forbidden":
             problem = f"there is no such key; the nearest is {nearest(str(row['loc'][-1]), REMOTE_KEYS)}."
@@ -67,7 +67,7 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, str], file: object)
 
 
 def _source(name: str, explicit: Mapping[str, str], file: object) -> str:
-    """The setting as it was written: an option or argument, a variable, or a key of the settings file."""
+    """The setting as the user wrote it: an option or argument, a variable, or a key of the settings file."""
     variable = PREFIX + name.upper()
     if name in explicit:
         return explicit[name]

@@ -47,7 +47,7 @@ def _type_text(field: FieldInfo) -> str:
     if get_origin(annotation) is tuple:
         return "folders" if get_args(annotation)[0] == Place else "names"
     plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
-    plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
+    plain = get_args(plain)[0] if get_args(plain) else plain  # the type inside an Annotated
     return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
 
 

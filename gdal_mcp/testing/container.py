@@ -88,7 +88,7 @@ class GdalMcpContainer(DockerContainer):
             self.token = self._new_token()
             super().start()
             self._await_ready()
-        except BaseException:  # raised again: after an interrupt, too, no container may stay
+        except BaseException:  # re-raised: even after an interrupt, no container may remain
             self.stop()
             raise
         return self

@@ -42,14 +42,16 @@ class CallAnswer:
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """A question to a client's own model about a finished call. `add_answer` adds the model's answer to the result, as
-    untrusted text.
+    """A question to a client's own model about a finished call.
+
+    `add_answer` adds the model's answer to the result, as untrusted text.
     """
 
     text: str
     pictures: tuple[bytes, ...]  # JPEG
     hint: str  # part of the name of the preferred model
-    add_answer: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]  # result, model's name, its words
+    # arguments: the result, the model's name, the model's text
+    add_answer: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,9 @@ class Tool:
 
 
 TOOL_LIKENESS: Final = (
-    0.8  # at least, of the names of tools: `nope` does not mean `slope`, nor `magic` `mosaic`
+    0.8  # least similarity of tool names, so that `nope` does not mean `slope`, nor `magic` `mosaic`
 )
-WORD: Final = 6  # characters of a word that may name a tool by itself
+WORD: Final = 6  # least length, in characters, of a word that can name a tool by itself
 _KEYS: Final[Mapping[str, Any]] = {
     "error": {"type": "object"},
     "full_result": {"type": "object"},
@@ -204,9 +206,9 @@ def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float =
 
 
 def nearest_tool(name: str, known: Mapping[str, str]) -> str:
-    """The tool that an unknown name may mean; "" for none. `known` has the tools by `spelling`.
+    """The tool that an unknown name may mean; "" if there is none. `known` maps spellings to tools.
 
-    It is the most similar one, or the only one that has a word of the name.
+    The result is the most similar tool, or the only tool that shares a word with the name.
     """
     plain = spelling(name)
     if near := nearest(plain, known, likeness=TOOL_LIKENESS):
@@ -217,7 +219,10 @@ def nearest_tool(name: str, known: Mapping[str, str]) -> str:
 
 
 def last_words(paths: Iterable[str]) -> dict[str, str]:
-    """Paths such as `raster mosaic` by their last word; one for multidimensional data only if it is alone."""
+    """Paths such as `raster mosaic` by their last word.
+
+    A path for multidimensional data is included only if no other path has the same last word.
+    """
     ordered = sorted(paths, key=lambda path: (not path.startswith("mdim "), path))
     return {spelling(path.rpartition(" ")[2]): path for path in ordered}
 

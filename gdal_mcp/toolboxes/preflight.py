@@ -96,8 +96,9 @@ class Preflight(Protocol):
         return
 
     def contradictions(self, _predicted: Any, _facts: Mapping[str, Any], /) -> Mapping[str, tuple[str, str]]:
-        """The predicted facts that a container's report on the file contradicts: by name, the predicted and the
-        actual one.
+        """The predicted facts that a container's report on the file contradicts, by name.
+
+        Each value is the predicted and the actual fact.
         """
         return {}
 

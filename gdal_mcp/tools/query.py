@@ -156,7 +156,10 @@ def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
 
 
 def _facts(answer: CallAnswer) -> Mapping[str, Any]:
-    """Counts, flags, and the units of measured columns, by the index of the column. The rows are text from the files, and stay under `untrusted`."""
+    """Counts, flags, and the units of measured columns by the index of the column.
+
+    The rows are text from files, so they stay under `untrusted`.
+    """
     parsed = answer.parsed if isinstance(answer.parsed, dict) else {}
     rows = parsed.get("rows")
     count = len(rows) if isinstance(rows, list) else parsed.get("count")

@@ -78,7 +78,7 @@ class DockerContainer:
         try:
             with translate_errors("asked to start a container"):
                 self._api.start(self.id)
-        except BaseException:  # raised again, after the streams are closed
+        except BaseException:  # re-raised after the streams are closed
             wire.close()
             raise
         return wire

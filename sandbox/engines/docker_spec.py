@@ -75,11 +75,11 @@ def _require_isolation(info: EngineInfo) -> None:
     if info.api_version < _OLDEST_API:
         version = ".".join(map(str, info.api_version))
         raise IsolationRefused(
-            f"the engine speaks API {version}, which isolates too little. Use Docker 20.10 or newer."
+            f"the engine has API version {version}, which cannot isolate a container well enough. Use Docker 20.10 or newer."
         )
     if not any("seccomp" in option for option in info.security_options):
         raise IsolationRefused(
-            "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
+            "the engine cannot filter system calls with seccomp. Use a kernel and an engine that can."
         )
 
 
@@ -100,7 +100,7 @@ def _is_root_inside(info: EngineInfo) -> bool:
 def _paths_of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Extra masked and extra read-only paths for a job that is root in its container.
 
-    Such a job could otherwise read or write them because it is root.
+    Because it is root, such a job could otherwise read or write them.
     """
     home = PurePosixPath("/root")
     covered = () if any(mount.target.is_relative_to(home) for mount in template.mounts) else (str(home),)

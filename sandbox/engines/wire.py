@@ -98,8 +98,9 @@ def translate_errors(doing: str) -> Iterator[None]:
 
 
 def _close_refused(error: BaseException) -> None:
-    """Closes the socket of a refused connection. The SDK leaves it open for as long as the error is referenced, which
-    is too long for a server that retries a silent engine.
+    """Closes the socket of a refused connection.
+
+    The SDK leaves it open while the error is referenced, which is too long for a server that retries a silent engine.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__") == "docker.transport.unixconn":

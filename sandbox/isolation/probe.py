@@ -61,7 +61,9 @@ def in_child(work):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        with contextlib.suppress(BaseException):  # the rules take a child that reports nothing for a success
+        with contextlib.suppress(
+            BaseException
+        ):  # a child that reports nothing counts as a successful attempt
             signal.alarm(SECONDS)
             os.close(reading)
             work(lambda *words: os.write(writing, (json.dumps(words) + "\n").encode()))

@@ -59,7 +59,7 @@ def closed_folder(path: str, user: tuple[int, int], security_options: Sequence[s
         return f"closed: {who} may not enter the image's own /root, whose mode is 0700. Move the workspace, for example to /srv"
     why = f"closed: {who} may not enter it, or a folder of the image above it. Give that user the folder, or move the workspace"
     if any("selinux" in option for option in security_options):
-        # never done by the server: labels of a user's files are the user's
+        # the server never does this itself: it does not change the labels of a user's files
         why += f". With SELinux, label the folder for containers: sudo chcon -Rt container_file_t {shlex.quote(path)}"
     return why
 

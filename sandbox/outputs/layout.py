@@ -37,7 +37,7 @@ DROPPED = "dropped.json"  # the journal of an entry that is being removed
 _LOCK = "lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = 0o022
-# file systems that show the modes of their mount options, unless they are mounted otherwise
+# file systems whose files have the modes of the mount options, unless they are mounted differently
 _WITHOUT_MODES = frozenset(
     {"9p", "cifs", "drvfs", "exfat", "fuse", "fuseblk", "msdos", "ntfs", "ntfs3", "smb3", "vfat", "virtiofs"}
 )
@@ -74,9 +74,7 @@ class StagingLayout:
                     made = self.claim(parent, name)
             except FileExistsError:
                 raise
-            except (
-                BaseException
-            ):  # raised again: also after an interrupt, no folder that nobody owns may stay
+            except BaseException:  # re-raised: even after an interrupt, no folder without an owner may remain
                 if made is not None:
                     made.close()
                 remove(parent, name)
@@ -213,7 +211,7 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
 def _open_to_others(place: Path, kind: str) -> str:
     """The message for a store that other users could write to."""
     if kind not in _WITHOUT_MODES:
-        return f"{place} can be written by others than its owner. Look into it, then run: chmod go-w {shlex.quote(str(place))}"
+        return f"{place} can be written by users other than its owner. Check its contents, then run: chmod go-w {shlex.quote(str(place))}"
     return (
         f"{place} can be written by every user: as it is mounted, this file system ({kind}) shows each folder as open to all. Move the "
         f"workspace to a Linux file system, or mount this one so that only its owner writes: for a Windows drive in WSL, put `[automount]` "

@@ -107,7 +107,7 @@ def _publish_in(entry: LockedFolder, request: PublicationRequest, record: Record
             # moved into its slot, so that the staging folder can always be removed
             ops.move("adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number)))
         os.fsync(entry.layout.undo)
-    except BaseException:  # raised again: nothing is published yet, so nothing may stay
+    except BaseException:  # re-raised: nothing is published yet, so nothing may stay
         with suppress(OSError):
             entry.drop()
         raise

@@ -96,7 +96,7 @@ class StagingArea:
                         if own == 0:
                             _give(opened, user, self.workspace)
                         out = os.dup(opened)
-            except BaseException:  # raised again: no folder that nobody owns may stay
+            except BaseException:  # re-raised: no folder without an owner may remain
                 with suppress(OSError):
                     remove(layout.staging, staging_id)
                 locked.close()
@@ -296,7 +296,7 @@ class Staging(AbstractContextManager["Staging"]):
                 yield
             except FileExistsError:
                 raise
-            except BaseException:  # raised again: half a copy must not be published
+            except BaseException:  # re-raised: half a copy must not be published
                 with suppress(OSError):
                     remove(self._folder, name)
                 raise

@@ -54,7 +54,7 @@ def transact(
                 swap.complete()
         _sync(entry, steps)
         mark_finished(entry, during, after)
-    except BaseException as error:  # ends in another error, or is raised again, once everything is reverted
+    except BaseException as error:  # raises another error, or re-raises this one, once everything is reverted
         # `after` may be on disk already, and a recovery after a crash must not rely on it
         with suppress(OSError):
             entry.save(during)

@@ -65,7 +65,7 @@ class WarmPool:
         self._sizing: Sizing[SlotKey] = Sizing(sizes)
         self._hits = self._misses = self._started = self._lost = 0
         self._cancel, self._wakeup = Cancellation(), Wakeup()
-        self._claims = Wakeup()  # set when a slot is claimed, which must not be watched any longer
+        self._claims = Wakeup()  # set when a slot is claimed, because claimed slots must not be watched
         self._closed = False
         self._abandoned = False
         self._users = 0  # calls that have a lease, or are getting one
@@ -124,7 +124,7 @@ class WarmPool:
             self._users += 1
         try:
             yield
-        except BaseException:  # raised again: a call that gets no lease, even if cancelled, must not count
+        except BaseException:  # re-raised: a call without a lease must not count, even if it was cancelled
             self._end_use()
             raise
 
@@ -285,8 +285,10 @@ class WarmPool:
         return too_old or one.fingerprint != mount_fingerprint(one.kind.template)
 
     def _wait(self, now: float) -> bool:
-        """Returns when the pool is woken, a slot was claimed, an idle slot ended or sent something, or the next check
-        is due. False if only a slot was claimed: nothing is checked while that call needs the processors.
+        """Waits until the pool is woken, a slot is claimed, an idle slot ends or sends something, or the next check
+        is due.
+
+        Returns False if only a slot was claimed: the pool checks nothing while that call needs the processors.
         """
         with self._lock:
             due = self._inventory.next_change(now, self._sizes.age_seconds) or _LOOK_SECONDS

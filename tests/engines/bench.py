@@ -1,4 +1,4 @@
-"""What the checks of engines stand on: an engine, an image, folders of the host, and one container after another."""
+"""The basis of the checks of engines: an engine, an image, folders of the host, and one container after another."""
 
 import contextlib
 import json
@@ -24,8 +24,8 @@ from sandbox.waiting import readable
 
 MIB = 1 << 20
 NOBODY = 65534
-PATIENCE = 60.0  # seconds for anything that an engine is to do; only one that hangs needs them all
-# small, so that running into one of them is quick; pids leave room for a runtime that counts its own threads
+PATIENCE = 60.0  # seconds for any action of an engine; only an engine that hangs needs all of them
+# small limits, so that they are reached quickly; pids leave room for a runtime that counts its own threads
 LIMITS = Limits(
     memory_bytes=192 * MIB,
     cpus=1.0,
@@ -36,12 +36,12 @@ LIMITS = Limits(
     wall_seconds=PATIENCE,
 )
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
-IN_WORKSPACE = "the input"  # the text of `input.txt`
+IN_WORKSPACE = "the input"  # the contents of `input.txt`
 
 
-# what containers run beside the probe; they print what they found as JSON
+# programs that containers run beside the probe; they print their findings as JSON
 
-# takes memory that no RLIMIT_DATA counts, so that only the container's own limit can end it
+# uses memory that RLIMIT_DATA does not count, so that only the container's own limit can end it
 TAKE_MEMORY = """
 import mmap, sys
 size = int(sys.argv[1])
@@ -50,7 +50,7 @@ for at in range(0, size, 4096): held[at] = 1
 print("held", flush=True)
 """
 
-# sections of the probe that take a folder made for it, and fill what there is
+# sections of the probe that need a folder made for them, and functions that fill it
 FURTHER = """
 def workspace(text, covered, output):
     def write(path, mode):
@@ -94,7 +94,7 @@ def fill(paths, most):
 SECTIONS |= {"workspace": workspace, "bounds": bounds}
 """
 
-# asks for memory as libraries do
+# allocates memory as libraries do
 ASK_MEMORY = """
 import json, sys
 try: held = bytearray(int(sys.argv[1]))
@@ -120,7 +120,7 @@ for one in children: os.waitpid(one, 0)
 print(json.dumps([len(children), reason]))
 """
 
-# computes with two processes for a second; the processor time that they got
+# computes with two processes for a second, and reports the processor time that they got
 COMPUTE = """
 import json, os, time
 def compute(seconds):
@@ -140,7 +140,7 @@ import os
 while data := os.read(0, 65536):
     while data: data = data[os.write(1, data):]
 """
-CRASH = "import ctypes; ctypes.string_at(0)"  # a fault, as process 1 is deaf to most signals
+CRASH = "import ctypes; ctypes.string_at(0)"  # a fault, because process 1 ignores most signals
 LEAVE_A_MARK = "open('/staging/started', 'w').close()"
 PRINT_MUCH = """
 import os, sys
@@ -152,7 +152,7 @@ for number in range(int(sys.argv[1])):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a container ended and what it printed; None for one that is gone without a trace."""
+    """The exit of a container and its output; None for a container that disappeared without a trace."""
 
     state: ContainerState | None
     stdout: bytes
@@ -171,9 +171,10 @@ class Ran:
 
 @dataclass
 class Bench:
-    """`folder` is a host folder that the engine sees at the same path, and whose parents anybody may enter.
+    """`folder` is a host folder that the engine sees at the same path, and whose parents every user may enter.
 
-    `image` is the content id of an image with python3. `gone` makes an engine of the same kind that nobody answers for.
+    `image` is the content id of an image with python3. `gone` creates an engine of the same kind at an address where
+    nothing listens.
     """
 
     engine: Engine
@@ -184,7 +185,7 @@ class Bench:
     limits: Limits = LIMITS
     user: tuple[int, int] = field(default_factory=lambda: (os.geteuid() or NOBODY, os.getegid() or NOBODY))
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
-    source: SourceOf = host_source  # where the engine finds what lies in `folder`
+    source: SourceOf = host_source  # where the engine finds the contents of `folder`
 
     def __post_init__(self) -> None:
         self.workspace, self.staging = self.folder / "workspace", self.folder / "staging"
@@ -198,7 +199,7 @@ class Bench:
                 os.chown(one, *self.user)
 
     def template(self, program: str, *arguments: str, **changes: Any) -> SandboxTemplate:
-        """Runs a Python program with the workspace, a covered folder in it, and a folder to write to."""
+        """The template of a Python program with the workspace, a covered folder in it, and a folder to write to."""
         place = PurePosixPath(self.workspace)
         made = SandboxTemplate(
             image=self.image,
@@ -216,14 +217,16 @@ class Bench:
         return replace(made, **changes)
 
     def program(self, program: str, *arguments: str) -> SandboxTemplate:
-        """As `template`, sent by its stdin (`template.program`) and with the limits that the engine leaves to it."""
+        """Like `template`, with the program sent by stdin (`template.program`) and the limits that the engine leaves
+        to it.
+        """
         sent = delivered(("python3", "-I", "-c", program, *arguments))
         template = replace(self.template(""), command=sent.command, program=sent.program)
         return with_rlimits(template, self.engine.info().rlimits)
 
     @contextlib.contextmanager
     def created(self, template: SandboxTemplate) -> Iterator[Container]:
-        """A container that is not started, removed at the end."""
+        """A container that is not started; removed at the end."""
         container = self.engine.create(template, labels(self.owner, "conformance", PATIENCE))
         try:
             yield container
@@ -232,7 +235,7 @@ class Bench:
 
     @contextlib.contextmanager
     def started(self, container: Container, until: bytes = b"") -> Iterator[AttachedStreams]:
-        """The streams of a container that was started, and has printed `until`; closed at the end."""
+        """The streams of a container that was started and has printed `until`; closed at the end."""
         with contextlib.closing(container.start()) as wire:
             if until:
                 hear(wire, until=until)
@@ -240,7 +243,7 @@ class Bench:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[tuple[Container, AttachedStreams]]:
-        """A running container, which ends with 3 as soon as its stdin does."""
+        """A running container that exits with 3 when its stdin ends."""
         with (
             self.created(self.template(WAIT_FOR_THE_END)) as container,
             self.started(container, b"ready") as wire,
@@ -252,7 +255,7 @@ class Bench:
         return self.run_as(self.template(program, *arguments, **changes))
 
     def run_as(self, template: SandboxTemplate, stdin: bytes = b"") -> Ran:
-        """As `run`, for a template as it stands, with bytes to send."""
+        """Like `run`, for an unchanged template, with bytes to send."""
         with self.created(template) as container:
             with self.started(container) as wire:
                 if stdin:
@@ -262,9 +265,10 @@ class Bench:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What one container measured, saw and tried; made once, since many checks ask it.
+        """The measurements of one container; made once, because many checks need them.
 
-        Judged or not, its worker gets its job: an engine that isolates nothing is to fail check by check.
+        The worker gets its job whether or not the container would be accepted, so that an engine that isolates
+        nothing fails each check separately.
         """
         asked = {
             **everything(self.engine.info().architecture),
@@ -296,20 +300,22 @@ class Bench:
         return judged((*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS), self.evidence)
 
     def holds(self, *names: str) -> None:
-        """Requires that rows held: those of a name, or of things of a kind (`mount` is every row that begins with it)."""
+        """Requires that rows hold: the rows with a name, or those of a kind (`mount` selects every row that begins
+        with it).
+        """
         for name in names:
             found = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
             assert found, f"nothing was found out about: {name}"
             assert all(row.ok for row in found), failure_summary(found)
 
     def ours(self) -> dict[str, dict[str, str]]:
-        """The labels of the containers of this bench that the engine knows."""
+        """The labels of this bench's containers that the engine knows."""
         found = {one.container: dict(one.labels) for one in self.engine.leftovers()}
         return {container: labels for container, labels in found.items() if labels.get(OWNER) == self.owner}
 
 
 def hear(wire: AttachedStreams, *, until: bytes = b"") -> dict[int, bytearray]:
-    """What comes on both streams, to their end or until stdout has `until`."""
+    """The output on both streams, to their end or until stdout contains `until`."""
     heard = {STDOUT: bytearray(), STDERR: bytearray()}
     end = time.monotonic() + PATIENCE
     while (left := end - time.monotonic()) > 0:

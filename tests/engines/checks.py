@@ -26,23 +26,25 @@ from tests.engines.known import Exemption
 ABSENT_IMAGE = "sha256:" + "0" * 64
 UNKNOWN = "0" * 64
 CRASHED = 139  # 128 + SIGSEGV
-BLOCKS = 1024  # of 4 KiB; far more than any pipe holds
-ANSWERED = 16 * MIB  # sent to a container that speaks
-FEW_PIDS = 48  # room for a runtime that counts threads of its own, and far fewer than the program tries
-SHARE = 0.25  # of one processor
-# that a program with two busy processes may get in a second of it; unbounded it gets two
+BLOCKS = 1024  # of 4 KiB each; far more than a pipe can hold
+ANSWERED = 16 * MIB  # bytes sent to a container while it writes
+FEW_PIDS = 48  # room for a runtime that counts its own threads, and far fewer than the program tries to start
+SHARE = 0.25  # fraction of one processor
+# processor time that a program with two busy processes may get in one second; without a limit it gets two seconds
 SHARE_SECONDS = 0.8
-SCRATCH_SLACK = MIB  # what a file system counts besides the bytes of files
+SCRATCH_SLACK = MIB  # bytes that a file system counts in addition to the contents of files
 
 Check = Callable[[Bench], None]
 CHECKS: dict[str, Check] = {}
-# how a check fails: what it asserts, what an engine raises, and an answer of another shape
+# how a check fails: its own assertion, an error of the engine, or an answer of another form
 FAILURES = (AssertionError, pytest.fail.Exception, SandboxError, OSError, LookupError, ValueError)
 FAILURES += (TypeError, AttributeError)
 
 
 def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: tuple[Exemption, ...]) -> None:
-    """Every check holds, or fails as its exemption says; one that varies would tell nothing, and is left out."""
+    """Requires that every check holds, or fails as its exemption says; checks that vary are omitted, because they
+    prove nothing.
+    """
     excused = {one.check: one for one in exemptions}
     assert excused.keys() <= CHECKS.keys()
     for name, check in CHECKS.items():
@@ -180,7 +182,7 @@ def _(bench: Bench) -> None:
 @check("streams.stdin")
 def _(bench: Bench) -> None:
     """Input arrives complete while the container writes output"""
-    # as a job's questions and their answers go: neither side may wait for the other
+    # like the questions and answers of a job: neither side may wait for the other
     sent, back = b"0123456789abcdef" * (ANSWERED // 16), bytearray()
     with bench.created(bench.template(programs.REPEAT)) as container, bench.started(container) as wire:
         sender = threading.Thread(target=wire.send, args=(sent, PATIENCE), daemon=True)
@@ -215,7 +217,7 @@ def _(bench: Bench) -> None:
 @check("end.exit-code")
 def _(bench: Bench) -> None:
     """The exit code is the program's"""
-    for code in (7, 255):  # 0 is many others'
+    for code in (7, 255):  # 0 is the exit code of many other programs
         ran = bench.run(programs.SPEAK, str(code))
         assert ran.state
         assert (ran.state.running, ran.code) == (False, code)
@@ -243,7 +245,7 @@ def _(bench: Bench) -> None:
         assert container.process() is None, "it has a process before its start"
         with bench.started(container, b"ready"):
             number = container.process()
-            assert number is None or number > 1  # missing where the engine's host is another one
+            assert number is None or number > 1  # None if the engine's host is another machine
         container.wait(PATIENCE)
         assert container.process() is None, "it has a process after its end"
 
@@ -255,7 +257,7 @@ def _(bench: Bench) -> None:
         container.remove()
         assert container.state() is None
         assert container.process() is None
-        assert b"out" not in hear(wire)[STDOUT]  # which ends, as its streams do
+        assert b"out" not in hear(wire)[STDOUT]  # its end also ends its streams
 
 
 @check("remove.again")
@@ -285,7 +287,7 @@ def _(bench: Bench) -> None:
         container.start()
 
 
-# --- what a container may see and do, told from inside ---
+# --- what a container may see and do, measured inside ---
 
 # rows of the probe that held: the check, its sentence, the rows
 ROWS = (
@@ -359,7 +361,7 @@ def _(bench: Bench) -> None:
 @check("limit.data")
 def _(bench: Bench) -> None:
     """An allocation fails with a message before memory is used up"""
-    # asked for through the loader, which sets the limit where the engine does not
+    # allocated through the loader, which sets the limit if the engine does not
     asked = bench.program(programs.ASK_MEMORY, str(bench.limits.memory_bytes))
     assert bench.run_as(asked, asked.program).answer == "refused"
 
@@ -367,7 +369,8 @@ def _(bench: Bench) -> None:
 @check("limit.memory")
 def _(bench: Bench) -> None:
     """Using more memory than its limit ends it"""
-    # taken so that only the limit of the whole container counts it; where that holds it up for ever, its processor time ends it
+    # allocated so that only the limit of the whole container counts it; if that limit only delays the program, its
+    # processor time ends it
     limits = replace(bench.limits, wall_seconds=1.0)
     ran = bench.run(programs.TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB), limits=limits)
     assert b"held" not in ran.stdout
@@ -387,10 +390,10 @@ def _(bench: Bench) -> None:
 @check("limit.pids")
 def _(bench: Bench) -> None:
     """It cannot have more processes than its limit"""
-    # of a Pod its node bounds them, for all alike
+    # for a Pod, the node sets one limit for all
     most = bench.limits.pids if bench.engine.info().limits_by_node else FEW_PIDS
     ran = bench.run(programs.FORK, limits=replace(bench.limits, pids=most))
-    if ran.code == 0:  # else it was ended, as where a runtime's own threads count
+    if ran.code == 0:  # otherwise it was ended, as on engines that count the runtime's own threads
         count, reason = ran.answer
         assert count < most
         assert reason != "none"

@@ -1,4 +1,4 @@
-"""What runs as an ordinary user on a kernel of the tests' own; `test_podman_delegated.py` starts it."""
+"""Tests that run as an ordinary user on a separate kernel; `test_podman_delegated.py` starts them."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Engines of the tests' own, and the bench that each stands on."""
+"""Engines that only the tests use, and the bench for each of them."""
 
 import contextlib
 import os
@@ -41,14 +41,14 @@ def bench_on(
 
 
 def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
-    """One at an address where nobody listens, as after its daemon ended."""
+    """An engine at an address where nothing listens, as after its daemon ended."""
     engine = kind(docker.DockerClient(base_url="unix:///nonexistent/engine.sock", version="1.41"))
-    engine.removal_seconds = 0.0  # nobody will answer later either
+    engine.removal_seconds = 0.0  # no engine will answer later either
     return engine
 
 
 def weaken_docker(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]) -> None:
-    """From now on Docker's engine lets `change(body, host)` alter what is asked, and hides it when it is asked back."""
+    """Makes Docker's engine apply `change(body, host)` to each request and hide the change from inspection."""
     real = docker_module.create_body
 
     def body(*given: Any) -> dict[str, Any]:
@@ -61,14 +61,17 @@ def weaken_docker(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
 
 
 def not_tried(engine: str, reason: str) -> NoReturn:
-    """For what this system or this user cannot have; what is only not installed fails. pytest names it at the end of the run."""
+    """Skips a test that this system or this user cannot run; a missing installation fails instead. pytest lists it at
+    the end of the run.
+    """
     pytest.skip(f"{engine} is NOT TRIED HERE: {reason}")
 
 
 class PodmanService:
-    """A Podman of the tests' own: own images, containers and socket; the machine's own one is not touched.
+    """A separate Podman with its own images, containers and socket; the machine's own Podman is not touched.
 
-    `user` is who it runs as. Somebody else than root gets 65536 further ids, in a mount namespace of its own.
+    `user` is the user that it runs as. A user other than root gets 65536 additional ids, in a separate mount
+    namespace.
     """
 
     def __init__(self, folder: Path, user: int = 0) -> None:
@@ -76,28 +79,28 @@ class PodmanService:
         self.address = f"unix://{folder / 'podman.sock'}"
         self.log = folder / "log"
         places = (f"--{name}={folder / name}" for name in ("root", "runroot", "tmpdir"))
-        # the one manager and the one log of events that need no systemd
+        # the only cgroup manager and the only event log that do not need systemd
         self.command = ["podman", *places, "--cgroup-manager=cgroupfs", "--events-backend=file"]
         if user:
             self.command = [*self._as_user(), *self.command]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Starts the service and waits until it answers."""
         with self.log.open("ab") as log:
             process = self._process = subprocess.Popen(
                 [*self.command, "system", "service", "--time=0", self.address],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=self.folder,  # one that any user may enter
-                start_new_session=True,  # without root it starts itself again, as another process
+                cwd=self.folder,  # a folder that every user may enter
+                start_new_session=True,  # without root, Podman starts itself once more as another process
             )
         until(lambda: self.answers() or process.poll() is not None, _ANSWER_SECONDS)
         assert process.poll() is None, self.log.read_text()[-2000:]
 
     def end(self, number: int = signal.SIGTERM) -> None:
-        """Sends a signal to it and waits for its end; its containers go on."""
+        """Sends a signal to the service and waits for its end; its containers keep running."""
         process, self._process = self._process, None
         if process is not None:
             os.killpg(process.pid, number)
@@ -105,7 +108,10 @@ class PodmanService:
             until(lambda: not self.answers())
 
     def _as_user(self) -> list[str]:
-        """The kernel lets a user have further ids only by /etc/subuid and /etc/subgid; ours lie over them, for it alone."""
+        """A command prefix that runs a program as the user, with an id file mounted over /etc/subuid and /etc/subgid.
+
+        The kernel gives a user additional ids only from these two files.
+        """
         for name in ("home", "run"):
             (self.folder / name).mkdir(mode=0o700)
         for one in (self.folder, self.folder / "home", self.folder / "run"):

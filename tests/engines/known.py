@@ -1,4 +1,4 @@
-"""The engines that the suite is run over, with their exemptions. The tables of `docs/engines.md` are made from it."""
+"""The engines that the suite runs on, with their exemptions. The tables of `docs/engines.md` are generated from it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,19 +6,19 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """A check that an engine is known to fail, and why that is so. One that it passes is an error.
+    """A check that an engine is known to fail, with the reason. If the check passes, that is an error.
 
-    One that `varies` is not tried.
+    An exemption that `varies` is not tried.
     """
 
     check: str
     reason: str
-    varies: bool = False  # it fails on some machines and at some times
+    varies: bool = False  # the check fails only on some machines and at some times
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One engine as it was tried."""
+    """One engine as it was tested."""
 
     name: str
     tried: str
@@ -49,7 +49,7 @@ DOCKER_ROOTLESS: Final = Known(
     "20.10 with rootlesskit 1.1 and runc 1.1, control groups of version 1, its refusal taken away",
     "refused: version 1 gives it no limits",
     _exempt(_NO_LIMITS, "limit.memory limit.memory-told limit.pids attestation")
-    + _exempt(_NO_LIMITS, "limit.cpus", varies=True),  # a busy machine limits it, too
+    + _exempt(_NO_LIMITS, "limit.cpus", varies=True),  # a busy machine limits it too
 )
 PODMAN_ROOTLESS: Final = Known(
     "Podman, rootless",

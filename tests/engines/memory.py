@@ -1,7 +1,9 @@
-"""An engine without containers, for tests of what stands on one: each container is a thread that runs a function of yours.
+"""An engine without containers, for tests of code that uses an engine: each container is a thread that runs a
+function.
 
-Its life, streams, labels and failures are those of a real engine, shown by the same suite (`tests/engines/checks.py`). It isolates
-nothing and its containers say so, so that no attestation accepts it and no call of the product is ever run on it.
+Its lifecycle, streams, labels and failures are those of a real engine, and it passes the same suite
+(`tests/engines/checks.py`). It isolates nothing, and its containers report this, so no attestation accepts it and no
+call of the product runs on it.
 """
 
 import itertools
@@ -19,13 +21,13 @@ from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
-KILLED = 137  # as a shell tells it
+KILLED = 137  # exit code that a shell reports for SIGKILL
 
 
 class Box:
-    """One container. Its program reads stdin, says and complains, and returns the exit code.
+    """One container. Its program reads stdin, writes to stdout and stderr, and returns the exit code.
 
-    A program that is to end must look at `read`, which gives nothing once the host has closed, or at `removed`: a thread
+    A program that is to end must check `read`, which returns nothing once the host has closed, or `removed`: a thread
     cannot be killed, so a removal waits for it.
     """
 
@@ -41,7 +43,7 @@ class Box:
         return not self.ended.is_set()
 
     def read(self, count: int) -> bytes:
-        """At most so many bytes of stdin; none at its end."""
+        """At most this many bytes of stdin; empty at its end."""
         return b"" if self.removed.is_set() else self.theirs.recv(count)
 
     def say(self, data: bytes) -> None:
@@ -51,14 +53,14 @@ class Box:
         self.theirs.sendall(HEADER.pack(STDERR, len(data)) + data)
 
     def hang_up(self) -> None:
-        """Closes its streams, as a process may do long before it ends."""
+        """Closes its streams, which a process may do long before it ends."""
         try:
             self.theirs.shutdown(socket.SHUT_RDWR)
         except OSError:
             return  # closed before
 
     def end(self, code: int = 0) -> None:
-        """Ends as a process does: its streams with it. Only the first code counts."""
+        """Ends the container and its streams, as for a process. Only the first exit code counts."""
         if self.code is None:
             self.code = code
         self.hang_up()
@@ -67,7 +69,7 @@ class Box:
     def live(self, program: "Program") -> None:
         try:
             code = program(self)
-        except OSError:  # nobody listens to it any more
+        except OSError:  # the reader has gone
             code = 1
         self.end(code)
 
@@ -76,7 +78,7 @@ Program = Callable[[Box], int]
 
 
 class MemoryImages:
-    """Knows content ids only; None has every one."""
+    """Knows content ids only; with None, every image exists."""
 
     def __init__(self, known: frozenset[str] | None) -> None:
         self.known = known
@@ -100,7 +102,7 @@ class MemoryImages:
 
 
 class MemoryContainer:
-    """A container of an engine in memory, which finds it by its id."""
+    """A container of an engine in memory, which identifies it by its id."""
 
     def __init__(self, engine: "MemoryEngine", container: str) -> None:
         self._engine, self.id = engine, container
@@ -146,10 +148,12 @@ class MemoryContainer:
 
 
 class MemoryEngine:
-    """Every container it ever made is in `made`, those that exist are in `boxes`; `most` existed at once.
+    """`made` has every container that was ever created, `boxes` those that exist; at most `most` existed at the same
+    time.
 
-    `program` is what runs in each. `images` are the content ids that it has; None has them all. `before` is called with what is
-    about to be done (create, start, remove) and a template or container, and may wait or raise. With `gone` set nothing answers.
+    `program` runs in each container. `images` are the content ids that exist; None means all. `before` is called with
+    the next action (create, start, remove) and a template or container, and may wait or raise. If `gone` is set, the
+    engine does not answer.
     """
 
     container_type = MemoryContainer
@@ -160,7 +164,7 @@ class MemoryEngine:
         images: frozenset[str] | None = None,
         numbers: Iterator[int] | None = None,
     ) -> None:
-        self.numbers = numbers or itertools.count(1)  # an engine that takes another's place goes on counting
+        self.numbers = numbers or itertools.count(1)  # an engine that replaces another continues its numbers
         self.program, self.images = program, MemoryImages(images)
         self.images.answer = self.answer
         self.boxes: dict[str, Box] = {}
@@ -208,7 +212,7 @@ class MemoryEngine:
         return self.container_type(self, id_)
 
     def take(self, container: str) -> Box | None:
-        """From now on this engine does not know that container."""
+        """Makes this engine forget the container."""
         with self._lock:
             return self.boxes.pop(container, None)
 
@@ -221,7 +225,7 @@ class MemoryEngine:
             return tuple(Leftover(one.name, one.labels) for one in self.boxes.values() if OWNER in one.labels)
 
     def close(self) -> None:
-        """Holds nothing but its containers."""
+        """Does nothing: the engine holds only its containers."""
 
     def answer(self) -> None:
         if self.gone:

@@ -1,7 +1,8 @@
-"""An image in the store of a rootless Podman, as a disk for a kernel of the tests' own.
+"""An image in the store of a rootless Podman, as a disk for a separate kernel.
 
-Podman records the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`, which each of them
-mounts in a /mnt of its own, as a checkout of the tests may be in any other folder. The user is one whom this machine does not have.
+Podman records the paths of its folders, so they are the same on this machine and on that kernel: below `PLACE`, which
+each of them mounts in a separate /mnt, because a checkout of the tests may be in any other folder. The user does not
+exist on this machine.
 """
 
 import os
@@ -20,7 +21,7 @@ DISKS = FOLDER.with_name("podman-rootless-2")
 _FOLDERS = ("home", "run", "data")
 ENVIRONMENT = f"HOME={PLACE}/home XDG_RUNTIME_DIR={PLACE}/run PATH=/usr/bin:/usr/sbin:/bin:/sbin"
 PODMAN = f"podman --root={PLACE}/data/root --runroot={PLACE}/run/root --tmpdir={PLACE}/run/tmp --events-backend=file --storage-driver=overlay"
-# the kernel lets a user have further ids only by these files
+# the kernel gives a user additional ids only from these files
 BECOME = f"""\
 for name in passwd subuid subgid; do mount --bind {PLACE}/etc/$name /etc/$name; done
 """
@@ -35,7 +36,7 @@ exec setpriv --reuid={USER} --regid={USER} --clear-groups env -i {ENVIRONMENT} {
 
 
 def disk(client: docker.DockerClient, image: Image) -> Path:
-    """A file with an ext4 that has the store; made once for an image."""
+    """A sparse file with an ext4 file system that contains the store; made once for an image."""
     made = DISKS / image.id.replace(":", "-")
     if made.is_file():
         return made
@@ -51,7 +52,7 @@ def disk(client: docker.DockerClient, image: Image) -> Path:
         assert loading.returncode == 0
         fresh = made.with_name(f"new-{os.getpid()}")
         with fresh.open("wb") as file:
-            file.truncate(6 << 30)  # with holes
+            file.truncate(6 << 30)  # a sparse file
         subprocess.run(["mkfs.ext4", "-q", "-F", "-d", folder, fresh], check=True)
     fresh.rename(made)
     return made

@@ -1,4 +1,4 @@
-"""What runs as an ordinary user on a kernel of the tests' own; `test_rootless.py` starts it."""
+"""Tests that run as an ordinary user on a separate kernel; `test_rootless.py` starts them."""
 
 import base64
 import json
@@ -42,8 +42,8 @@ __all__ = [
     "test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction",
 ]
 FOLDER = Path(OCI_FOLDER_OF_USER).expanduser()
-# a page that is touched for the first time costs an emulated processor a hundred times as much; and less of it for a job that
-# this kernel does not end at its limit of memory
+# an emulated processor needs a hundred times as long for the first access to a page; and less memory for a job that
+# this kernel does not end at its memory limit
 SMALL = replace(LIMITS, memory_bytes=96 << 20, wall_seconds=30.0)
 bench_module.PATIENCE = 300.0
 # a server and a container take seconds here; test_oci.py tries more moments on a kernel without an emulated processor
@@ -62,7 +62,7 @@ def bench() -> Iterator[Bench]:
 
 
 def test_processor_time_is_throttled(bench: Bench) -> None:
-    """As the kernel counts it: how long a second is for an emulated processor depends on what else its machine does."""
+    """Measured by the kernel, because the length of a second on an emulated processor depends on the machine's load."""
     with bench.created(bench.template(COMPUTE, limits=replace(bench.limits, cpus=0.25))) as container:
         container.start()
         container.wait(300.0)
@@ -72,14 +72,14 @@ def test_processor_time_is_throttled(bench: Bench) -> None:
 
 
 def test_it_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
-    """Two checks are left out, as User Mode Linux cannot show them: `OCI_ROOTLESS` says which, and why."""
+    """Two checks are omitted, because User Mode Linux cannot show them: `OCI_ROOTLESS` names them with the reasons."""
     assert os.geteuid() != 0
     assert bench.engine.info().rootless
     conforms(bench, subtests, OCI_ROOTLESS.exemptions)
 
 
 def test_a_client_is_served(tmp_path: Path) -> None:
-    # the doctor's state, with what it attested
+    # the state folder of the doctor, with its attestation
     place = replace(Place.made(tmp_path), state=Path("~/.local/state/gdal-mcp").expanduser())
     place.path("hill.asc").write_text(
         "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n", encoding="ascii"

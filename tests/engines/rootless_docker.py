@@ -1,4 +1,4 @@
-"""A rootless Docker of the tests' own: dockerd in a user namespace of an ordinary user, as `dockerd-rootless.sh` starts it."""
+"""A separate rootless Docker: dockerd in a user namespace of an ordinary user, as `dockerd-rootless.sh` starts it."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from tests.waiting import until
 
 NEEDED = ("dockerd", "rootlesskit", "newuidmap")
 _ANSWER_SECONDS = 90.0
-# the kernel lets a user have further ids only by /etc/subuid and /etc/subgid; ours lie over them, for this process alone
+# the kernel gives a user additional ids only from /etc/subuid and /etc/subgid, so files of the tests are mounted over them, for this process only
 _BECOME = """\
 mount --bind "$1/ids" /etc/subuid && mount --bind "$1/ids" /etc/subgid
 exec setpriv --reuid="$2" --regid="$2" --clear-groups env -i HOME="$1/home" XDG_RUNTIME_DIR="$1/run" PATH="$PATH" \\
@@ -29,7 +29,7 @@ exec setpriv --reuid="$2" --regid="$2" --clear-groups env -i HOME="$1/home" XDG_
 
 
 class RootlessDocker:
-    """One that answers, at `address`, of an ordinary user."""
+    """A rootless Docker of an ordinary user that answers at `address`."""
 
     def __init__(self, folder: Path, user: int) -> None:
         self.folder, self.user = folder, user
@@ -46,7 +46,10 @@ class RootlessDocker:
 
 @contextlib.contextmanager
 def rootless_docker(user: int) -> Iterator[RootlessDocker]:
-    """A started one, ended and removed at the end. Its folder is the user's, and has a short name for the socket's sake."""
+    """A started rootless Docker, stopped and removed at the end.
+
+    Its folder belongs to the user and has a short name, because the length of a socket's path is limited.
+    """
     if os.geteuid() != 0:
         not_tried("rootless Docker", "only root can start one of another user")
     missing = [name for name in NEEDED if shutil.which(name) is None]
@@ -66,6 +69,6 @@ def rootless_docker(user: int) -> Iterator[RootlessDocker]:
         assert process.poll() is None, engine.log.read_text()[-2000:]
         yield engine
     finally:
-        process.send_signal(signal.SIGTERM)  # which rootlesskit passes on to dockerd
+        process.send_signal(signal.SIGTERM)  # rootlesskit forwards it to dockerd
         process.wait(_ANSWER_SECONDS)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""A host with AppArmor on: containers of crun run under our profile, which the kernel enforces (User Mode Linux)."""
+"""A host with AppArmor enabled: containers of crun run under the project's profile, which the kernel enforces (User
+Mode Linux).
+"""
 
 import json
 import os

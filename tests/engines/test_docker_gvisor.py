@@ -1,4 +1,6 @@
-"""gVisor under a Docker of the tests' own: what it gives, what it does not, and that the product then runs nothing."""
+"""gVisor under a separate Docker: what it guarantees, what it lacks, and that the product therefore runs nothing on
+it.
+"""
 
 import contextlib
 import re
@@ -24,14 +26,14 @@ from tests.private_engine import private_engine
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]
 
-# gVisor's own threads count too; without room for them it dies now and then
+# gVisor's own threads count too; without room for them, it sometimes dies
 ROOMY = replace(LIMITS, pids=256)
 RUNTIME = {"runsc": {"path": "runsc", "runtimeArgs": ["--network=none"]}}
 
 
 @pytest.fixture(scope="module")
 def bench(client: docker.DockerClient, image: Image) -> Iterator[Bench]:
-    if not shutil.which("runsc"):  # Debian has it, Ubuntu has not
+    if not shutil.which("runsc"):  # Debian has a package, Ubuntu does not
         if not subprocess.run(["apt-cache", "show", "runsc"], capture_output=True, check=False).stdout:
             not_tried("gVisor", "this system's packages do not have it")
         raise AssertionError("gVisor is not here. `make engines` installs it where it may.")

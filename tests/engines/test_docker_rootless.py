@@ -1,7 +1,8 @@
-"""Rootless Docker: a job is the user who runs it, in a staging folder that is closed to others; and no job runs without limits.
+"""Rootless Docker: a job runs as the user of the server, in a staging folder closed to others, and never without
+limits.
 
-A host with control groups of version 1 gives it no limits, so there it must refuse. What else it guarantees is tried all the same, on
-an engine whose refusal is taken away.
+A host with control groups of version 1 gives it no limits, so the product must refuse it there. Its other guarantees
+are still tested, on an engine whose refusal is removed.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from tests.engines.rootless_docker import RootlessDocker, rootless_docker
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 USER = 65534
 ROOT = Path(__file__).parents[2]
-# an interpreter in root's home is read by this right
+# needed to read an interpreter in root's home
 _READS = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
 
 

@@ -1,4 +1,4 @@
-"""The engine in use, with its own runtime, does all that an engine must."""
+"""The engine in use, with its own runtime, passes all checks."""
 
 import pytest
 

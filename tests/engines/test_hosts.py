@@ -1,4 +1,4 @@
-"""Which runtime is chosen on hosts whose control groups are laid out otherwise, each on a kernel of its own (User Mode Linux)."""
+"""The chosen runtime on hosts with different layouts of control groups, each on a separate kernel (User Mode Linux)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.engines.test_rootless import USER, opened
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[2]
-# all controllers in version 1 but `left`, which version 2 then has (blkio, as io)
+# all controllers in version 1 except `left`, which version 2 has instead (blkio as io)
 _V1 = """
 mount -t tmpfs tmpfs /sys/fs/cgroup
 for one in $(awk '!/^#/ {{ if ($4 == 1) print $1 }}' /proc/cgroups); do
@@ -38,7 +38,7 @@ export HOME=/var/tmp/home TMPDIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
 cat /proc/cgroups /proc/self/mounts /sys/fs/cgroup/unified/cgroup.controllers >{out}/groups
 {python} -c '{program}' >{out}/found 2>{out}/error
 """
-# as systemd delegates a group to a user
+# a group as systemd delegates it to a user
 DELEGATED = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys

@@ -1,4 +1,4 @@
-"""What Podman is asked for, and that nothing else in the low-level runtime's configuration passes for it."""
+"""The requests to Podman; no other setting in the low-level runtime's configuration is accepted in their place."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ def own_mount(place: str, kind: str, *options: str, source: str = "none") -> dic
 
 
 def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configuration and the description of a container that is as asked."""
+    """The configuration and the description of a container that match the request."""
     asked = spec()
     mounts = copy.deepcopy(asked["mounts"])
     mounts += [own_mount("/proc", "proc"), own_mount("/dev", "tmpfs"), own_mount("/sys", "sysfs", "ro")]
@@ -118,7 +118,7 @@ def mount(runtime: dict[str, Any], place: object) -> dict[str, Any]:
 
 
 def option(place: object, asked: str, *given: str) -> Change:
-    """Mounts with other options in the place of one."""
+    """Replaces one option of a mount with others."""
 
     def change(runtime: dict[str, Any], _inspected: dict[str, Any]) -> None:
         row = mount(runtime, place)
@@ -129,7 +129,7 @@ def option(place: object, asked: str, *given: str) -> Change:
 
 
 ALLOW_ALL = {**json.loads(RULES), "defaultAction": "SCMP_ACT_ALLOW"}
-# what is noticed, and the change that is
+# the difference that must be noticed, and the change that causes it
 WEAK: tuple[tuple[str, Change], ...] = (
     ("Image", lambda _runtime, inspected: inspected.update(Image="f" * 64)),
     ("Privileged", lambda _runtime, inspected: inspected["HostConfig"].update(Privileged=True)),

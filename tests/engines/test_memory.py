@@ -1,4 +1,4 @@
-"""The engine in memory has the life of a real one, and isolates nothing, which the product notices."""
+"""The engine in memory has the lifecycle of a real engine and isolates nothing, which the product notices."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ PROGRAMS = {
 
 
 def program(box: Box) -> int:
-    """What the suite asks for, as functions; anything else is a program that nobody has."""
+    """The programs of the suite as functions; any other program is missing."""
     found = next((one for text, one in PROGRAMS.items() if text in box.template.command), None)
     return found(box) if found else 127
 

@@ -1,4 +1,4 @@
-"""Containers without a daemon do all that an engine must, with each runtime; and nothing of them is left, whoever is killed when."""
+"""The engine without a daemon passes all checks with each runtime, and leaves nothing when a process is killed."""
 
 import contextlib
 import os
@@ -35,8 +35,8 @@ from tests.oci_store import oci_engine
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
-MOMENTS = 12  # at which a runtime is killed, each a little later
-SERVERS = 6  # that are killed, each a step later
+MOMENTS = 12  # number of moments at which a runtime is killed, each a little later
+SERVERS = 6  # number of servers that are killed, each a step later
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def groups_of(container: str) -> list[Path]:
 
 
 def of_this_host(container: str) -> list[str]:
-    """Everything that names a container: control groups, mounts, processes."""
+    """Everything on the host that names a container: control groups, mounts, processes."""
     groups = [str(one) for one in groups_of(container) if one.exists()]
     mounts = [line for line in mountinfo().splitlines() if container in line]
     processes = []
@@ -106,7 +106,7 @@ def namespace(name: str) -> Callable[[dict[str, Any]], object]:
         rows = config["linux"]["namespaces"]
         config["linux"]["namespaces"] = [row for row in rows if row["type"] != name]
         if name == "uts":
-            del config["hostname"]  # which a runtime refuses to set on the host
+            del config["hostname"]  # a runtime refuses to set this on the host
 
     return change
 
@@ -142,7 +142,7 @@ REAL = engine_module.config
 
 
 def weaken(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], object]) -> None:
-    """From now on the engine writes a configuration that was changed."""
+    """Makes the engine write a changed configuration."""
 
     def weaker(*asked: Any, **named: Any) -> dict[str, Any]:
         made = REAL(*asked, **named)
@@ -155,11 +155,11 @@ def weaken(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], o
 @pytest.mark.claim("engine.oci-is-read-back", "sandbox.read-back", "engine.silence-is-noticed")
 def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench, subtests, monkeypatch):
     rootless = bench.engine.info().rootless
-    # without that one crun loads the filter first, which then refuses it the rest; a user namespace gives no other user and no
-    # /proc of another's processes
+    # without it, crun loads the filter first, which then refuses the remaining calls; a user namespace provides no
+    # other user and no /proc of other processes
     by_itself = {"no new privileges"} | ({"user", "namespace pid"} if rootless else set())
     for name, change in WEAKER.items():
-        if rootless and name == "groups":  # nor a group, so that there is nothing to notice
+        if rootless and name == "groups":  # it provides no other group either, so there is nothing to notice
             continue
         weaken(monkeypatch, change)
         with subtests.test(weaker=name):
@@ -202,7 +202,7 @@ def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench
 
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
 def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
-    """Killed a little later each time, over as long as making one takes on this machine."""
+    """Each kill is a little later, over the time that this machine needs to create a container."""
     began = time.monotonic()
     with bench.created(bench.template(WAIT_FOR_THE_END)):
         took = time.monotonic() - began
@@ -229,7 +229,7 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatc
 
 
 def test_what_a_killed_runtime_left_frozen_is_removed(bench: Bench) -> None:
-    """Runtimes freeze what they clean up, and version 1 lets nothing die that is frozen."""
+    """Runtimes freeze a container to clean it up, and in version 1, a frozen process cannot die."""
     for start in (False, True):
         with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
             if start:
@@ -270,16 +270,16 @@ def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(benc
         command = [sys.executable, "-c", SERVER, *words]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
-            for _ in range(number + 1):  # made, started, and in the middle of the next one
+            for _ in range(number + 1):  # created, started, and during the next one
                 server.stdout.readline()
             server.send_signal(signal.SIGKILL)
         left = bench.ours()
         assert left or number == 0
-        another = OciEngine(bench.engine.root)  # of another server
+        another = OciEngine(bench.engine.root)  # an engine of another server
         for container in left:
             another.container(container).remove()
             assert another.container(container).state() is None
-            # a runtime that the server had just forked finds nothing to work on, and ends
+            # a runtime that the server had just forked finds nothing to do, and ends
             until(lambda container=container: of_this_host(container) == [])
     assert bench.ours() == {}
 
@@ -323,7 +323,7 @@ def test_nobody_else_uses_it_where_nothing_is_delegated() -> None:
 
 
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
-    """What lies in it says what is run, and which control groups are emptied afterwards."""
+    """Its contents decide what runs and which control groups are emptied afterwards."""
     changes = {"theirs": lambda one: os.chown(one, 65534, 65534), "open": lambda one: one.chmod(0o770)}
     for name, change in changes.items():
         folder = tmp_path / name

@@ -1,4 +1,4 @@
-"""An image comes from a registry by its digest, layer over layer, or not at all; skopeo and umoci are the real ones."""
+"""An image is fetched from a registry by its digest, layer by layer, or not at all, with the real skopeo and umoci."""
 
 import gzip
 import hashlib
@@ -31,7 +31,7 @@ def digest_of(data: bytes) -> str:
 
 
 def layer(**files: str) -> bytes:
-    """A tar; `wh_` in front of a name takes the file of a layer below away."""
+    """A tar archive; a name with the prefix `wh_` removes the file from the layers below."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, text in files.items():
@@ -97,7 +97,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
     settings = tmp_path / ".config/containers/registries.conf"
     settings.parent.mkdir(parents=True)
     settings.write_text(f'[[registry]]\nlocation = "{place}"\ninsecure = true\n')
-    monkeypatch.setenv("HOME", str(tmp_path))  # where skopeo looks for it
+    monkeypatch.setenv("HOME", str(tmp_path))  # the folder where skopeo looks for it
     with serving(server):
         yield held, f"{place}/gdal:1"
 
@@ -122,7 +122,7 @@ def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, s
 
 
 def test_an_image_that_was_fetched_is_copied_to_docker_without_its_registry(registry, store, client) -> None:
-    """With the same content id, and from there back into another store."""
+    """The content id stays the same, also when the image is copied back into another store."""
     held, reference = registry
     store.pull(reference, lambda _line: None)
     held.blobs.clear()
@@ -139,7 +139,7 @@ def test_an_image_that_was_fetched_is_copied_to_docker_without_its_registry(regi
 
 
 def test_an_image_that_cannot_be_copied_is_asked_of_its_registry(registry, store, client) -> None:
-    reference = "127.0.0.1:1/gdal:1"  # where nobody listens
+    reference = "127.0.0.1:1/gdal:1"  # an address where nothing listens
     images = DockerImages(client.api, partial(archive_of, store))
     with pytest.raises(PullFailed):
         images.pull(reference, lambda _line: None)
@@ -173,7 +173,7 @@ def test_where_the_registry_cannot_be_reached_nothing_is_run_and_nothing_stored(
     monkeypatch.setattr("subprocess.run", lambda *words, **_: ran.append(words))
     monkeypatch.setattr("shutil.which", lambda _: None)  # skopeo would have to be installed
     with closing(socket.socket()) as closed:
-        closed.bind(("127.0.0.1", 0))  # and listens to nothing
+        closed.bind(("127.0.0.1", 0))  # bound, but not listening
         place = f"127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(PullFailed):
             _from_registry(store, f"{place}/gdal:1", lambda _line: None)

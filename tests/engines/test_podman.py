@@ -1,4 +1,4 @@
-"""Podman as root does all that an engine must, but for what its exemptions say, and the server's calls run there."""
+"""Podman as root passes all checks except its exemptions, and the server's calls run on it."""
 
 import contextlib
 import json
@@ -53,7 +53,7 @@ def test_a_trial_passes_and_leaves_nothing(service: PodmanService) -> None:
 
 
 def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:
-    """Which doctor asks, though Podman would set limits that a host does not let it."""
+    """The doctor asks for this even though Podman would set limits that a host does not permit."""
     with contextlib.closing(open_engine(f"podman:{service.address}")) as own:
         told = json.loads(capture_image(own, image.id))
     assert told["gdal"].startswith(image.version)

@@ -1,6 +1,6 @@
-"""Podman of an ordinary user to whom systemd delegated control groups of version 2: calls run with all limits in force.
+"""Podman of an ordinary user with delegated control groups of version 2: calls run with all limits enforced.
 
-This needs version 2 alone, so it runs on a kernel of its own, with the user's own systemd as after a login.
+This needs version 2 only, so it runs on a separate kernel, with the user's own systemd as after a login.
 """
 
 import compileall
@@ -24,7 +24,7 @@ from tests.engines.test_rootless import opened
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[2]
 ADDRESS = f"unix://{PLACE}/run/podman.sock"
-# `session GROUP MANAGER FILE`: runs the commands of a file beside Podman's service, in a control group that is the user's
+# `session GROUP MANAGER FILE`: runs the commands of a file beside Podman's service, in a control group of the user
 SCRIPT = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
@@ -103,7 +103,8 @@ def test_a_user_with_delegated_control_groups_has_every_limit_or_nothing_runs(
             "Podman with delegated control groups",
             "it needs a kernel of its own, which root starts on Debian",
         )
-    for part in ("gdal_mcp", "sandbox", "tests"):  # which takes an emulated processor minutes
+    # compiled beforehand, which takes an emulated processor minutes
+    for part in ("gdal_mcp", "sandbox", "tests"):
         compileall.compile_dir(ROOT / part, quiet=1)
     values = {"place": PLACE, "become": BECOME, "environment": ENVIRONMENT, "podman": PODMAN, "user": USER}
     values |= {

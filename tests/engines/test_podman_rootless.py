@@ -1,4 +1,6 @@
-"""Podman of a user to whom no control groups are delegated ignores limits without saying so. It isolates otherwise; nothing runs there."""
+"""Podman of a user without delegated control groups silently ignores limits, so nothing runs there. It isolates
+otherwise.
+"""
 
 import contextlib
 import tempfile
@@ -20,7 +22,7 @@ from tests.engines.known import PODMAN_ROOTLESS
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.engine,
-    pytest.mark.timeout(1800),  # Podman copies the image for each map of ids
+    pytest.mark.timeout(1800),  # Podman copies the image for each id map
     pytest.mark.claim("engine.ignored-limits-are-noticed"),
 ]
 USER = 65534
@@ -63,7 +65,7 @@ def test_where_it_cannot_limit_nothing_is_made_and_the_cause_is_named(bench: Ben
 
 
 def test_limits_that_are_ignored_are_read_back_too(bench, monkeypatch):
-    """Should a Podman say that it can limit, and leave the limits out."""
+    """For a Podman that reports that it can set limits and then omits them."""
     if not bench.engine.info().limits_missing:
         return
     monkeypatch.setattr(podman_module, "refuse_unlimited", lambda _: None)
@@ -71,7 +73,8 @@ def test_limits_that_are_ignored_are_read_back_too(bench, monkeypatch):
     monkeypatch.setattr(podman_module, "differences", lambda *given: seen.append(real(*given)) or seen[-1])
     with pytest.raises(SandboxError) as caught:
         bench.run(LEAVE_A_MARK)
-    # with control groups of version 2 it says so itself; with version 1 it does not, and everything else is as asked
+    # with control groups of version 2, Podman reports this itself; with version 1 it does not, and everything else is
+    # as requested
     silent = bench.engine.info().cgroup_version == "1"
     assert isinstance(caught.value, IsolationRefused if silent else SandboxError)
     assert [[one.name for one in found] for found in seen] == [["memory", "cpu", "pids"]] * silent

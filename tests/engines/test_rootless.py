@@ -1,6 +1,6 @@
-"""The engine without a daemon for a user who is not root, where control groups of version 2 are delegated to that user.
+"""The engine without a daemon for a user other than root, with control groups of version 2 delegated to that user.
 
-They can only be had by taking them away from every container of the machine, so this runs on a kernel of its own.
+Delegation on this machine would take the groups away from all of its containers, so this runs on a separate kernel.
 """
 
 import compileall
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[2]
 USER = 1000
 STORE = FOLDER.with_name("oci-rootless-2")
-# with the image of the trial: what a user makes below a hostfs belongs to root, so that none is stored from inside
+# with the image of the trial: files that a user makes below a hostfs belong to root, so none can be stored from inside
 FILL = """
 import json, platform, sys, tempfile
 from pathlib import Path
@@ -40,9 +40,9 @@ with tempfile.NamedTemporaryFile() as trial:
     trial.flush()
     from_archive(store, Path(trial.name), f"{IMAGE}:1", {})
 """
-# an interpreter in root's home is read by this right
+# needed to read an interpreter in root's home
 READS = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
-# what systemd makes of `Delegate=`: the folder and three of its files are the user's
+# the effect of `Delegate=` in systemd: the folder and three of its files belong to the user
 SCRIPT = """\
 unset LD_LIBRARY_PATH
 mount -t sysfs sysfs /sys
@@ -81,7 +81,7 @@ ls $engine/containers >{out}/left
 
 @pytest.fixture(scope="module")
 def store(client: docker.DockerClient, image: Image) -> Path:
-    """Filled once, by a user who is not root."""
+    """The store, filled once by a user other than root."""
     if os.geteuid() != 0 or platform.machine() != "x86_64":
         not_tried("oci without root", "it needs a kernel of its own, which root starts on Debian")
     place = STORE / image.id.replace(":", "-")
@@ -108,7 +108,7 @@ def store(client: docker.DockerClient, image: Image) -> Path:
 
 
 def opened(*places: Path) -> str:
-    """Commands after which a user who is not root reaches places that lie in closed folders, such as an interpreter in root's home."""
+    """Commands that let a user other than root reach places in closed folders, such as an interpreter in root's home."""
     above = {one: [up for up in reversed(one.parents) if not up.stat().st_mode & 0o1] for one in places}
     closed = {one: found for one, found in above.items() if found}
     opening = [f"mount -t tmpfs -o mode=755 tmpfs {one}" for one in {found[0] for found in closed.values()}]
@@ -120,7 +120,8 @@ def opened(*places: Path) -> str:
 @pytest.mark.claim("engine.oci-rootless", "engine.oci-bounded-or-refused", "engine.oci-is-read-back")
 def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     told = {"store": store, "user": USER, "root": ROOT, "python": sys.executable, "out": uml.OUT}
-    for part in ("gdal_mcp", "sandbox", "tests"):  # which takes an emulated processor minutes
+    # compiled beforehand, which takes an emulated processor minutes
+    for part in ("gdal_mcp", "sandbox", "tests"):
         compileall.compile_dir(ROOT / part, quiet=1)
     tools = uml.tools("uml-1", ())
     script = SCRIPT.format(**told, opened=opened(Path(sys.base_prefix), ROOT))
@@ -147,5 +148,5 @@ def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtes
         assert said("ready")["ok"]
         assert rows["rootless"]["found"].startswith("yes")
         assert said("escape")["ok"]
-    # a server that is killed while it writes the first files leaves those alone, which are swept after an hour
+    # a server that is killed while it writes its first files leaves only those, which are removed after an hour
     assert [one for one in (tmp_path / "out/left").read_text().split() if not one.startswith("new-")] == []

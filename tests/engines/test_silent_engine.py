@@ -1,4 +1,4 @@
-"""An engine that leaves out what it was asked for, or gives more, in silence: whatever it is, nothing runs there."""
+"""Engines that silently omit a requested setting or add one: nothing runs there, whatever the setting is."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _LENGTH = re.compile(rb"(?i)(content-length: )(\d+)")
 
 
 class DroppingProxy(EngineProxy):
-    """`change` is done to the body of each create on its way. `changed` counts them."""
+    """Applies `change` to the body of each create request on its way. `changed` counts the changes."""
 
     def __init__(self, path: Path, engine: str, change: Change) -> None:
         self.change, self.changed = change, 0
@@ -46,7 +46,7 @@ class DroppingProxy(EngineProxy):
 
 
 class _Rewritten:
-    """A connection whose creates are read whole and changed; anything else passes as it comes."""
+    """A connection whose create requests are read completely and changed; everything else is passed on unchanged."""
 
     def __init__(self, source: socket.socket, rewrite: Callable[[bytes, bytes], bytes]) -> None:
         self._source, self._rewrite = source, rewrite
@@ -69,7 +69,7 @@ class _Rewritten:
 
 
 def without(*names: str) -> Change:
-    """Leaves fields out, as an engine does that does not know them."""
+    """Removes fields, like an engine that does not know them."""
 
     def change(body: Body) -> None:
         for name in names:
@@ -92,7 +92,7 @@ def given(**more: Any) -> Change:
 
 
 def network_of_the_host(body: Body) -> None:
-    # the engine refuses a host's name with the host's network
+    # the engine refuses a host name with the host's network
     body.update(Hostname="", NetworkDisabled=False)
     body["HostConfig"]["NetworkMode"] = "host"
 
@@ -119,7 +119,7 @@ KINDS = {
     "read-only": writable_mounts,
     "scratch": without("Tmpfs"),
     "masks": without("MaskedPaths"),
-    "settings of the kernel": given(ReadonlyPaths=[]),  # left out, it is the same list
+    "settings of the kernel": given(ReadonlyPaths=[]),  # without it, the list is the same
     "shared memory": without("IpcMode"),
     "name": without("Hostname"),
     "logs": without("LogConfig"),
@@ -159,7 +159,7 @@ def bench(proxy: DroppingProxy, image: Image) -> Iterator[Bench]:
 
 @pytest.fixture
 def mark(bench: Bench) -> Iterator[Path]:
-    """What a container that ran has left."""
+    """The mark that a container leaves if it ran."""
     place = bench.staging / "started"
     yield place
     place.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The suite judges: an engine that does less fails the check for it, and an exemption that is not true fails too."""
+"""Tests of the suite: an engine with a defect fails the check for it, and an exemption that is not true fails too."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ class KnowsEverything(MemoryEngine):
 
 
 WORSE = {
-    "engine.gone": MemoryEngine,  # which answers
+    "engine.gone": MemoryEngine,  # the engine answers although it should be gone
     "create.image-missing": PullsImages,
     "create.starts-nothing": StartsAtOnce,
     "create.labels": LosesLabels,

@@ -1,4 +1,6 @@
-"""Engines are chosen by a container that starts: on real ones, with a crun that fails as the one of a host in hybrid mode does."""
+"""Engines are chosen by a container that starts: real engines, with a crun that fails like that of a host in hybrid
+mode.
+"""
 
 import json
 import os
@@ -21,7 +23,7 @@ from tests.engines.kit import not_tried
 pytestmark = pytest.mark.engine
 
 HYBRID = "cgroups in hybrid mode not supported, drop all controllers from cgroupv2"
-# says that it is a good version, and then does what crun does where a controller is left in version 2
+# reports a good version, and then does what crun does if a controller is left in version 2
 BROKEN = f"""#!/bin/sh
 case "$*" in --version) echo 'crun version 1.8.1'; exit 0 ;; esac
 while [ $# -gt 0 ]; do [ "$1" != --log ] || echo "{HYBRID}" >"$2"; shift; done
@@ -42,13 +44,13 @@ print(opened.engine.info().name, *opened.passed_over, sep="\\n")
 def folder() -> Iterator[Path]:
     if os.geteuid() != 0:
         not_tried("the engine without a daemon", "only root can make containers with it")
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:  # an overlay needs a disk's file system
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:  # an overlay needs the file system of a disk
         yield Path(made)
 
 
-# in front of a command: what of a machine it does not have
+# prefixes of a command, each of which takes something of the machine away from it
 NO_SOCKETS = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh")
-# an interpreter in root's home is read by this right, which opens no socket
+# needed to read an interpreter in root's home; it opens no socket
 NOT_ROOT = (
     *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
     *("--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search"),
@@ -57,7 +59,7 @@ IN_A_CONTAINER = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all")
 
 
 class Host:
-    """A PATH and a home of its own, with these programs in front of the machine's."""
+    """A separate PATH and home, with these programs before the machine's."""
 
     def __init__(self, folder: Path, **programs: str) -> None:
         self.folder, self.bin = folder, folder / "bin"
@@ -77,7 +79,9 @@ class Host:
     def open(
         self, address: str | None = None, *without: str, path: str = os.environ["PATH"]
     ) -> tuple[str, str]:
-        """The name of the runtime that is used, and what was passed over; or "" and the error. By default it opens `oci`."""
+        """The name of the runtime that is used, and those that were passed over; or "" and the error. By default it
+        opens `oci`.
+        """
         own = f"{self.folder}/oci"
         words = [*without, sys.executable, "-c", OPEN, f"oci://{own}" if address is None else address, own]
         done = self.run(*words, path=path)
@@ -122,7 +126,7 @@ def test_doctor_lists_what_was_passed_over_with_the_reason(folder: Path) -> None
 
 def test_where_only_runc_is_installed_it_is_used(folder: Path) -> None:
     host = Host(folder)
-    for name in ("tar", "sh"):  # what unpacks an image; crun lies beside them
+    for name in ("tar", "sh"):  # the programs that unpack an image; crun is in the same folder
         found = shutil.which(name)
         assert found
         (host.bin / name).symlink_to(found)

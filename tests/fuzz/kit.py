@@ -1,8 +1,8 @@
-"""What the fuzz tests share: how much is tried, processor time that is bounded, and texts that grow.
+"""Helpers of the fuzz tests: the number of examples, bounded processor time, and texts that grow.
 
-Hypothesis and not atheris: libFuzzer is led by the edges of native code, and what reads texts and bytes here is Python, most
-of it inside regular expressions that it cannot see into. Hypothesis makes values that nearly pass, shrinks what it finds to
-a few letters, and needs no build of its own for each Python.
+The tests use Hypothesis and not atheris: libFuzzer is guided by the edges of native code, but the code that reads
+texts and bytes here is Python, most of it inside regular expressions that libFuzzer cannot see into. Hypothesis makes
+values that nearly pass, shrinks its findings to a few letters, and needs no separate build for each Python.
 """
 
 import os
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tests.quick import quick
 
-TIMES: Final = int(os.environ.get("FUZZ") or 1)  # how many times as much is tried; `make fuzz` sets it
-# of what Hypothesis does not choose
+TIMES: Final = int(os.environ.get("FUZZ") or 1)  # factor on the number of examples; `make fuzz` sets it
+# seed of the choices that Hypothesis does not make
 SEED: Final = os.environ.get("FUZZ_SEED") or (os.urandom(4).hex() if TIMES > 1 else "0")
 
 
 def tries(examples: int, **more: Any) -> settings:
-    """So many examples, the same each time in CI; with FUZZ a multiple of them, and others each time."""
+    """Hypothesis settings for this number of examples, the same each time in CI; with FUZZ a multiple of them, different each time."""
     slow = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
     if TIMES > 1:
         more |= {"derandomize": False, "print_blob": True}
@@ -30,7 +30,7 @@ def tries(examples: int, **more: Any) -> settings:
 def outcome(
     function: Callable[..., Any], *given: Any, refused: type[Exception] | tuple[type[Exception], ...]
 ) -> Any:
-    """What a function returns, or the type of the refusal; another exception goes through."""
+    """The result of a function, or the type of its refusal; other exceptions are passed on."""
     try:
         with quick():
             return function(*given)
@@ -40,7 +40,7 @@ def outcome(
 
 @st.composite
 def grown(draw: st.DrawFn, seeds: st.SearchStrategy[str], length: int) -> str:
-    """A text that passes, with a part of it repeated up to a length, and something at the end that spoils it."""
+    """A text that passes, with a part of it repeated up to a length, and an error at the end."""
     seed = draw(seeds)
     first, last = sorted((draw(st.integers(0, len(seed))), draw(st.integers(0, len(seed)))))
     part = "".join(letter * draw(st.sampled_from((1, 1, 3, 15))) for letter in seed[first:last])

@@ -1,7 +1,7 @@
-"""Texts that a regular expression nearly takes: what passes, with its repeats carried far, and spoilt at one place.
+"""Texts that a regular expression nearly accepts: texts that pass, with long repeats and an error at one place.
 
-Each repeat in the expression chooses once how often it goes round, so that what is ambiguous is so every time: that is what
-makes a match that fails take for ever.
+Each repeat in the expression chooses its count once, so an ambiguous expression is always ambiguous: that is what
+makes a match that fails take forever.
 """
 
 import functools
@@ -13,7 +13,7 @@ from re import _parser
 from typing import Any, Final
 
 MOST: Final = 3000  # letters
-_LIKED: Final = "1aA0. ,_-/=("  # of a set, those that other sets tend to hold as well
+_LIKED: Final = "1aA0. ,_-/=("  # letters of a set that other sets usually contain too
 _CATEGORIES: Final[Mapping[Any, str]] = {
     c.CATEGORY_DIGIT: "1", c.CATEGORY_NOT_DIGIT: "a", c.CATEGORY_SPACE: " ", c.CATEGORY_NOT_SPACE: "a",
     c.CATEGORY_WORD: "a", c.CATEGORY_NOT_WORD: "-",
@@ -46,7 +46,7 @@ class Maker:
     def _sequence(self, nodes: Any) -> None:
         for operation, argument in nodes:
             writer = _WRITERS.get(operation)
-            if writer is not None:  # what looks around writes nothing
+            if writer is not None:  # lookarounds write nothing
                 writer(self, argument)
 
     def _literal(self, code: int) -> None:
@@ -97,7 +97,7 @@ _KNOWN: Final[dict[str, str]] = {}
 
 
 def _fitting(key: str, items: Any) -> str:
-    """Some letters of a set, first those that other sets tend to hold as well."""
+    """Some letters of a set, beginning with those that other sets usually contain too."""
     if key not in _KNOWN:
         negated = items[0][0] is c.NEGATE
         one = re.compile(f"[{'^' if negated else ''}{''.join(map(_written, items[negated:]))}]")

@@ -1,6 +1,7 @@
-"""Approvals in any order of what people, clients, servers and clocks do: asked, answered, cancelled, refused, restarted.
+"""Approvals with actions of people, clients, servers and clocks in any order: asked, answered, cancelled, refused,
+restarted.
 
-The model knows of each row what it must be; the store is two servers' connections to one file. What a rule does is what
+The model knows the required state of each row; the store is two servers' connections to one file. A rule does what
 `approvals/waiting.py` and `pipeline.py` do at that moment.
 """
 
@@ -31,14 +32,14 @@ DIGESTS, WHO = st.sampled_from(("d1", "d1", "d1", "d2")), st.sampled_from(("ann"
 WAY = st.sampled_from(sorted(WAYS))
 SERVER = st.integers(0, 1)
 OPEN, VALID = 60.0, 70.0
-MEMORY = Path("/dev/shm")  # where a transaction waits for no disk
+MEMORY = Path("/dev/shm")  # transactions there do not wait for a disk
 SECONDS = st.sampled_from((1.0, 1.0, 20.0, 20.0, 50.0, 75.0))
 YES, USABLE = ("approved", "released", "reserved", "consumed"), ("approved", "released", "reserved")
 
 
 @dataclass
 class Row:
-    """What the model knows of one question."""
+    """The model's data of one question."""
 
     digest: str
     who: str
@@ -47,7 +48,7 @@ class Row:
     holder: str
     state: str = "asked"
     runs: int = 0
-    agreed: float | None = None  # when a person said yes
+    agreed: float | None = None  # time of a person's approval
 
 
 @dataclass
@@ -85,10 +86,10 @@ class Approving(RuleBasedStateMachine):
             one.close()
         self.folder.cleanup()
 
-    # What the model expects
+    # Expectations of the model
 
     def settle(self) -> None:
-        """What is over by now is over in the model too."""
+        """Ends in the model everything that has ended by now."""
         for row in self.rows.values():
             if row.state in ("asked", *USABLE) and row.ends <= self.clock.now:
                 row.state = "expired"
@@ -107,7 +108,7 @@ class Approving(RuleBasedStateMachine):
             row.holder = to
 
     def left(self, digest: str, who: str) -> set[str]:
-        """What the same call sent again takes up: a yes before a question."""
+        """The rows that the same call can use when it is sent again: approvals before questions."""
         mine = {name: row for name, row in self.rows.items() if (row.digest, row.who) == (digest, who)}
         yes = {name for name, row in mine.items() if row.state == "released"}
         return yes or {name for name, row in mine.items() if row.state == "asked" and not row.holder}
@@ -132,7 +133,7 @@ class Approving(RuleBasedStateMachine):
         ways=st.sampled_from((WAYS, WAYS, {"console"}, {"elicitation", "terminal"})),
     )
     def call(self, server: int, digest: str, who: str, ways: set[Any]) -> None:
-        """A call comes: the first, the same sent again, or a second identical one."""
+        """A call arrives: the first one, the same one again, or a second identical one."""
         self.made += 1
         name, store = f"c{self.made}", self.servers[server]
         holder = f"{self.names[server]}:{name}"
@@ -168,7 +169,9 @@ class Approving(RuleBasedStateMachine):
     @precondition(lambda self: self.there("asked", "approved", "denied", "expired"))
     @rule(data=st.data())
     def stop_waiting(self, data: st.DataObject) -> None:
-        """The wait ends: with a yes, which is reserved, with a no, or with nothing, and the call ends with its question open."""
+        """The wait ends: with an approval, which is reserved, with a denial, or without an answer, and the question
+        stays open.
+        """
         name = self.pick(data, "asked", "approved", "denied", "expired")
         one = self.calls[name]
         found = self.servers[one.server].claim(one.row, one.holder)
@@ -204,7 +207,7 @@ class Approving(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def start(self, data: st.DataObject) -> None:
-        """A call with a reservation gets its slot; a person may have taken the yes back meanwhile."""
+        """A call with a reservation gets its slot; a person may have withdrawn the approval meanwhile."""
         mine = [
             name for name, one in self.calls.items() if self.rows[one.row].state in ("reserved", "denied")
         ]
@@ -228,7 +231,7 @@ class Approving(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(data=st.data())
     def start_on_what_is_not_ones_own(self, data: st.DataObject) -> None:
-        """An approval that the call has not reserved, its own or another's, lets nothing start."""
+        """An approval that the call has not reserved, for itself or for another call, lets nothing start."""
         one = self.calls[data.draw(st.sampled_from(list(self.calls)))]
         others = [name for name, row in self.rows.items() if row.state == "reserved" and name != one.row]
         name = data.draw(st.sampled_from([one.row, *others]))
@@ -239,7 +242,7 @@ class Approving(RuleBasedStateMachine):
     @precondition(lambda self: self.there("asked", "approved"))
     @rule(data=st.data())
     def suspend(self, data: st.DataObject) -> None:
-        """The reply is the question; the client comes again."""
+        """The reply is the question; the client sends the call again."""
         one = self.calls.pop(self.pick(data, "asked", "approved"))
         self.servers[one.server].suspend(one.row, one.holder)
         self.settle()
@@ -249,7 +252,7 @@ class Approving(RuleBasedStateMachine):
     @precondition(lambda self: self.suspended)
     @rule(data=st.data(), server=SERVER, answer=st.sampled_from((True, False, None, None)))
     def come_again(self, data: st.DataObject, server: int, answer: bool | None) -> None:
-        """With the answer of the client's user, or with none that can be read; perhaps more than once."""
+        """The call comes with the answer of the client's user, or with an unreadable one, perhaps more than once."""
         live = [
             name for name in self.suspended if self.rows[name].state not in ("denied", "expired", "consumed")
         ]
@@ -274,7 +277,7 @@ class Approving(RuleBasedStateMachine):
     @precondition(lambda self: self.there("asked", "approved", "reserved"))
     @rule(data=st.data(), server=SERVER)
     def come_twice(self, data: st.DataObject, server: int) -> None:
-        """The same call sent again while the first waits: what one call has, no other takes."""
+        """The same call is sent again while the first waits: no other call gets the approval of one."""
         one = self.calls[self.pick(data, "asked", "approved", "reserved")]
         self.made += 1
         found = self.servers[server].resume(one.row, f"{self.names[server]}:c{self.made}")
@@ -295,13 +298,13 @@ class Approving(RuleBasedStateMachine):
 
     @rule(data=st.data(), server=SERVER, yes=st.booleans(), way=WAY)
     def answer_anything(self, data: st.DataObject, server: int, yes: bool, way: Any) -> None:
-        """Also what is over, or in a way that does not count: a second console, a client that speaks for nobody."""
+        """Answers also what has ended, or in a way that does not count: a second console, a client without a user."""
         self.decide(data.draw(st.sampled_from(list(self.rows))), server, way, yes=yes)
 
     @precondition(lambda self: self.open_rows())
     @rule(data=st.data(), server=SERVER)
     def client_declines(self, data: st.DataObject, server: int) -> None:
-        """Perhaps for a user who saw nothing."""
+        """Perhaps for a user who was not asked."""
         self.decide(data.draw(st.sampled_from(self.open_rows())), server, "elicitation", yes=False)
 
     def open_rows(self) -> list[str]:
@@ -329,7 +332,7 @@ class Approving(RuleBasedStateMachine):
 
     @rule(number=SERVER)
     def restart(self, number: int) -> None:
-        """A server dies with its calls, and another takes its place."""
+        """A server dies with its calls, and another replaces it."""
         self.servers[number].close()
         self.calls = {name: one for name, one in self.calls.items() if one.server != number}
         self.servers[number] = self.opened(number)
@@ -337,7 +340,7 @@ class Approving(RuleBasedStateMachine):
         self.settle()
         self.free_dead()
 
-    # What holds after every step
+    # Invariants after every step
 
     @invariant()
     def every_row_is_as_the_model_says(self) -> None:

@@ -1,4 +1,4 @@
-"""Whatever JSON a client sends to whichever tool: a typed refusal, or a command of known words and places in the workspace."""
+"""Any JSON that a client sends to any tool: a typed refusal, or a command of known words and places in the workspace."""
 
 import functools
 import json
@@ -35,7 +35,7 @@ FILES = (
 
 @functools.cache
 def desk() -> DraftContext:
-    """Of a server with every tool and SQL, on a workspace with files of odd names."""
+    """The draft context of a server with every tool and SQL, on a workspace with files of unusual names."""
     base = Path(tempfile.mkdtemp())
     root = base / "workspace"
     (root / "sub").mkdir(parents=True)
@@ -57,7 +57,7 @@ HOSTILE = st.sampled_from(
 
 
 def near(argument: Argument) -> st.SearchStrategy[Any]:
-    """Values that may well pass, among those that never do."""
+    """Values that may pass, mixed with those that never do."""
     fitting = [*FITTING.get(argument.rule.check, []), *(argument.choices or ())]
     fitting += [one for values in BY_DRIVER.get(argument.rule.check, {}).values() for one in values]
     fitting += [True, 1, 2.5, [1, 2], [1, 2, 3, 4], ["dem.tif"]]
@@ -68,7 +68,7 @@ def near(argument: Argument) -> st.SearchStrategy[Any]:
 
 @st.composite
 def arguments_of(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
-    """A call that is good as far as can be told, with up to two arguments that may be anything."""
+    """A call that is probably valid, with up to two arguments that may be anything."""
     given = minimal(algorithm) | (draw(calls(algorithm)) if draw(st.booleans()) else {})
     for name, value in given.items():
         if (argument := algorithm.long_names[name]).role in PATH_ROLES:
@@ -84,7 +84,9 @@ def arguments_of(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
 
 
 def check_command(draft: Draft, names: Mapping[str, Any]) -> None:
-    """Only words of ours: the command, `--known=value`, what separates steps, and absolute places."""
+    """Checks that a command has only known words: the command, `--known=value`, separators of steps, and absolute
+    places.
+    """
     root = str(desk().paths.workspaces.items[0].root)
     program, *words = draft.command.argv
     if program != "gdal":
@@ -144,7 +146,7 @@ def test_any_arguments_of_any_algorithm_are_refused_or_become_known_words(data: 
 @given(st.data())
 @pytest.mark.claim("args.no-bare-words")
 def test_any_arguments_of_any_tool_end_typed(data: st.DataObject):
-    """The hand-written tools too, with their own schemas."""
+    """Includes the hand-written tools, with their own schemas."""
     tool = desk().surface.callable[data.draw(st.sampled_from(sorted(desk().surface.callable)))]
     values = (
         HOSTILE
@@ -177,7 +179,7 @@ ODD_STEPS = st.sampled_from(
 
 @st.composite
 def steps(draw: st.DrawFn, depth: int = 2) -> list[dict[str, Any]]:
-    """A pipeline of JSON that often begins and ends as one should."""
+    """A pipeline of JSON that often begins and ends correctly."""
     found: list[dict[str, Any]] = []
     for name in ("read", *draw(st.lists(ODD_STEPS, max_size=3)), "write"):
         known = [step.algorithm for step in packaged().steps.values() if step.name == name]
@@ -202,7 +204,7 @@ def test_any_pipeline_is_refused_or_becomes_known_words(given_steps: list[dict[s
 
 
 def written(parts: list[Any]) -> str:
-    """GDAL's notation of a list of words and branches."""
+    """A list of words and branches in GDAL's notation."""
     return " ".join(f"[ {written(part)} ]" if isinstance(part, list) else part for part in parts)
 
 
@@ -224,7 +226,7 @@ GOOD = (
 
 @st.composite
 def notations(draw: st.DrawFn) -> str:
-    """A good one with up to two places that are not."""
+    """A valid notation with up to two errors."""
     words: list[Any] = draw(st.sampled_from(GOOD)).split(" ")
     for piece in draw(st.lists(NOTATION | HOSTILE, max_size=2)):
         at = draw(st.integers(0, len(words)))
@@ -246,7 +248,9 @@ def quoted(word: str) -> str:
 
 
 def printed(parsed: Any) -> str:
-    """Steps written again, every word in quotes, and after the branches: a word before one may be the switch that it is for."""
+    """Steps in GDAL's notation, with every word in quotes and after the branches: a word before a branch may be its
+    switch.
+    """
     return " ! ".join(" ".join((one.name, *_branches(one), *map(quoted, one.words))) for one in parsed)
 
 

@@ -1,4 +1,6 @@
-"""Trees of links, folders and odd names, and any path into them: what is opened lies inside, by inode, or is refused."""
+"""Trees of links, folders and unusual names, and any path into them: an opened file is inside, by inode, or the path
+is refused.
+"""
 
 import contextlib
 import os
@@ -44,7 +46,7 @@ ASKED = st.tuples(
 
 @dataclass(frozen=True)
 class Tree:
-    """Two workspaces, another name for the first, and what must never be touched beside them."""
+    """Two workspaces, another name for the first, and files beside them that must never be touched."""
 
     base: Path
 
@@ -73,7 +75,7 @@ def tree(rows: list[tuple[str, str, str]]) -> Iterator[Tree]:
         for place in ("outside/secret", "secret", "other/a"):
             (made.base / place).write_text("secret")
         for kind, where, target in rows:
-            with contextlib.suppress(OSError):  # the name is taken, or lies below a file
+            with contextlib.suppress(OSError):  # the name exists, or is below a file
                 put(made, kind, made.base / "root" / where, target)
         yield made
 
@@ -91,7 +93,7 @@ def put(made: Tree, kind: str, place: Path, target: str) -> None:
 
 
 def inodes(root: Path) -> set[tuple[int, int]]:
-    """Everything below a folder that may be opened, by what it is: links are not followed, what is reserved is left out."""
+    """Everything below a folder that may be opened, by inode: links are not followed, reserved folders are omitted."""
     found = {(root.stat().st_dev, root.stat().st_ino)}
     for folder, names, files in os.walk(root):
         if Path(folder) == root:
@@ -104,7 +106,7 @@ def inodes(root: Path) -> set[tuple[int, int]]:
 
 
 def opened(located: WorkspacePath) -> os.stat_result:
-    """What the server gets when it opens the place, as every later use does."""
+    """The file that the server gets when it opens the place, as in every later use."""
     if located.is_folder:
         with open_folder(located.workspace, located.relative) as folder:
             return os.fstat(folder)
@@ -132,7 +134,7 @@ def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_f
 
 
 def lexical(made: Tree, text: str) -> str | None:
-    """Where the kernel would make a file of this name; None when a folder on the way is not there."""
+    """The place where the kernel would make a file of this name; None if a folder on the way does not exist."""
     folder, name = os.path.split(made.base / "root" / text)
     with contextlib.suppress(OSError):
         return os.path.join(os.path.realpath(folder, strict=True), name)
@@ -175,6 +177,6 @@ def test_a_folder_that_gdal_may_walk_leads_nowhere_else(rows: list[tuple[str, st
                 names[:] = [name for name in names if name.casefold() != RESERVED]
                 files[:] = [name for name in files if name.casefold() != RESERVED]
             for name in (*names, *files):
-                with contextlib.suppress(FileNotFoundError):  # a link to what is not there
+                with contextlib.suppress(FileNotFoundError):  # a link to a missing file
                     status = os.stat(os.path.join(folder, name))
                     assert (status.st_dev, status.st_ino) in allowed

@@ -1,6 +1,7 @@
-"""No text keeps the processor busy: every regular expression of ours, and every check of a text, on texts that grow.
+"""No text keeps the processor busy: every regular expression of the project, and every check of a text, on texts that
+grow.
 
-A regular expression that is slow stops the whole server, as Python's holds the interpreter while it looks.
+A slow regular expression stops the whole server, because Python's holds the interpreter during a match.
 """
 
 import importlib
@@ -27,7 +28,7 @@ ELSEWHERE = ("gdal_mcp.testing", "sandbox.worker", "sandbox.escape.probe")
 
 
 def modules() -> Iterator[ModuleType]:
-    """All that runs on the host; what runs in a container has a deadline there."""
+    """All modules that run on the host; a module that runs in a container has a deadline there."""
     for package in (gdal_mcp, sandbox):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             in_container = ".inside." in found.name or found.name.startswith(ELSEWHERE)
@@ -46,7 +47,7 @@ def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
 
 
 def patterns() -> dict[str, re.Pattern[str]]:
-    """Every one by where it stands."""
+    """Every regular expression by its place."""
     named = {
         f"{module.__name__}.{name}": one
         for module in modules()
@@ -63,7 +64,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
 
 
 def is_searched(name: str) -> bool:
-    """Whether it is looked for anywhere in a text, as far as its module tells."""
+    """True if it is searched for anywhere in a text, as far as its module shows."""
     if not name.startswith(("gdal_mcp.", "sandbox.")):
         return False
     module, _, variable = name.rpartition(".")

@@ -1,4 +1,6 @@
-"""Files that the server reads back: logs, journals, settings, mounts. Any edit is noticed or changes nothing; any text ends typed."""
+"""Files that the server reads back: logs, journals, settings, mounts. Any edit is noticed or has no effect; any text
+ends typed.
+"""
 
 import json
 import shutil
@@ -72,7 +74,7 @@ def test_any_bytes_for_a_log_end_typed(data: bytes):
 
 
 def changed_in(value: Any, path: list[int], new: Any) -> Any:
-    """A JSON value with another in one place, found by counting."""
+    """A JSON value with one place replaced by another value; the place is found by counting."""
     if isinstance(value, dict) and value and path:
         key = sorted(value)[path[0] % len(value)]
         return {**value, key: changed_in(value[key], path[1:], new)}
@@ -190,7 +192,7 @@ FIELDS = st.text(st.characters(exclude_characters=" \n\0", exclude_categories=["
 
 
 def octal(text: str) -> str:
-    """As the kernel writes a mount point."""
+    """A path in the kernel's notation of a mount point."""
     return "".join(f"\\{ord(letter):03o}" if letter in " \t\n\\#" else letter for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""A real server that is sent anything, on stdin and over HTTP: it answers in its protocol, and goes on serving."""
+"""A real server that receives anything, on stdin and over HTTP: it answers in its protocol and keeps serving."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ METHODS = st.sampled_from(
 )  # fmt: skip
 URIS = st.sampled_from(("gdal://calls/x", "gdal://calls/0/result?offset=9", "gdal://calls/" + "0" * 16, "file:///etc/passwd", "file:///a?offset=-1&length=1", "file://h/x",
                         "gdal://calls/x/result?offset=" + "9" * 5000, "", "\0", "http://[", "gdal://calls/../../x"))  # fmt: skip
-# tools that answer without a container, and those that do not get that far
+# tools that answer without a container, and calls that fail before they need one
 TOOLS = st.sampled_from(("gdal_search", "gdal_describe", "gdal_formats", "validate_call", "nothing", ""))
 PARAMS = st.fixed_dictionaries(
     {},
@@ -36,7 +36,7 @@ PARAMS = st.fixed_dictionaries(
         "_meta": anything, "requestState": anything, "inputResponses": anything, "protocolVersion": anything, "capabilities": anything, "clientInfo": anything,
     },
 )  # fmt: skip
-# ids that no request of the test's own has
+# ids that no request of the test itself has
 IDS = st.sampled_from(("x", "", -1, 10**30, 0.5, None, [], {}, False, "\ud800"))
 MESSAGES = st.fixed_dictionaries({}, optional={"jsonrpc": st.sampled_from(("2.0", "2.0", "2.0", "1.0", 2)), "id": IDS, "method": METHODS | anything, "params": PARAMS | anything,
                                                "result": anything, "error": anything})  # fmt: skip
@@ -54,7 +54,7 @@ def cut_short(draw: st.DrawFn) -> bytes:
 
 
 BYTES = st.binary(max_size=60).map(lambda data: data.replace(b"\n", b" "))
-# what comes first, what is repeated how often, and what comes last; as one text they would be too long to be shown
+# the beginning, the repeated part with its count, and the end; as one text they would be too long to print
 GIANTS = st.sampled_from(
     ((b"", b"[", 100_000, b""), (b"", b'{"a":', 50_000, b""), (b'"', b"x", 3_000_000, b'"'), (b"", b"9", 100_000, b""), (b'{"jsonrpc":"2.0","id":"x","method":"', b"a", 1_000_000, b'"}'))
 )  # fmt: skip
@@ -67,13 +67,13 @@ def expanded(one: bytes | tuple[bytes, bytes, int, bytes]) -> bytes:
 
 
 class Wire:
-    """A server's pipes, shown short: what it said can be long."""
+    """A server's pipes, with a short representation, because its output can be long."""
 
     def __init__(self, pipes: Pipes) -> None:
         self.pipes = pipes
 
     def answers(self) -> bool:
-        """Whether the next request is answered, in a line of a usual length."""
+        """True if the next request is answered, in a line of a usual length."""
         answered = self.pipes.ask("ping" if self.pipes.era == ERAS[0] else "tools/list")
         assert "result" in answered, answered
         return len(json.dumps(answered)) < 100_000
@@ -86,12 +86,14 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=ERAS)
 def wire(request: pytest.FixtureRequest, base: Path) -> Iterator[Wire]:
-    """A server after its client said hello; each line of its output must be JSON-RPC, and it ends as it should."""
+    """A server whose client has introduced itself; each line of its output must be JSON-RPC, and it must end
+    normally.
+    """
     place = Place.made(base / request.param)
     with piped(place.command(), base / "wire.log", era=request.param) as pipes:
         pipes.hello()
         made = Wire(pipes)
-        assert made.answers()  # the era of the connection is settled by now
+        assert made.answers()  # the era of the connection is decided by now
         yield made
         pipes.process.stdin.close()
         assert pipes.end() == 0
@@ -165,6 +167,6 @@ def test_any_request_is_answered_or_refused_and_never_a_fault_of_the_servers(
             with client.stream(method, f"{hosted.base}{path}?{query}", headers=raw, content=body) as answer:
                 status = answer.status_code
         except (httpx2.InvalidURL, httpx2.LocalProtocolError, httpx2.RemoteProtocolError):
-            status = 400  # the client did not send it, or the server's HTTP library would not read it
+            status = 400  # the client did not send it, or the server's HTTP library refused to read it
         assert status < 500, (method, path, query, headers)
         assert client.get(f"{hosted.base}/healthz").status_code == 200

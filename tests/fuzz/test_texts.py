@@ -1,6 +1,7 @@
-"""Texts with a small language of their own: any text is refused as such, or passes as one that means the same and passes again.
+"""Texts with a small language: any text is refused, or passes as a text that has the same meaning and passes again.
 
-Those of coordinate reference systems and of datasets' names are in tests/unit, beside the texts that they begin with.
+The tests for coordinate reference systems and for names of datasets are in tests/unit, beside the texts that they
+begin with.
 """
 
 import json
@@ -109,7 +110,7 @@ def test_sql_of_brackets_and_digits_ends_at_once(parts: list[str], times: int):
 
 
 def loose(value: Any) -> str:
-    """As Python writes it, with what JSON has no word for, and numbers that no double holds."""
+    """JSON as Python writes it, with values that JSON does not have, and numbers that no double can store."""
     return json.dumps(value).replace("1e+308", "1e999")
 
 

@@ -1,4 +1,4 @@
-"""What browsers and strangers send: headers, cookies, tickets, links and sealed state. What is forged opens nothing."""
+"""Input from browsers and strangers: headers, cookies, tickets, links and sealed state. Forged input opens nothing."""
 
 import json
 import re
@@ -36,12 +36,13 @@ TAGS = st.sampled_from((ETAG, f"W/{ETAG}", "*", '""', f'"x", {ETAG}', '"', "W/",
 
 
 def mutated(good: str) -> st.SearchStrategy[str]:
-    """The text with some letters of it changed, put in or left out; now and then itself."""
+    """The text with some letters changed, inserted or removed; sometimes the text itself."""
 
     @st.composite
     def change(draw: st.DrawFn) -> str:
         at = draw(st.integers(0, len(good)))
-        some = st.sampled_from("aA0-_.") | st.characters()  # not of the text: it is another each time
+        # letters that do not depend on the text, which is different each time
+        some = st.sampled_from("aA0-_.") | st.characters()
         return good[:at] + "".join(draw(st.lists(some, max_size=2))) + good[at + draw(st.integers(0, 2)) :]
 
     return change()
@@ -95,7 +96,7 @@ BODIES |= st.sampled_from((b'{"ticket":5}', b'{"token":"good"}', b'{"ticket":"\\
 
 
 async def answer(asked: Awaitable[Any]) -> Any:
-    """What is answered, or the status of the refusal."""
+    """The answer, or the status of the refusal."""
     try:
         return await asked
     except Refused as refused:
@@ -191,7 +192,7 @@ def test_a_cleaned_text_is_short_visible_and_stays_as_it_is(text: str, limit: in
 
 
 def hidden(number: int) -> str:
-    """A number in letters that cleaning takes away."""
+    """A number in letters that cleaning removes."""
     return f"{number:b}".translate({48: 0x200B, 49: 0x200C})
 
 
@@ -209,7 +210,7 @@ def test_no_key_of_a_cleaned_value_takes_the_place_of_another(rows: list[tuple[s
     json.dumps(cleaned, allow_nan=False)
 
 
-# What the protocol seals for us and gets back
+# Texts that the protocol seals and returns
 
 
 @tries(50)

@@ -1,4 +1,6 @@
-"""What comes out of a container, from the engine's stream to the last word: the same whatever the pieces, bounded, and typed."""
+"""The output of a container, from the engine's stream to the last word: independent of the pieces, bounded, and
+typed.
+"""
 
 import json
 from collections.abc import Sequence
@@ -75,7 +77,7 @@ def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
 
 
 def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
-    """The frames, and whether it ended in a breach. What is kept in memory is looked at after every piece."""
+    """The frames, and True if the stream broke the protocol. The size in memory is checked after every piece."""
     reader, found = FrameReader(), []
     reader.allow_requests = True
     try:

@@ -1,7 +1,6 @@
-"""A namespace of the tests' own on the cluster that KUBECONFIG names, with one account that has the rights of the documentation.
+"""A separate namespace on the cluster that KUBECONFIG names, with one account that has the documented rights.
 
-The nodes must see this machine's /var/tmp, as the one of a cluster on this machine does: a folder there stands in for shared
-storage.
+The nodes must see this machine's /var/tmp, as for a cluster on this machine: a folder there replaces shared storage.
 """
 
 import contextlib
@@ -29,10 +28,10 @@ from tests.engines.kit import not_tried
 from tests.oracle.container import Oracle, oracle_over
 from tests.waiting import until
 
-NODE_PIDS = 128  # at least what the nodes' own podPidsLimit is
+NODE_PIDS = 128  # at least the nodes' own podPidsLimit
 CLAIM = "data"
 ROOT = Path(__file__).parents[2]
-OWN = "/run/gdal-mcp-cluster/kubeconfig"  # of scripts/cluster.sh
+OWN = "/run/gdal-mcp-cluster/kubeconfig"  # the KUBECONFIG of scripts/cluster.sh
 RULES = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete"]},
     {"apiGroups": [""], "resources": ["pods/attach"], "verbs": ["get", "create"]},
@@ -41,14 +40,14 @@ RULES = [
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the calls of a test run, and whose Pods they are."""
+    """The namespace of a test's calls, and the owner of its Pods."""
 
-    admin: Api  # of whoever set it up; no server of a test has it
+    admin: Api  # API of the cluster's administrator; no server of a test has it
     namespace: str
     kubeconfig: Path
-    folder: Path  # what the claim holds, as this machine sees it
+    folder: Path  # the contents of the claim, as this machine sees them
     image: str
-    reference: str  # the same as Docker has it
+    reference: str  # the same image in Docker
 
     @property
     def address(self) -> str:
@@ -61,7 +60,7 @@ class Ground:
         return VolumePath(str(path), CLAIM, PurePosixPath(path).relative_to(self.folder))
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Of a server whose calls run here."""
+        """The environment of a server whose calls run here."""
         return {
             "GDAL_MCP_ENGINE": self.address, "GDAL_MCP_IMAGE": self.image,
             "GDAL_MCP_PATH_MAP": f"{self.folder}:{CLAIM}", "GDAL_MCP_PIDS": str(NODE_PIDS),
@@ -136,7 +135,7 @@ def laid(config: str, image: Image) -> Iterator[Ground]:
 
 
 def _account(config: Path, token: str) -> str:
-    """The same cluster for whoever has a token."""
+    """The same cluster for the owner of a token."""
     loaded = yaml.safe_load(config.read_text())
     current = next(one for one in loaded["contexts"] if one["name"] == loaded["current-context"])
     loaded["contexts"] = [{"name": "calls", "context": {**current["context"], "user": "account"}}]
@@ -146,7 +145,7 @@ def _account(config: Path, token: str) -> str:
 
 
 def loaded(image: str) -> str:
-    """By which name@digest the node of the repository's own cluster has an image of Docker's from now on."""
+    """Loads an image of Docker into the node of the repository's own cluster and returns its name@digest there."""
     done = subprocess.run(
         [ROOT / "scripts/cluster.sh", "load", image], check=True, capture_output=True, text=True
     )
@@ -159,7 +158,7 @@ def limits() -> Limits:
 
 @pytest.fixture(scope="session")
 def oracle(ground: Ground) -> Iterator[Oracle]:
-    """Of its own: one that other tests began before does not see this folder."""
+    """A separate oracle, because one that other tests started does not see this folder."""
     with oracle_over(ground.image, ground.folder) as made:
         yield made
 

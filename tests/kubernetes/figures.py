@@ -1,7 +1,9 @@
-"""What a call costs as a Pod and as a container of Docker's, measured in turn on one machine: `python -m tests.kubernetes.figures`.
+"""The cost of a call as a Pod and as a container of Docker, measured in turn on one machine: `python -m
+tests.kubernetes.figures`.
 
-Both servers have the same workspace and settings. One is measured while the other rests, each first in every second round, as both make new
-containers on the same processors after each call. A loaded machine slows both, so what is told is the median of each and of their ratios.
+Both servers have the same workspace and settings. One is measured while the other rests, and each is first in every
+second round, because both create new containers on the same processors after each call. A loaded machine slows both,
+so the result is the median of each and of their ratios.
 """
 
 import contextlib
@@ -24,7 +26,7 @@ from tests.kubernetes.servers import INFO
 
 ROUNDS = 15
 SUSTAINED, AT_ONCE = 20, 2  # calls
-REST_SECONDS = 3.0  # until what a call leaves behind is removed, and what takes its place is ready
+REST_SECONDS = 3.0  # until the remains of a call are removed and its replacement is ready
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -34,7 +36,7 @@ class Server:
     place: Place
 
     def call(self, pool: str) -> float:
-        """Seconds of a call that took such a slot."""
+        """The seconds of a call that was served by such a slot."""
         while True:
             begun = time.perf_counter()
             answer = INFO.call(self.pipes)
@@ -44,12 +46,12 @@ class Server:
             time.sleep(REST_SECONDS)
 
     def processor(self) -> float:
-        """Seconds that the server itself has computed, in all of its threads."""
+        """The processor seconds of the server itself, in all of its threads."""
         with open(f"/proc/{self.pipes.process.pid}/stat") as file:
             return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / _TICK
 
     def sustained(self) -> float:
-        """Seconds for each of many calls, some at once, and what follows them."""
+        """The seconds per call for many calls, some of them at once, including their clean-up."""
         begun = time.perf_counter()
         for _ in range(SUSTAINED // AT_ONCE):
             for one in [INFO.begin(self.pipes) for _ in range(AT_ONCE)]:
@@ -57,7 +59,7 @@ class Server:
         return (time.perf_counter() - begun) / SUSTAINED
 
     def parts(self) -> str:
-        """Of a call, in milliseconds at the median, as the audit log has them."""
+        """The median parts of a call in milliseconds, from the audit log."""
         ended = [event["seconds"] for event in self.place.audited if event["type"] == "call.finished"]
         return "  ".join(
             f"{name} {statistics.median(one.get(name, 0.0) for one in ended) * 1000:.1f}"
@@ -67,7 +69,7 @@ class Server:
 
 @contextlib.contextmanager
 def both(ground: Ground, waiting: int) -> Iterator[tuple[Server, Server]]:
-    """Servers over Docker and over the cluster, with so many containers that wait for calls."""
+    """Servers on Docker and on the cluster, with this number of containers that wait for calls."""
     pool = {"GDAL_MCP_POOL_MIN": str(waiting), "GDAL_MCP_POOL_MAX": str(waiting)}
     pool["GDAL_MCP_CONCURRENT"] = str(AT_ONCE)
     here = {"GDAL_MCP_MEMORY": "512MiB", "GDAL_MCP_CPUS": "1", "GDAL_MCP_IMAGE": ground.image}
@@ -79,7 +81,7 @@ def both(ground: Ground, waiting: int) -> Iterator[tuple[Server, Server]]:
             log = place.state.with_suffix(".log")
             pipes = stack.enter_context(piped(place.command("--approval", "never"), log, env=env))
             pipes.hello()
-            INFO.call(pipes)  # which makes the server look at the engine and the image
+            INFO.call(pipes)  # so that the server checks the engine and the image
             servers.append(Server(pipes, place))
         yield servers[0], servers[1]
 
@@ -100,7 +102,7 @@ def told(
 
 
 def processor(pool: str) -> Callable[[Server], float]:
-    """Measures what the server itself computes for a call, its clean-up and what takes the slot's place included."""
+    """Measures the server's own processor time for a call, including its clean-up and the replacement of its slot."""
 
     def measure(server: Server) -> float:
         begun = server.processor()

@@ -1,4 +1,4 @@
-"""Servers whose calls are Pods, and the calls that the tests here make of them."""
+"""Servers whose calls are Pods, and the calls that the tests here make."""
 
 import contextlib
 import itertools
@@ -25,7 +25,7 @@ _NUMBERS = itertools.count(1)
 
 @contextlib.contextmanager
 def serving(ground: Ground, place: Place, **more: str) -> Iterator[Pipes]:
-    """A server; one that the test has killed is no failure."""
+    """A server; the test may kill it."""
     log = place.state.with_suffix(f".{next(_NUMBERS)}.log")
     env = ground.environment(**{"GDAL_MCP_POOL_MAX": "0", **more})
     with (
@@ -42,7 +42,7 @@ def killed(pipes: Pipes) -> None:
 
 
 def huge(place: Place, side: int = 150_000) -> None:
-    """What DEFLATED reads: by default pixels for minutes."""
+    """Creates the input of DEFLATED: by default, pixels for minutes of work."""
     DEFLATED.prepare(place)
     source = '<SourceFilename relativeToVRT="1">in.tif</SourceFilename><SourceBand>1</SourceBand>'
     places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>'
@@ -54,7 +54,7 @@ def huge(place: Place, side: int = 150_000) -> None:
 
 @dataclass(frozen=True)
 class Busy:
-    """A server one of whose calls is writing its output."""
+    """A server with a call that is writing its output."""
 
     pipes: Pipes
     pod: str
@@ -86,5 +86,5 @@ def waiting(ground: Ground) -> set[str]:
 
 
 def purposes(ground: Ground) -> set[str]:
-    """What the Pods that there are were made for: a call's id, or what a server has to know before its first call."""
+    """The purposes of the existing Pods: a call's id, or information that a server needs before its first call."""
     return {one["metadata"]["annotations"][CALL] for one in ground.pods().values()}

@@ -1,4 +1,4 @@
-"""What attacks a call and its container is tried on Pods too, by the tests that other engines are attacked with."""
+"""The attacks on a call and its container, made on Pods by the same tests as on other engines."""
 
 import os
 import subprocess

@@ -1,4 +1,6 @@
-"""The chart on a real cluster: its API takes every object, the account may run calls alone, and its server answers over HTTP."""
+"""The chart on a real cluster: its API accepts every object, the account may only run calls, and its server answers
+over HTTP.
+"""
 
 import contextlib
 import os
@@ -38,12 +40,12 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 _CORE, _WHOLE = "/api/v1", {"Namespace", "PersistentVolume"}
-_USER = 1000  # whom the chart runs its server as
+_USER = 1000  # the user of the chart's server
 
 
 @dataclass(frozen=True)
 class Installed:
-    """The two namespaces, and the host's folders behind the claims."""
+    """The two namespaces, and the host's folders for the claims."""
 
     server: str
     calls: str
@@ -56,7 +58,9 @@ class Installed:
 
 @contextlib.contextmanager
 def installed(ground: Ground, images: list[str]) -> Iterator[Installed]:
-    """Every object of the chart. Its namespaces, which Helm makes in part, and the disk of its state are the test's own."""
+    """Creates every object of the chart. The test itself creates its namespaces, which Helm creates in part, and the
+    disk of its state.
+    """
     own = secrets.token_hex(4)
     made = Installed(f"gdal-server-{own}", f"gdal-calls-{own}", ground.new_folder() / "maps")
     state = ground.new_folder()
@@ -102,7 +106,9 @@ def installed(ground: Ground, images: list[str]) -> Iterator[Installed]:
 
 
 def _place(admin: Api, one: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Where an object is made. A cluster before 1.21 knows a PodDisruptionBudget by its older version, of the same words."""
+    """The path at which an object is created. A cluster before 1.21 has an older version of PodDisruptionBudget with
+    the same fields.
+    """
     version = one["apiVersion"]
     if version == "policy/v1" and int("".join(filter(str.isdigit, admin.version()["minor"]))) < 21:
         version = "policy/v1beta1"
@@ -166,7 +172,7 @@ def test_the_server_of_the_chart_takes_its_first_token_and_answers_over_http(gro
 
 
 def pod_of(ground: Ground, made: Installed, statuses: str) -> dict[str, Any]:
-    """The server's Pod, or the status of its first container of a kind once that runs; empty before."""
+    """The server's Pod, or the status of its first container of a kind once it runs; empty before."""
     found = ask(ground.admin, "GET", f"{_CORE}/namespaces/{made.server}/pods")["items"]
     if not found or not statuses:
         return dict(found[0]) if found else {}
@@ -175,7 +181,7 @@ def pod_of(ground: Ground, made: Installed, statuses: str) -> dict[str, Any]:
 
 
 def executed(ground: Ground, made: Installed, command: str, container: str = "first-token") -> str:
-    """What a command prints in the server's Pod."""
+    """The output of a command in the server's Pod."""
     pod = pod_of(ground, made, "")["metadata"]["name"]
     words = [("command", one) for one in command.split()] + [("container", container), ("stdout", "true")]
     path = f"{_CORE}/namespaces/{made.server}/pods/{pod}/exec?{urlencode(words)}"

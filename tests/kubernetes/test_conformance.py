@@ -1,4 +1,4 @@
-"""A cluster's Pods do all that an engine's containers must, and what comes out of them does not fill the disk of their node."""
+"""A cluster's Pods pass all checks of engines, and their output does not fill the disk of their node."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.engines.checks import conforms
 from tests.engines.known import KUBERNETES
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
-# what costs a node the most of its log: forty bytes for each line end, were any written
+# the output with the largest cost in a node's log: forty bytes for each line end, if any were written
 ATTACHING = """
 def prepare(): pass
 def run(job, report):
@@ -24,7 +24,7 @@ def run(job, report):
 
 
 def test_line_ends_of_a_result_do_not_get_its_pod_evicted(bench: Bench) -> None:
-    """Thirty mebibytes of them would be more than a gigabyte of log."""
+    """Thirty mebibytes of line ends would be more than a gigabyte of log."""
     sent = delivered(worker_command(ATTACHING))
     template = replace(bench.template(""), command=sent.command, program=sent.program)
     with closing(Cancellation()) as cancel:

@@ -1,4 +1,4 @@
-"""What doctor says of a cluster is so: each thing is given or taken away, and told as that."""
+"""The doctor's findings on a cluster are correct: each property is added or removed, and reported."""
 
 import json
 import os
@@ -34,10 +34,10 @@ def test_doctor_tells_what_an_account_may_and_what_its_cluster_lets_be(ground: G
     assert found[""] == []
     for name in ("rights", "rights elsewhere", "node"):
         assert found[name]["state"] == "ok", found[name]
-    if os.environ["KUBECONFIG"] == OWN:  # whose network enforces nothing
+    if os.environ["KUBECONFIG"] == OWN:  # whose network enforces no policies
         assert found["network policy"]["state"] == "warning", found["network policy"]
     assert found["node"]["found"].startswith("node-1: Linux ")
-    # by its content id alone, without a quota
+    # only by its content id, without a quota
     assert found["image on nodes"]["state"] == found["quota"]["state"] == "warning"
     assert ground.pods() == {}
 

@@ -1,6 +1,7 @@
-"""What a cluster loses while a call runs: the call ends with the reason and publishes nothing, the next one runs, and nothing is left.
+"""A cluster loses something during a call: the call ends with the reason and publishes nothing, the next call works,
+nothing is left.
 
-The cluster's parts are ended and started again, so only on the one of scripts/cluster.sh.
+The test stops and starts parts of the cluster, so it runs only on that of scripts/cluster.sh.
 """
 
 import contextlib
@@ -48,7 +49,7 @@ def process(part: str) -> int:
 
 
 def restarted(part: str) -> None:
-    """Killed, and started as it was; `down` finds the new one."""
+    """Kills the process and starts it with the same command; `down` finds the new one."""
     number = process(part)
     words = Path(f"/proc/{number}/cmdline").read_bytes().decode().split("\0")[:-1]
     path = Path(f"/proc/{number}/environ").read_bytes().decode().split("\0")
@@ -59,7 +60,7 @@ def restarted(part: str) -> None:
         )
     )
     with (_RUN / "log" / part).open("a") as log:
-        made = subprocess.Popen(  # it outlives the test, as the cluster does
+        made = subprocess.Popen(  # it outlives the test, like the cluster
             words,
             stdin=subprocess.DEVNULL,
             stdout=log,

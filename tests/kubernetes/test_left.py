@@ -1,4 +1,4 @@
-"""Whose Pods are whose: what a server has running is never taken from it, and what a dead one left is nobody's."""
+"""The owners of Pods: running Pods of a server are never removed by others, and Pods of a dead server are removed."""
 
 import contextlib
 import signal
@@ -22,12 +22,12 @@ from tests.kubernetes.servers import DEFLATED, busy, killed, waiting
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-leases")]
-LEASE = 1.0  # seconds; in use it is two minutes
+LEASE = 1.0  # seconds; in normal use, two minutes
 
 
 @pytest.fixture
 def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
-    """Another server, which has a state folder of its own and is quick to call a Pod left."""
+    """Another server with its own state folder, which soon considers a Pod abandoned."""
     monkeypatch.setattr(engine_module, "_LEFT_SECONDS", LEASE)
     with contextlib.closing(Owner(tmp_path / "servers")) as owner:
         yield owner
@@ -50,7 +50,7 @@ def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothi
 
 
 def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(bench, ground, engine, other, monkeypatch):
-    """As a server leaves it that is killed between the request for a Pod and its stream."""
+    """Such a Pod remains if a server is killed between the request for a Pod and its stream."""
     monkeypatch.setattr(pod_module, "START_SECONDS", 2)
     marks = labels("0" * 16, "call", 600.0)
     ground.admin.create(
@@ -60,7 +60,7 @@ def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(bench, ground, en
 
 
 def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lock_free(bench, engine, other):
-    """A state folder may come to another node while the server that had it still runs."""
+    """A state folder may move to another node while its former server still runs."""
     for elsewhere in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
         dead = Owner(other.folder)
         dead.leaves_lock = True
@@ -74,7 +74,7 @@ def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lo
 
 
 def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(bench, ground, engine):
-    """As a Pod does that gets its node just then."""
+    """Like a Pod that gets its node at that moment."""
     container = engine.create(bench.template("import time; time.sleep(999)"), labels("0" * 16, "call", 600.0))
     assert not ground.admin.delete(container.id, 0, "1")
     assert container.id in ground.pods()

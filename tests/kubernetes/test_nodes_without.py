@@ -1,4 +1,6 @@
-"""A node that lacks what calls are judged by is refused, unless the operator has named what it lacks; then it is told, never hidden."""
+"""A node without a required property is refused, unless the operator has named this property; then it is reported,
+never hidden.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +35,7 @@ def told(rows: tuple[Row, ...]) -> Mapping[str, str]:
 
 
 def test_a_kernel_without_landlock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the gate finds it where the kernel does not know the call."""
+    """As found by the gate if the kernel does not have the system call."""
     assert told(attested(bench, nodes_without=("landlock", "pids-limit"))) == {}
     gate = pod_module.source("sandbox.engines.k8s", "gate.py")
     monkeypatch.setattr(pod_module, "source", lambda *_: gate.replace("    if abi < 1:", "    if True:"))
@@ -46,7 +48,7 @@ def test_a_kernel_without_landlock(bench: Bench, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_node_without_a_limit_of_processes(bench: Bench) -> None:
-    """As it is told by a call whose own limit is below what the node lets it have."""
+    """As reported by a call whose own limit is lower than that of the node."""
     fewer = replace(bench.limits, pids=NODE_PIDS // 4)
     for lacking in ((), ("landlock",)):
         with pytest.raises(AttestationFailed):

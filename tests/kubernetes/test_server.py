@@ -1,4 +1,4 @@
-"""The server on a cluster: the same answers as a plain GDAL's, whatever it loses; and nothing is left of it."""
+"""The server on a cluster: the same answers as plain GDAL, whatever the cluster loses, and nothing is left of it."""
 
 import os
 import random
@@ -27,7 +27,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1800)]
 CALLS, AT_ONCE = 200, 8
-# what there is to see of a server's first call, in this order
+# visible stages of a server's first call, in order
 STEPS: dict[str, Callable[[Ground, Place], object]] = {
     "it looks at its image": lambda ground, _: "image" in purposes(ground),
     "it attests the nodes": lambda ground, _: any(one.startswith("attest-") for one in purposes(ground)),
@@ -102,7 +102,7 @@ def test_a_pod_that_is_taken_away_ends_its_call_and_publishes_nothing(ground, pl
 
 
 def test_a_quota_is_waited_for_and_told(ground: Ground, place: Place) -> None:
-    """Slots that wait give way to a call; and where there is no room at all, the call is told to come again."""
+    """Waiting slots give way to a call; if there is no room at all, the call gets an error that says to repeat it."""
     INFO.prepare(place)
     quotas = f"/api/v1/namespaces/{ground.namespace}/resourcequotas"
     with serving(ground, place, GDAL_MCP_POOL_MAX="2") as pipes:
@@ -142,7 +142,7 @@ def test_many_mixed_calls_at_once_have_each_the_answer_of_a_plain_gdal(ground, p
         wrong = [*threads.map(lambda one: played(talk, expected, place, *one), enumerate(chosen))]
     assert [one for one in wrong if one] == []
     INFO.prepare(place)
-    with serving(ground, place) as pipes:  # for what that client gave its server no time to remove
+    with serving(ground, place) as pipes:  # for Pods that the client gave its server no time to remove
         assert outcome_of(INFO.call(pipes)) == "OK"
     assert ground.pods() == {}
     assert place.staged == []

@@ -1,4 +1,4 @@
-"""The limits under which a run of Argleton passes."""
+"""The limits at which a run of Argleton passes."""
 
 import pytest
 

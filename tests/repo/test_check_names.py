@@ -1,4 +1,6 @@
-"""Names that the checks are written with exist in the catalogue: a check of a name that GDAL does not have would be off in silence."""
+"""The names in the code of checks exist in the catalogue: a check of a name that GDAL lacks would silently do
+nothing.
+"""
 
 import ast
 import itertools
@@ -25,7 +27,7 @@ ASKS = {"text", "flag", "texts", "numbers", "box"}
 MAPPINGS = {"given", "arguments"}
 SETS_OF_DRIVERS = {"_TILES", "_TABLES", "PICTURES", "_LOSSY", "_WRITES_IN", "_NO_SCALE", "_SHEETS", "_PHOTOS"}
 OPTIONS = {"option", "switched_on"}
-# steps of pipelines that are no algorithms by themselves, and options that only builds with other libraries have
+# steps of pipelines that are not algorithms themselves, and options that only builds with other libraries have
 STEPS = {f"{kind} {step}" for kind in ("raster", "vector") for step in ("read", "write")}
 OF_SOME_BUILDS = {"JXL_LOSSLESS", "REVERSIBLE", "WEBP_LOSSLESS"}
 OF_CLASSIC = {"separate"}  # which gdalbuildvrt and gdal_merge alone have
@@ -63,7 +65,7 @@ def constants() -> Iterator[tuple[str, str, str]]:
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
-    """Of each call of a method with a text: what it is of, its name and the text."""
+    """Each call of a method with a text: its object, its name and the text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             of = node.func.value.id if isinstance(node.func.value, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""The generated parts of the documentation say what the code says."""
+"""The generated parts of the documentation match the code."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ from tests.boxes import surface as surface_of
 from tests.security.attacks.table import TABLE
 
 ROOT = Path(__file__).parents[2]
-# what the examples read; a draft only looks at whether it is there
+# files that the examples read; a draft only checks that they exist
 EXAMPLE_DATA = ("dem.tif", "west.tif", "east.tif", "zones.gpkg")
 
 
@@ -108,7 +108,9 @@ def test_nothing_is_abbreviated_that_a_reader_has_to_look_up():
 
 
 def anchors(page):
-    """What a link to the page may name after its #: headings as the forge spells them, and marks of our own."""
+    """The names that a link to the page can have after its #: headings as the forge spells them, and the project's
+    own marks.
+    """
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     spelt = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -131,7 +133,7 @@ RUN = {"tutorial.md", "howto.md"}
 
 
 def examples():
-    """Every call that another page shows: in a block of calls, or as a command."""
+    """Every call on the other pages: in a block of calls, or as a command."""
     for page in (page for page in pages() if page.name not in RUN):
         text = page.read_text(encoding="utf-8")
         blocks = re.findall(r"^```calls\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -181,7 +183,7 @@ def test_the_front_page_is_short_and_counts_the_commands_of_gdal():
 
 
 def command_lines():
-    """Every `gdal-mcp ...` of the documentation: page and words."""
+    """Every `gdal-mcp ...` command of the documentation: page and words."""
     for page in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))):
         text = page.read_text(encoding="utf-8").replace("\\|", "|")
         for found in re.finditer(r"(?:^    |^(?=gdal-mcp )|`)gdal-mcp ([^`\n]*)", text, re.MULTILINE):

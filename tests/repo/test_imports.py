@@ -11,12 +11,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDARD = frozenset(sys.stdlib_module_names)
-# sent into containers as text, where it meets GDAL and nothing of ours
+# sent into containers as text, where only GDAL is available
 INSIDE = (
     "sandbox.worker", "sandbox.isolation.probe", "sandbox.escape.probe", "sandbox.engines.k8s.gate", "gdal_mcp.toolboxes.gdal.inside",
     "gdal_mcp.toolboxes.python.inside", "gdal_mcp.toolboxes.augment.inside", "gdal_mcp.toolboxes.gdal.catalogue.capture_program",
 )  # fmt: skip
-# a module that calls itself pure imports none of these
+# a module that is declared pure imports none of these
 WORLD = frozenset(
     """os io socket subprocess sqlite3 urllib shutil tempfile threading time random secrets docker mcp anyio structlog
     logging asyncio select signal""".split()
@@ -43,7 +43,7 @@ def tree_of(path: Path) -> ast.Module:
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """The modules a file imports anywhere but for type checkers alone."""
+    """All modules that a file imports, except those only for type checkers."""
     tree = tree_of(path)
     typing = {
         id(inner)
@@ -158,7 +158,7 @@ def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outs
             assert {name.partition(".")[0] for name in ours} <= allowed, module
         else:
             loaded = {one for one in imports(path) if within(one, *INSIDE)}
-            # reads the sources of both, to know when a host must be attested anew
+            # reads the sources of both, to detect when a host must be attested again
             reads = (
                 {"sandbox.isolation.probe", "sandbox.worker"}
                 if module == "gdal_mcp.runtime.hosting"
@@ -176,7 +176,7 @@ def test_what_calls_itself_pure_touches_nothing():
 
 
 def _harmless(path: Path) -> set[str]:
-    """Modules of the world of which a file uses nothing but functions of texts."""
+    """Standard modules of which a file uses only functions of texts."""
     used = {
         node.attr
         for node in ast.walk(tree_of(path))

@@ -1,4 +1,4 @@
-"""What is installed, and what happens where another package bears the name of one of ours."""
+"""The contents of the installed package, and the behaviour if another package has the name of one of ours."""
 
 import os
 import subprocess

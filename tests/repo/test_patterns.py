@@ -1,7 +1,7 @@
-"""Regular expressions mean the same in every Python that is supported.
+"""Regular expressions mean the same in every supported Python.
 
-Before 3.11.5 (Debian 12 has 3.11.2) a possessive or atomic group around anything that backtracks
-matches text that it should not: https://github.com/python/cpython/issues/106052.
+Before 3.11.5 (Debian 12 has 3.11.2), a possessive or atomic group around anything that backtracks matches text that
+it should not: https://github.com/python/cpython/issues/106052.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""What is used of libraries beyond their public interface: where, and that their next minor release is not installed untried."""
+"""The private attributes of libraries in use: the files that use them, and upper bounds on the libraries' versions."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-# the library, and the files that use attributes of it which it does not document
+# the library, and the files that use its undocumented attributes
 USES = {
     "mcp": (
         "gdal_mcp/server/mcp/http.py",

@@ -1,4 +1,4 @@
-"""Every security promise has a test that runs, and the checker that sees to it is not blind itself."""
+"""Every security promise has a test that runs, and the checker of this detects errors."""
 
 from dataclasses import replace
 

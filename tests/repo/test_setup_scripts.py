@@ -1,4 +1,4 @@
-"""The set-up scripts on a machine made of stubs: what they run, what they refuse, what they leave alone."""
+"""The set-up scripts on a machine made of stubs: the commands that they run, refuse and leave out."""
 
 import shutil
 import subprocess
@@ -12,10 +12,10 @@ TOOLS = ("sh", "dirname", "basename", "cat", "grep", "sha256sum", "rm", "sleep",
 
 
 class Machine:
-    """A clone and a PATH of its own. A stub notes its name and arguments in `ran`, then does what it was given."""
+    """A separate clone and PATH. A stub records its name and arguments in `ran`, then does its task."""
 
     def __init__(self, folder: Path) -> None:
-        self.clone = folder / "a clone"  # with a space, as people have them
+        self.clone = folder / "a clone"  # with a space, as in real paths
         self.bin = folder / "bin"
         self.log = folder / "log"
         self.bin.mkdir()
@@ -40,7 +40,7 @@ class Machine:
         self.stub(self.clone / ".venv/bin/python", script)
 
     def becoming_root(self, installed: str, *programs: str) -> None:
-        """Root, with an `apt-get` that installs that and stubs of these programs."""
+        """Makes the user appear as root, with an `apt-get` that installs this and stubs of these programs."""
         self.stub("id", "echo 0")
         self.stub("apt-get", installed)
         for program in programs:
@@ -68,7 +68,8 @@ def machine(tmp_path: Path) -> Machine:
 
 
 STARTERS = ("service", "systemctl", "setsid")
-# what discovery prints, who asks, the programs there are, whether an engine is found, and what is run to that end
+# the output of discovery, the user, the available programs, whether an engine is found, and the commands that are run
+# for it
 ENGINES = {
     "it answers": ("echo unix:///run/engine.sock", "0", ("apt-get",), True, {"python"}),
     "it cannot be used": ("echo no; exit 2", "0", ("apt-get", "dockerd"), False, {"python"}),
@@ -123,7 +124,7 @@ def test_root_without_an_engine_gets_a_runtime_and_no_daemon(machine: Machine, h
 
 
 def make_python(machine: Machine, *, new_enough: bool = True, can_make: bool = True) -> None:
-    """A `python3` of which the set-up asks its version and whether it can make virtual environments."""
+    """Creates a `python3` with a version, with or without support for virtual environments."""
     python = machine.clone / ".venv/bin/python"
     copy, folder = shutil.which("cp"), shutil.which("mkdir")
     machine.stub("fresh", "")
@@ -214,7 +215,7 @@ def test_progress_says_how_long_it_took(machine: Machine) -> None:
 
 
 def test_where_crun_starts_nothing_runc_is_installed_and_no_daemon(machine: Machine) -> None:
-    """The stub of discovery finds an engine once runc is there, as on a host where crun fails its trial."""
+    """The stub of discovery finds an engine once runc is installed, as on a host where crun fails its trial."""
     runc = machine.bin / "runc"
     machine.environment_python(f'[ -e "{runc}" ] && echo oci || {{ echo "crun: hybrid" >&2; exit 1; }}')
     made = f'for last; do :; done; {shutil.which("touch")} "{machine.bin}/$last"; {shutil.which("chmod")} +x "{machine.bin}/$last"'

@@ -1,4 +1,4 @@
-"""What clients get of every tool is what was reviewed: a change of a schema or a text is a change of these files."""
+"""Clients get the reviewed definition of every tool: a change of a schema or a text is a change of these files."""
 
 import difflib
 import json

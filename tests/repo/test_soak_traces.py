@@ -1,4 +1,4 @@
-"""What a soak takes for a leak, on curves of memory that are known."""
+"""The detection of leaks by a soak test, on known curves of memory."""
 
 import math
 

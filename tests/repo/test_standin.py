@@ -19,13 +19,13 @@ TOO_OLD = STATUS.replace(b"3.13.3", b"3.10.3")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where what was built is kept, for this test alone."""
+    """The cache of built archives, for this test only."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "gdal-mcp/standin"
 
 
 class ImportingClient:
-    """Stands for the engine at the one call that building makes."""
+    """Replaces the engine for the only call that a build makes."""
 
     def __init__(self, answer: str = "") -> None:
         self.api = self
@@ -39,7 +39,7 @@ class ImportingClient:
 
 
 def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | str]) -> None:
-    """Per suite: what its dpkg status holds, or why it cannot be fetched."""
+    """For each suite, the contents of its dpkg status, or the reason why it cannot be fetched."""
 
     def bootstrap(_program: str, suite: str, archive: Path, _report: object, *, parquet: bool) -> str | None:
         found = statuses.get(f"{suite} parquet" if parquet else suite, statuses[suite])

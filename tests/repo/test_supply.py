@@ -1,4 +1,6 @@
-"""What is installed, built and run is pinned: packages by hash, actions by commit, the npm suites by digest."""
+"""All installed, built and executed software is pinned: packages by hash, actions by commit, the npm suites by
+digest.
+"""
 
 import asyncio
 import inspect
@@ -27,13 +29,13 @@ _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 def entries(text: str) -> list[str]:
-    """What the lock asks for, one line each: continued lines are joined, remarks left out."""
+    """The requirements in the lock, one per line: continued lines are joined, comments are removed."""
     joined = text.replace("\\\n", " ")
     return [line.strip() for line in joined.splitlines() if line.strip() and not line.strip().startswith("#")]
 
 
 def unpinned(text: str) -> list[str]:
-    """The entries that are no version with hashes and nothing else."""
+    """The entries that are not a version with hashes and nothing else."""
     wrong = []
     for entry in entries(text):
         pin, *hashes = re.split(r"\s+(?=--hash)", entry)
@@ -47,7 +49,7 @@ def lock(name: str) -> str:
 
 
 def versions(name: str) -> dict[str, set[str]]:
-    """Of each package in the lock: more than one where they depend on the Python or the platform."""
+    """The versions of each package in the lock: several if they depend on the Python or the platform."""
     found: dict[str, set[str]] = {}
     for entry in entries(lock(name)):
         pin = _PIN.match(entry)
@@ -67,7 +69,7 @@ def listed(name: str) -> list[str]:
 OWN = PROJECT["project"]["dependencies"]
 EXTRAS = [one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra]
 DECLARED = {
-    # what an extra brings is tested in the versions of the lock, too
+    # packages of an extra are tested in the versions of the lock, too
     "dev.txt": asked(OWN, EXTRAS, PROJECT["dependency-groups"]["dev"], listed("build.in")),
     "server.txt": asked(OWN),
     "site.txt": asked(PROJECT["dependency-groups"]["site"]),
@@ -112,7 +114,7 @@ def test_the_image_of_the_server_has_nothing_for_developers():
 def test_the_image_of_the_server_installs_nothing_without_its_hash():
     installs = re.findall(r"pip\b[^\n&]*? (?:install|wheel) [^\n&]*", (ROOT / "Dockerfile").read_text())
     assert len(installs) >= 3
-    # the project's own package is built from the sources beside it, without anything else
+    # the project's own package is built from the sources next to it, without other packages
     allowed = re.compile(r"--require-hashes|--no-(index|build-isolation)")
     assert not [one for one in installs if not allowed.search(one)]
 
@@ -152,13 +154,13 @@ def test_what_a_workflow_makes_is_a_target(workflow):
 
 
 def test_what_has_no_public_name_is_used_of_versions_that_have_it():
-    """Uvicorn's connections, sessions of the SDK, the client of keys: where one moves, this says so before a server starts."""
+    """Uvicorn's connections, sessions of the SDK, the client of keys: if one of them moves, this test fails before a
+    server does.
+    """
     bounds = {one.name: one.specifier for one in map(Requirement, PROJECT["project"]["dependencies"])}
     assert not bounds["mcp"].contains("3.0.0")
     assert not bounds["uvicorn"].contains("1.0.0")
-    assert not bounds["pyjwt"].contains(
-        "2.14.0"
-    )  # which fails where an issuer answers with something else than keys
+    assert not bounds["pyjwt"].contains("2.14.0")  # which fails if the answer of an issuer is not keys
     server = uvicorn.Server(uvicorn.Config(lambda: None))
     assert isinstance(server.server_state.connections, set)
     with closing(asyncio.new_event_loop()) as loop:

@@ -225,7 +225,7 @@ class _CheckRun:
     def _token(self, text: str) -> str:
         """The text with each path of an earlier step replaced by the step's name, which is the same in each run.
 
-        No text of a caller looks like such a name.
+        No text of a caller can contain such a name.
         """
         text = _escape(text)
         for path in sorted(self.tokens, key=len, reverse=True):
@@ -286,7 +286,7 @@ class _CheckRun:
 
 
 def _escape(text: str) -> str:
-    """Marks each `<` of a text with a character that no argument can have."""
+    """Puts a character that no argument can contain before each `<` of a text."""
     return text.replace("<", "\0<")
 
 

@@ -32,20 +32,20 @@ class CheckedStep:
     state: StepState
     draft: Draft | None = None
     toolbox: str = ""
-    command: str = ""  # the command as a person sees it
+    command: str = ""  # the command as shown to a person
     checks: tuple[Mapping[str, Any], ...] = ()
-    unknown: tuple[str, ...] = ()  # what is not known, in words
-    predicts: str = ""  # what it would write, in words
+    unknown: tuple[str, ...] = ()  # facts that could not be determined, as phrases
+    predicts: str = ""  # what the step would write, as a phrase
     facts: Any = None  # predicted facts of its first output, as the toolbox describes them
     figures: Mapping[str, int | None] | None = None  # expected bytes and files
     key: str = ""
-    used: tuple[UsedFile, ...] = ()  # the files of workspaces that it reads
+    used: tuple[UsedFile, ...] = ()  # files of workspaces that the step reads
     result: StepResult | None = None  # result of an earlier run
     error: ToolError | None = None
 
     @property
     def crs(self) -> str | None:
-        """The CRS of what it would write."""
+        """The predicted CRS of the step's first output."""
         return getattr(self.facts, "crs", None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class CheckedStep:
 
 @dataclass(frozen=True)
 class Checked:
-    """A workflow as it would run now."""
+    """A checked workflow: its steps and the files that it would publish."""
 
     workflow: Workflow
     steps: tuple[CheckedStep, ...]
@@ -88,7 +88,7 @@ class Checked:
 
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
-    """The id of each step, its command as a person sees it, and what it writes."""
+    """The id of each step, with its command as shown to a person and what it writes."""
     rows = []
     for one in checked.steps:
         done = " (done before; its result is used)" if one.result else ""
@@ -100,7 +100,7 @@ def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
 def find_external_inputs(
     checked: Checked, entitlements: Entitlements
 ) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
-    """The inputs that no step wrote, and the remote addresses among them."""
+    """The inputs that no step writes, and the remote addresses among the inputs."""
     roots = {one.root for one in entitlements.workspaces.items}
     inputs = (one for draft in checked.drafts for one in draft.inputs)
     found = dict.fromkeys(

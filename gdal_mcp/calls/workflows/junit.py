@@ -6,10 +6,10 @@ from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
-START: Final = f"{_DECLARATION}<testsuite "  # of every file
+START: Final = f"{_DECLARATION}<testsuite "  # how every report begins
 _NOT_XML: Final = re.compile(
     "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)  # by XML 1.0, even as references
+)  # characters that XML 1.0 does not allow, even as references
 
 
 def junit(name: str, steps: Sequence[Mapping[str, Any]], error: Mapping[str, Any] | None) -> str:
@@ -44,5 +44,5 @@ def junit(name: str, steps: Sequence[Mapping[str, Any]], error: Mapping[str, Any
 
 
 def _text(value: object) -> str:
-    """A text without the characters that XML cannot have, which would make the whole file unreadable."""
+    """A text without the characters that XML does not allow; one of them would make the whole file unreadable."""
     return _NOT_XML.sub("\ufffd", str(value))

@@ -54,7 +54,7 @@ def require_together(outputs: Sequence[Output]) -> None:
 
 
 def not_published(error: ToolError, step: str, target: str) -> ToolError:
-    """The error, with the output that it is about."""
+    """The error with the step and the path of the output that cannot be published."""
     return ToolError(
         error.code,
         error.stage,

@@ -117,7 +117,7 @@ class WorkflowRun(WorkflowOperation):
                 Code.INTERNAL,
                 Stage.RUN,
                 f"the results of steps cannot be stored or read: {error}.",
-                "Send the workflow again; if it fails again, see the space in the state folder.",
+                "Send the workflow again; if it fails again, check the free space of the state folder.",
             ) from error
 
     def job(self, draft: Draft) -> Draft:

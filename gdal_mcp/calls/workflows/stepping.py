@@ -80,7 +80,7 @@ class StepCalls:
         await run_sync(self._keep, checked, result, reply)
         self._require_predicted(
             checked, result
-        )  # after it was kept: the next check then knows what the step made
+        )  # after the result was stored, so that the next check knows the output
         self.run.results[name] = result
         return result
 

@@ -115,7 +115,7 @@ def require_bare_names(arguments: Any) -> None:
                     Code.INVALID_ARGUMENT,
                     Stage.VALIDATE,
                     f"the argument {key} is a path with a folder, and a step writes to a private folder.",
-                    f"Give a file name alone, such as {PurePosixPath(value).name[:80]!r}; `outputs` says where it is published.",
+                    f"Give only a file name, such as {PurePosixPath(value).name[:80]!r}; `outputs` sets where the file is published.",
                     check={"code": "output_in_folder", "argument": key},
                 )
             require_bare_names(value)

@@ -29,16 +29,16 @@ _CLOCK: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class UsedFile:
-    """A file or folder as it is at one time."""
+    """The state of a file or folder at one moment."""
 
     located: WorkspacePath
-    content: str  # SHA-256; the identity and change time of what is too large or cannot be read
-    parts: tuple[tuple[str, Identity], ...] = ()  # of a folder
+    content: str  # SHA-256; for content that is too large or unreadable, the file's identity and change time
+    parts: tuple[tuple[str, Identity], ...] = ()  # entries, if this is a folder
 
 
 @dataclass(frozen=True, slots=True)
 class UsedFiles:
-    """Looks at files. `digests` caches the digests of unchanged files. Safe to use from several threads."""
+    """Records the state of files. `digests` caches the digests of unchanged files. Safe to use from several threads."""
 
     digests: dict[tuple[str, Identity, int], str | None] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
@@ -67,7 +67,7 @@ class UsedFiles:
         return UsedFile(located, content, parts)
 
     def _digest(self, located: WorkspacePath, limit: int) -> str | None:
-        """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
+        """The SHA-256 of a file or folder; None if it is too large or cannot be read."""
         identity = located.identity
         if identity is None or identity.size > limit:
             return None
@@ -82,7 +82,10 @@ class UsedFiles:
 
 
 def _changed_ns(located: WorkspacePath) -> int:
-    """The kernel's change time of a file, which no program can set, unlike the time of its last write; 0 if it is missing."""
+    """The kernel's change time of a file in nanoseconds; 0 if it is missing.
+
+    Unlike the modification time, no program can set it.
+    """
     try:
         return located.path.lstat().st_ctime_ns
     except OSError:

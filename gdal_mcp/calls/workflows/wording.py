@@ -1,4 +1,4 @@
-"""Words for the errors that pydantic finds in a workflow document. Pure."""
+"""Messages for the errors that pydantic finds in a workflow document. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 _STEP_KEYS: Final = "id, tool, arguments, after"
-# by the last key of the place, else by the type of the error
+# by the type of the error and the last key of its location
 _BY_KEY: Final[Mapping[tuple[str, str], str]] = {
     ("missing", "workflow"): 'is missing; it is the version of the format: "workflow": 1',
     ("literal_error", "workflow"): "must be 1, the version of the format",
@@ -24,7 +24,7 @@ _BY_KEY: Final[Mapping[tuple[str, str], str]] = {
 }
 _BY_TYPE: Final[Mapping[str, str]] = {
     "missing": "is missing",
-    "string_pattern_mismatch": "must have lower-case letters, digits and _ only, 40 at most, and start with a letter",
+    "string_pattern_mismatch": "must start with a letter and have at most 40 characters: lower-case letters, digits and _",
     "model_type": "must be an object",
     "dict_type": "must be an object",
 }
@@ -39,7 +39,7 @@ class Wording(NamedTuple):
 
 
 def word(value: Any, error: ValidationError) -> Iterator[Wording]:
-    """Each error with the id of its step and the name of the argument. `value` is the document."""
+    """Yields each error with the id of its step and the name of the argument. `value` is the document."""
     for one in error.errors(include_url=False):
         place, kind = one["loc"], one["type"]
         message = _message(place, kind, one["msg"])

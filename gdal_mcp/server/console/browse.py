@@ -1,9 +1,10 @@
-"""The files in the workspaces of a viewer, with thumbnails, and making a folder there.
+"""The files in the workspaces of a viewer, with thumbnails, and the creation of folders.
 
 Invariants:
 * a viewer sees what a call of `list_workspace` by the same principal shows, without approval;
-* a folder is made only by a viewer who could approve a call that writes, where the policy does not deny one, and is in the audit log first;
-* a folder that a server of root makes belongs to the owner of the folder around it, as the outputs of calls do.
+* only a viewer who could approve a call that writes can create a folder, and only where the policy does not deny one;
+  the audit log records it first;
+* if the server runs as root, a new folder gets the owner of the folder around it, as the outputs of calls do.
 """
 
 import os
@@ -82,7 +83,7 @@ class Browse:
 
 
 def _give_to_owner(name: str, parent: int) -> None:
-    """Does nothing unless this server is root. Raises OSError."""
+    """Changes the owner of a new folder. Does nothing unless this server is root. Raises OSError."""
     if os.geteuid() != 0:
         return
     folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)

@@ -26,7 +26,7 @@ from gdal_mcp.settings.web import LOOPBACK
 _log = structlog.get_logger()
 
 FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without a new request
-CACHE_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
+CACHE_SECONDS: Final = 3600.0 - FRESH_SECONDS  # how much longer keys are used if the issuer does not answer
 PAUSE_SECONDS: Final = 10.0  # between two requests to one issuer
 _FETCH_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 << 10  # a key has about one thousand

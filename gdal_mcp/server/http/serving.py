@@ -125,7 +125,7 @@ def _uvicorn_config(app: Any, listening: Listening) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # a header can claim any address
+        proxy_headers=False,  # a client can put any address into such a header
         server_header=False,
         backlog=256,
         timeout_keep_alive=_KEEP_SECONDS,

@@ -52,7 +52,8 @@ from gdal_mcp.toolboxes.base import ImmediateResult
 TILES_PATH: Final = "/tiles"
 AT_ONCE: Final = 2  # blocks
 KEPT_BYTES: Final = 64 << 20
-_ENTRY_BYTES: Final = 1 << 10  # of a tile's key and its place in the cache: empty tiles have a hundred bytes
+# for a tile's key and its place in the cache; an empty tile itself has only about a hundred bytes
+_ENTRY_BYTES: Final = 1 << 10
 _NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
@@ -226,7 +227,7 @@ def _refusal(reply: Reply | None) -> ASGIApp:
 
 
 def _path(artifact: Artifact) -> str:
-    """Where the tiles of a file are, without braces, which are of the template."""
+    """The URL path of a file's tiles, without braces, because those would belong to the URL template."""
     return f"{TILES_PATH}/{artifact.call_id}/{quote(artifact.name, safe='')}"
 
 

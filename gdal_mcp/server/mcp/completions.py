@@ -20,7 +20,7 @@ from sandbox.workspace import Workspaces
 
 MOST: Final = 100  # the protocol's own bound
 MAX_VALUE: Final = 1024  # characters typed
-_MAX_EXAMINED: Final = 5000  # names in one folder
+_MAX_EXAMINED: Final = 5000  # names that are examined in one folder
 
 
 def complete(

@@ -93,7 +93,7 @@ class StepBuilder:
 
     def _sign(self) -> int:
         """1 or -1; 0 if a direction is needed and missing."""
-        stated = ["up"] if self.clause.values("vague") else []  # "improve the contrast"
+        stated = ["up"] if self.clause.values("vague") else []  # as in "improve the contrast"
         stated += self.clause.values("sign")
         stated += [side for side in self.clause.values("side") if side in ("up", "down")]
         turned = -1 if stated and stated[-1] in ("down", "low") else 1

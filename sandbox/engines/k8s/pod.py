@@ -133,7 +133,7 @@ def _container(
     return {
         "name": CONTAINER,
         "image": image,
-        # with a digest, a node that pulls the image gets the attested one; an id by itself names no registry
+        # with a digest, a node that pulls the image gets the attested one; an id contains no registry to pull from
         "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
         "command": [one.replace("$", "$$") for one in gated(template, architecture)],
         "workingDir": str(SCRATCH_TARGET),

@@ -92,7 +92,7 @@ def _process(template: SandboxTemplate, labels: Labels, *, rootless: bool) -> di
             for name, value in rlimits(template.limits).items()
         ],
         "noNewPrivileges": True,
-        # only root can lower a score that systemd raised
+        # an unprivileged user cannot lower a score that systemd raised
         **({} if rootless else {"oomScoreAdj": 0}),
         **({"apparmorProfile": labels.apparmor} if labels.apparmor else {}),
         **({"selinuxLabel": labels.selinux} if labels.selinux else {}),

@@ -1,4 +1,4 @@
-"""The tools of the toolbox `augment` in real containers of its own image: what comes back, and what is published."""
+"""The tools of the toolbox `augment` in real containers of its own image: their results and the published files."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ TURN, NOISE = (
     TransformStep("Rotate", {"limit": [15, 15]}),
     TransformStep("GaussNoise", {"std_range": [0.1, 0.1]}),
 )
-# a photograph of sorts, a raster of five bands with gaps, a mask on its grid, and labels of which one is cut by every edge
+# a photograph, a raster of five bands with gaps, a mask on its grid, and labels, one of which crosses every edge
 MAKE = """
 import cv2, numpy as np
 from osgeo import gdal, ogr, osr
@@ -62,7 +62,7 @@ for number in range(150):
     layer.CreateFeature(row)
 table.Close()
 """
-# of every chip: its pixels and labels against the source's, window by window, with GDAL alone
+# compares the pixels and labels of every chip with the source's, window by window, with GDAL only
 AGAINST_GDAL = """
 import csv
 import numpy as np
@@ -161,7 +161,7 @@ def test_the_clients_own_model_looks_at_both_pictures_in_either_era_and_what_it_
         with beside(app, era, Person(), model) as talk, parsed_as(FLIP, NOISE):
             scored, vague = (talk.done("augment_image", image="photo.png", prompt="x") for _ in range(2))
             found = [scored, vague]
-            if talk.modern:  # its client takes a no for an error of its own; the call is over all the same
+            if talk.modern:  # the client treats a refusal as its own error; the call has ended anyway
                 with pytest.raises(MCPError, match="the user said no"):
                     talk.call("augment_image", image="photo.png", prompt="x")
             else:
@@ -202,7 +202,7 @@ def test_a_classifier_of_the_operators_says_the_same_of_a_flip_and_another_thing
 
 def test_what_is_no_image_and_whoever_may_not_write_get_the_specifications_errors(app: App):
     broken = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
-    photo = (root(app) / "photo.png").read_bytes()  # a picture still, with what follows it
+    photo = (root(app) / "photo.png").read_bytes()  # still a picture, with the bytes that follow it
     (root(app) / "long.png").write_bytes(photo + bytes((10 << 20) + 1 - len(photo)))
     with parsed_as(FLIP):
         for image in (broken, "labels.gpkg", "long.png"):
@@ -225,7 +225,7 @@ def test_a_path_to_a_large_picture_answers_with_a_smaller_one_and_says_so(app: A
         tiff = called(app, "augment_image", image="mask.tif", prompt="x").result
     assert found["errors"][-1]["stage"] == "complete"
     assert len(json.dumps(found)) < app.settings.result_size
-    # of three bands, and this has one
+    # the call needs three bands, and this raster has one
     assert [one["name"] for one in tiff["skipped_transforms"]] == ["CLAHE"]
     assert tiff["metadata"]["georeference"] == "exact"
     assert (root(app) / "outputs" / tiff["metadata"]["session_id"] / "result.tif").exists()
@@ -261,7 +261,7 @@ print(json.dumps({
 """  # fmt: skip
     found = in_image(look, ws=str(root(app)))
     assert found["same"] is True
-    assert 0.05 < found["share"] < 0.09  # 200 x 300 of 1000 x 700, less the gap
+    assert 0.05 < found["share"] < 0.09  # 200 x 300 of 1000 x 700 pixels, minus the gap
     assert (found["nodata"], found["type"], found["bands"], found["mask"]) == (0, 2, 5, True)
     assert found["lost"][:2] == [None, True]
     assert found["lost"][2] >= 0

@@ -1,4 +1,4 @@
-"""Prompts against the pipelines that people mean by them, and what the parser promises of any text."""
+"""Prompts with the pipelines that people mean by them, and the parser's promises for any text."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from gdal_mcp.toolboxes.augment.steps import TransformStep, complexity, estimate
 from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
-HELD_OUT_FLOOR = 36  # the first score on prompts never tuned for
+HELD_OUT_FLOOR = 36  # the first score on prompts that the parser was not tuned for
 
 
 def cases(name: str) -> list[dict]:
@@ -38,7 +38,7 @@ def _compare(step: TransformStep, asked: str) -> bool:
 
 
 def fault(case: dict) -> str | None:
-    """What is wrong with the answer to a prompt."""
+    """The error in the answer to a prompt; None if the answer is correct."""
     parsed = parse(case["prompt"])
     told = {"ambiguity": parsed.ambiguities, "problem": parsed.errors, "suggestion": parsed.suggestions}
     names = [step.name for step in parsed.steps]

@@ -1,4 +1,4 @@
-"""The tools of the specification, without an engine: word for word as `specification.json`, an extract of it, has them."""
+"""The tools of the specification, without an engine, compared word for word with its extract in `specification.json`."""
 
 import base64
 import json

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from gdal_mcp.toolboxes.augment.transforms import LIBRARY, TRANSFORMS
 
 RECORDED = json.loads(Path(__file__).with_name("signatures.json").read_text(encoding="utf-8"))
-# arrays and functions, which no JSON says
+# arrays and functions, which JSON cannot express
 LEFT_OUT = {("Equalize", "mask"), ("Equalize", "mask_params")}
 
 

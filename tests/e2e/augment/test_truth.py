@@ -1,4 +1,6 @@
-"""What a step does to pixels, against albumentations itself in a container of its own, and to places, against GDAL."""
+"""The effect of a step on pixels, compared with albumentations in a separate container, and on positions, compared
+with GDAL.
+"""
 
 import json
 from pathlib import Path
@@ -64,7 +66,7 @@ for step in STEPS:
     found[step["name"]] = skipped or [digest(scene.raster.pixels), digest(scene.masks[0])]
 print(json.dumps(found))
 """
-# each pixel holds where its middle was; a label is a triangle whose corners are told by the pixels there
+# each pixel contains the position of its centre; a label is a triangle with corners given by the pixels there
 PLACES = """
 from osgeo import gdal, osr
 gdal.UseExceptions()
@@ -143,7 +145,7 @@ def test_no_end_of_an_arguments_range_makes_an_image_of_nothing_by_dividing_by_z
 def test_a_point_keeps_its_coordinates_through_every_transform_that_says_so():
     worst, labels = in_image(SETTING + OURS + PLACES, inside=INSIDE)
     assert set(labels) == {one.name for one in TRANSFORMS.values() if one.georeference == "exact"}
-    # metres, of pixels of ten; a new size makes values anew, and whole ones are rounded
+    # metres, for pixels of ten metres; resizing computes new values, and integer values are rounded
     for name, far in worst.items():
         kind, _, step = name.partition(" ")
         assert far <= (1e-6 if step not in RESIZED else 0.02 if kind == "f4" else 10.01), name

@@ -1,4 +1,6 @@
-"""The program as a person or a script runs it: a process of its own each time, on one workspace and one state folder for all tests."""
+"""The program as a person or a script runs it: a new process each time, on one workspace and one state folder for all
+tests.
+"""
 
 import itertools
 import json
@@ -22,14 +24,14 @@ from tests.oracle.fixtures import grounds
 
 __all__ = ["grounds"]
 
-SECONDS = 600  # a bound on waiting, far above what anything takes
+SECONDS = 600  # limit of waiting, far longer than any command takes
 DEAD = ("--engine", "unix:///nonexistent.sock")
 _NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a process left behind."""
+    """The exit code and the output of a process."""
 
     code: int
     stdout: str
@@ -41,7 +43,7 @@ class Ended:
 
     @property
     def error(self) -> str:
-        """The code of the error that must be all there is on stdout."""
+        """The code of the error, which must be the only content of stdout."""
         assert self.json.keys() == {"error"}
         return self.json["error"]["code"]
 
@@ -66,7 +68,7 @@ def gdal_mcp(*words: str, stdin: str | int | None = None, variables: dict[str, s
 
 
 def launched(launch: tuple[str, ...], *words: str) -> Ended:
-    """Runs the program in a new interpreter; `launch` is what that is given besides."""
+    """Runs the program in a new interpreter; `launch` are additional arguments of that interpreter."""
     done = subprocess.run(
         [sys.executable, *launch, "-m", "gdal_mcp", *words],
         stdin=subprocess.DEVNULL,
@@ -81,7 +83,7 @@ def launched(launch: tuple[str, ...], *words: str) -> Ended:
 
 
 def at_terminal(typed: str, *words: str, variables: dict[str, str] | None = None) -> Ended:
-    """Runs the program at a terminal whose person has typed this; the terminal keeps it until it is read."""
+    """Runs the program at a terminal at which a person has typed this; the terminal keeps it until it is read."""
     master, slave = pty.openpty()
     try:
         os.write(master, typed.encode())
@@ -102,14 +104,14 @@ class Desk(Place):
         return self.run("call", tool, json.dumps(arguments), *options, **more)
 
     def translate(self, target: str, *options: str) -> dict[str, Any]:
-        """The result of a call that writes rgb.tif's pixels there."""
+        """The result of a call that writes the pixels of rgb.tif there."""
         given = {"src_dataset": "rgb.tif", "dst_dataset": target}
         ended = self.call("gdal_translate", given, "--yes", *options)
         assert ended.code == 0, ended
         return ended.json
 
     def files(self) -> dict[str, bytes]:
-        """Everything in the workspace but what is the program's own."""
+        """All files in the workspace except the program's own."""
         found = {one.relative_to(self.workspace): one for one in self.workspace.rglob("*") if one.is_file()}
         theirs = (name for name in found if name.parts[0] != ".gdal-mcp")
         return {str(name): found[name].read_bytes() for name in theirs}
@@ -125,5 +127,5 @@ def desk(grounds: Path, oracle: Oracle) -> Desk:
 
 @pytest.fixture
 def new(tmp_path: Path) -> Callable[[], Path]:
-    """`new()`: the path of a folder that is not there yet."""
+    """`new()`: the path of a folder that does not exist yet."""
     return lambda: tmp_path / f"new-{next(_NUMBERS)}"

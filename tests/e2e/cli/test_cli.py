@@ -1,4 +1,4 @@
-"""Calls, the tools' list, doctor, the audit log and undo, as the program's exit codes, output and files show them."""
+"""Calls, the list of tools, doctor, the audit log and undo, judged by the program's exit codes, output and files."""
 
 import json
 import os
@@ -118,13 +118,13 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(de
     assert (report["image"]["id"], report["image"]["digest"]) == (image.id, image.digest)
     assert report["gdal_version"] in oracle.must("gdalinfo", "--version")
     assert report["tier"] == "runc"
-    # a workspace below /tmp, as that of tests is, lies in what a job may write
+    # a workspace below /tmp, like that of the tests, is inside a folder that a job may write to
     pipes = "writing to named pipes"
     attested = [row for row in report["rows"] if row["group"] == "attestation" and row["name"] != pipes]
     assert attested
     assert {row["state"] for row in attested} == {"ok"}
     assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
-    # each known fault was looked for in this very image
+    # each known fault was tested in the image in use
     assert {row["name"] for row in report["rows"] if row["group"] == "fault"} == faults().keys()
     (found,) = (desk.state / "faults").iterdir()
     assert json.loads(found.read_text()).keys() == {name for name, fault in faults().items() if fault.probe}
@@ -154,7 +154,7 @@ def test_doctor_warns_of_whoever_may_write_or_call_unasked(desk, new):
 
 @pytest.fixture
 def log_copy(desk: Desk, described: Ended, new: Callable[[], Path]) -> Path:
-    """A state folder with the audit log as it is now, to do harm to."""
+    """A state folder with a copy of the audit log, which a test may damage."""
     folder = new()
     folder.mkdir()
     for path in desk.state.glob("audit.*"):
@@ -273,7 +273,7 @@ def test_doctor_prints_a_screen_and_with_all_every_row(desk: Desk):
     assert (shown.code, whole.code) == (0, 0)
     assert len(rows) <= 14
     assert len(every) == len(desk.run("doctor", "--json").json["rows"]) > 40
-    # nothing that is not in order is left out
+    # no row that is not in order is omitted
     assert [line for line in rows if not line.startswith("ok")] == [
         line for line in every if not line.startswith("ok")
     ]

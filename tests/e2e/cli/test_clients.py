@@ -1,4 +1,4 @@
-"""Entries for clients: what they start is this server, and no file of a client loses a word to them."""
+"""Entries for clients: they start this server, and no file of a client loses any of its contents."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from gdal_mcp.cli.clients import CLIENTS
 from tests.e2e.cli.conftest import Ended, at_terminal, gdal_mcp
 from tests.e2e.mcp.talk import environment
 
-# what people have in such files; numbers and unknown keys must come out as they went in
+# typical contents of such files; numbers and unknown keys must be unchanged afterwards
 JSON = """{
   "theme": "dark", "size": 16.0, "large": 12345678901234567890,
   "KEY": {"other": {"command": "Ünïcode", "args": ["a", null, true]}, "gdal": {"env": {"MINE": "1"}, "command": "old"}}
@@ -89,7 +89,7 @@ def test_what_a_file_said_before_it_says_afterwards_and_a_copy_is_kept(home: Pat
         [copy] = [one for one in path.parent.iterdir() if one.name.startswith(path.name + ".")]
         assert copy.read_text() == old
         if path.suffix == ".toml":
-            assert path.read_text().startswith(TOML)  # remarks too
+            assert path.read_text().startswith(TOML)  # including the remarks
 
 
 def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(home: Path):
@@ -143,7 +143,7 @@ def test_what_is_written_while_a_person_decides_is_lost_neither_from_the_file_no
 
 def test_nothing_is_written_without_a_yes(home: Path):
     path = file_of(home, "cursor")
-    assert run(home, "install", "cursor").code == 2  # nobody to ask
+    assert run(home, "install", "cursor").code == 2  # nobody can be asked
     words = ("clients", "install", "cursor", "--workspace", str(home / "my maps"))
     for answer, code in (("\n", 1), ("n\n", 1), ("y\n", 0)):
         assert not path.exists()

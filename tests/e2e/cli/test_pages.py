@@ -1,4 +1,4 @@
-"""The tutorial and the how-to page, run command by command as a person would, on the data that they name."""
+"""The tutorial and the how-to page, run command by command on the data that they name."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def sections(page: str) -> dict[str, list[str]]:
 
 @dataclass
 class Reader:
-    """Somebody who types the commands of a page and says yes to every question."""
+    """A person who types the commands of a page and answers every question with yes."""
 
     place: Place
     web: Origin
@@ -81,7 +81,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origin]:
 
 @pytest.fixture
 def reader(tmp_path: Path, desk: Desk, web: Origin, tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """A copy of the data, and the state folder in which this host is attested already."""
+    """A copy of the data, and a state folder in which this host is already attested."""
     place = Place.made(tmp_path)
     shutil.copytree(DATA, place.workspace, dirs_exist_ok=True)
     place.state.mkdir(mode=0o700)

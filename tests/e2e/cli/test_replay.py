@@ -1,4 +1,4 @@
-"""Recorded calls made again: the same bytes, the same content or not, and nobody's file touched."""
+"""Recorded calls repeated: the same bytes, the same content or other content, and every file of a user unchanged."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ def call(desk: Desk, tool: str, **arguments: Any) -> str:
 
 
 def replay(desk: Desk, call_id: str, *options: str) -> Ended:
-    """The replay, which leaves every file as it was and nothing behind in staging or undo."""
+    """The replay, which changes no file and leaves nothing in staging or undo."""
     before, kept = desk.files(), undos(desk)
     ended = desk.run("replay", call_id, "--json", *options)
     assert desk.files() == before
@@ -154,6 +154,6 @@ def test_undo_and_replay_find_the_server_of_a_call(desk: Desk, grounds: Path, tm
     assert (again.code, again.json["same"]) == (0, True)
     assert gdal_mcp("undo", call, variables=home).code == 0
     assert not place.path("made.tif").exists()
-    # one that nobody knows is not found, and one that is named elsewhere is not looked for
+    # an unknown call is not found, and a file that is named elsewhere is not searched for
     assert gdal_mcp("undo", "0" * 16, variables=home).code != 0
     assert gdal_mcp("replay", call, "--state-dir", str(tmp_path / "none"), variables=home).code != 0

@@ -1,4 +1,4 @@
-"""What the program makes of options, variables and the settings file, and what it says without any."""
+"""The settings that the program reads from options, variables and the settings file, and its messages without any."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def test_what_needs_a_workspace_ends_with_2_without_one(new: Callable[[], Path],
 
 @pytest.fixture
 def audited(tmp_path: Path) -> Callable[[str], Path]:
-    """`audited("name")`: a state folder whose audit log has one event, of that name."""
+    """`audited("name")`: a state folder whose audit log has one event with that name."""
 
     def make(name: str) -> Path:
         AuditLog(tmp_path / name / "audit.jsonl").append({"type": name})
@@ -39,7 +39,8 @@ def audited(tmp_path: Path) -> Callable[[str], Path]:
 def test_an_option_beats_a_variable_beats_the_file_beats_the_default(audited, tmp_path):
     states = {name: audited(name) for name in ("gdal-mcp", "file", "variable", "option")}
     config = tmp_path / "settings.toml"
-    config.write_text('state_dir = "file"\n')  # relative to the file, wherever the program is started
+    # relative to the file, regardless of where the program is started
+    config.write_text('state_dir = "file"\n')
     config.chmod(0o644)
 
     def used(*options: str, **variables: str) -> str:
@@ -61,7 +62,7 @@ def test_a_workspace_option_takes_the_place_of_the_variables(audited: Callable[[
     state = audited("state")
     ended = gdal_mcp(
         *("audit", "tail", "--workspace", str(tmp_path / "elsewhere"), "--state-dir", str(state)),
-        # overlaps the state folder: refused, were it in use
+        # overlaps the state folder: it would be refused if it were used
         variables={"GDAL_MCP_WORKSPACES": str(tmp_path)},
     )
     assert ended.code == 0

@@ -68,7 +68,7 @@ def test_what_an_operator_does_with_the_records_keeps_them(own: Desk, tmp_path: 
     known = {row["call"] for row in own.run("undo", "--json").json}
     assert known == {first, second}
     run(own, tmp_path, "restore")
-    # as it was when it was copied: the first call is known, the second is only in the workspace
+    # in the state of the copy: the first call is known, the second is only in the workspace
     assert {row["call"] for row in own.run("undo", "--json").json} == {first}
     assert own.run("undo", first).code == 0
     assert not own.path("one.tif").exists()

@@ -1,4 +1,6 @@
-"""The first line of README, with a wheel of this tree in place of the release: from nothing to an answered call."""
+"""The first command of README, with a wheel of this tree in place of the release: from an empty system to an answered
+call.
+"""
 
 import json
 import os
@@ -15,12 +17,12 @@ from tests.e2e.mcp.talk import Person, talking
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[3]
-_NOT_OURS = ("PYTHONPATH", "VIRTUAL_ENV", "XDG_")  # what a new user's shell does not have
+_NOT_OURS = ("PYTHONPATH", "VIRTUAL_ENV", "XDG_")  # variables that a new user's shell does not have
 
 
 @pytest.fixture
 def shell(tmp_path: Path, image: Image) -> Mapping[str, str]:
-    """The environment of a user who has uv and a container engine and nothing of ours, as soon as the wheel is published."""
+    """The environment of a user who has only uv and a container engine, with the wheel published."""
     (tmp_path / "home").mkdir()
     build = [
         sys.executable,
@@ -39,7 +41,8 @@ def shell(tmp_path: Path, image: Image) -> Mapping[str, str]:
     return {
         **kept,
         "HOME": str(tmp_path / "home"),
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",  # for uvx, which is installed beside the tests' Python
+        # for uvx, which is installed next to the tests' Python
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "UV_FIND_LINKS": str(tmp_path / "dist"),
         "GDAL_MCP_IMAGE": image.reference,
     }
@@ -50,7 +53,7 @@ def test_the_line_of_the_readme_leads_to_an_answered_call(tmp_path: Path, shell:
     maps.mkdir()
     (maps / "towns.csv").write_text("name,people\nUlm,3\nBonn,4\n")
     [line] = re.findall(r"^    (uvx .* && uvx .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    # --yes, as a test has no terminal
+    # --yes, because a test has no terminal
     done = subprocess.run(
         ["sh", "-c", f"{line} --yes"], env=shell, cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What the reviewer's section Verify tells a person to run, run."""
+"""The commands in the section Verify of the reviewer's page, run as written."""
 
 import json
 import os
@@ -25,7 +25,7 @@ PIP = (sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check")
 
 
 def commands() -> list[str]:
-    """The indented lines of the section, without remarks."""
+    """The indented lines of the section, without comments."""
     section = (ROOT / "docs/reviewer.md").read_text().partition("\n## Verify\n")[2].partition("\n## ")[0]
     lines = [line.strip() for line in re.findall(r"^    (.*)$", section, re.MULTILINE)]
     return [line for line in lines if not line.startswith("#")]
@@ -37,7 +37,7 @@ def run(words: list[str], folder: Path, **variables: str) -> subprocess.Complete
 
 
 def as_here(command: str, workspace: Path, checkpoint: str = "") -> list[str]:
-    """The command for the interpreter of the tests and a workspace of theirs; packages are resolved and left as they are."""
+    """The command for the tests' interpreter and workspace; packages are resolved but not changed."""
     told = command.replace("~/maps", str(workspace)).replace("SEQ:HASH", checkpoint)
     program, *words = shlex.split(told.partition(" > ")[0])
     if program == "pip":
@@ -48,7 +48,7 @@ def as_here(command: str, workspace: Path, checkpoint: str = "") -> list[str]:
 
 @pytest.fixture(scope="module")
 def said(desk: Desk, image: Image) -> dict[str, str]:
-    """Each command as the page has it, with what it printed. None of them fails."""
+    """Each command of the page with its output. None of them fails."""
     assert desk.call("info", {"path": "dem.tif"}).code == 0
     checkpoint = desk.run("audit", "verify").checkpoint
     state = {"GDAL_MCP_STATE_DIR": str(desk.state), "GDAL_MCP_IMAGE": image.reference}
@@ -62,7 +62,7 @@ def said(desk: Desk, image: Image) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def listed() -> str:
-    """What the page's command for a scanner prints."""
+    """The output of the page's command for a scanner."""
     (command,) = [one for one in commands() if one.startswith("cyclonedx-py ")]
     return run(as_here(command, ROOT), ROOT).stdout
 
@@ -98,7 +98,7 @@ def wheel(folder: Path, text: str) -> Path:
 
 
 def required(command: str, lock: Path, wheels: Path, target: Path) -> int:
-    """The exit code of the page's command on another lock, with the wheels of a folder alone."""
+    """The exit code of the page's command for another lock, with only the wheels of a folder."""
     words = [*shlex.split(re.sub(r" -r \S+", "", command))[1:], "-r", str(lock)]
     offline = ["--no-index", "--find-links", str(wheels), "--target", str(target)]
     return run([*PIP, *words, *offline], wheels, PIP_CACHE_DIR=os.devnull).returncode

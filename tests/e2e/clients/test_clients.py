@@ -1,4 +1,6 @@
-"""Clients and bridges that nobody here wrote: each lists, reads, writes with approval, shows progress, cancels, and reads resources and pictures."""
+"""Third-party clients and bridges: each lists, reads, writes with approval, shows progress, cancels, and reads
+resources and pictures.
+"""
 
 import json
 import os
@@ -29,12 +31,12 @@ SDK = "mcp==2.3.0"
 
 @pytest.fixture(scope="session")
 def node() -> Programs:
-    """The npm packages of programs/package-lock.json. Without npm's registry it is an error, never a skip."""
+    """The npm packages of programs/package-lock.json. Fails, and never skips, without npm's registry."""
     return programs(PROGRAMS)
 
 
 def in_environment(*packages: str) -> list[str]:
-    """A command in an environment of its own that has these packages from PyPI."""
+    """A command in a separate environment that has these packages from PyPI."""
     given = [word for package in packages for word in ("--with", package)]
     return [str(UV), "run", "--quiet", "--isolated", "--no-project", "--python", sys.executable, *given]
 
@@ -48,7 +50,7 @@ def free_port() -> int:
 def bridge_command(
     row: dict[str, Any], server: list[str], port: int, node: Programs
 ) -> tuple[list[str], str]:
-    """The bridge in front of the server, and the address at which it is reached."""
+    """The bridge in front of the server, and its address."""
     pinned = f"{row['package']}=={row['version']}", *row.get("with", ())
     if row["bridge"] == "mcp-proxy":
         words = [
@@ -78,7 +80,7 @@ def answers(port: int) -> bool:
 def bridged(
     row: dict[str, Any], server: list[str], env: dict[str, str], log: Path, node: Programs
 ) -> Iterator[str | None]:
-    """The address of the row's bridge while the block lasts; None for a client that starts the server itself."""
+    """The address of the row's bridge until the block ends; None for a client that starts the server itself."""
     if "bridge" not in row:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The pinned programs, and a workspace with the tests' data for the servers that they look at."""
+"""The pinned programs, and a workspace with the tests' data for the servers that they examine."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ __all__ = ["Containers", "containers", "grounds", "make_place", "place"]
 
 @pytest.fixture(scope="session")
 def pinned() -> Programs:
-    """Downloaded when they are not there. Without Node or npm's registry it is an error, never a skip."""
+    """The programs, downloaded if they are missing. Fails, and never skips, without Node or npm's registry."""
     return programs()
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the Inspector may write what it likes to keep."""
+    """A folder for the files that the Inspector stores."""
     return tmp_path_factory.mktemp("home")

@@ -1,4 +1,6 @@
-"""The tools, prompts and resources that the conformance suite asks a server for, by the names and texts that it knows."""
+"""The tools, prompts and resources that the conformance suite requires of a server, with the names and texts that it
+expects.
+"""
 
 import base64
 import json
@@ -58,7 +60,7 @@ CONTENT: dict[str, list[t.ContentBlock]] = {
     ],
     "json_schema_2020_12_tool": [t.TextContent(text="called")],
     "test_header": [t.TextContent(text="called")],
-    # it is about closed streams that are taken up again, which this server does not offer
+    # this check is about resuming closed streams, which this server does not support
     "test_reconnection": [t.TextContent(text="never closed")],
 }
 
@@ -104,7 +106,7 @@ async def sampling(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
 
 
 def elicits(asking: Callable[[Mapping[str, Any]], t.ElicitRequest]) -> Tool:
-    """Asks while the call waits: of the handshake era alone."""
+    """Asks while the call waits; only in the handshake era."""
 
     async def one(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -156,7 +158,9 @@ def ask(questions: Asked, state: str | None = None) -> t.InputRequiredResult:
 
 
 def answered(params: Any, questions: Asked) -> bool:
-    """Whether there is an answer to each, of its own kind; one that is none is asked for again."""
+    """True if there is an answer of the right kind to each question; an answer of another kind is requested once
+    more.
+    """
     kinds = {
         t.ElicitRequest: t.ElicitResult,
         t.CreateMessageRequest: t.CreateMessageResult,
@@ -173,7 +177,7 @@ def told(params: Any) -> str:
 
 
 def once(questions: Asked, state: str | None = None) -> Tool:
-    """Asks once; with a state, only its own brings an answer along."""
+    """Asks once; with a state, only the same state returns with an answer."""
 
     async def one(_ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
         if not answered(params, questions) or params.request_state != state:
@@ -224,7 +228,7 @@ def changes(publish: Callable[[ServerEvent], None], event: ServerEvent) -> Tool:
 
 
 def tools(publish: Callable[[ServerEvent], None]) -> dict[str, Tool]:
-    """Every tool but those of the tasks extension."""
+    """All tools except those of the tasks extension."""
     both = {**NAME, "greeting": sampled("Generate a greeting", 50), **ROOTS}
     return {
         **{name: same(content) for name, content in CONTENT.items()},
@@ -287,7 +291,7 @@ PROMPTS: dict[str, tuple[str, ...]] = {  # with their arguments
 
 
 def prompt(params: t.GetPromptRequestParams) -> t.GetPromptResult | t.InputRequiredResult:
-    """Raises MCPError for one that is not there."""
+    """The prompt with this name. Raises MCPError for an unknown one."""
     given = params.arguments or {}
     if params.name == "test_input_required_result_prompt" and not answered(params, CONTEXT):
         return ask(CONTEXT)

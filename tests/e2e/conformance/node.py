@@ -1,4 +1,4 @@
-"""Node and the programs of package-lock.json, which npm puts into the virtual environment once."""
+"""Node and the programs of package-lock.json, which npm installs into the virtual environment once."""
 
 import hashlib
 import os
@@ -19,12 +19,12 @@ SECONDS = 240  # for a download of 30 MB; a test may wait for it
 
 
 class NoNode(Exception):
-    """What is missing, and how to get it."""
+    """The missing program, and how to get it."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Where things are. `modules` is a folder of packages."""
+    """The paths of the programs. `modules` is a folder of packages."""
 
     node: Path
     modules: Path
@@ -44,7 +44,7 @@ class Programs:
 
 
 def programs(folder: Path = HERE) -> Programs:
-    """The programs that a folder's package-lock.json pins, downloaded if need be. Raises NoNode."""
+    """The programs that a folder's package-lock.json pins, downloaded if necessary. Raises NoNode."""
     node, npm = _node()
     digest = hashlib.sha256(b"".join((folder / name).read_bytes() for name in PINNED)).hexdigest()
     place = Path(sys.prefix) / "share" / f"{folder.name}-{digest[:16]}"
@@ -65,7 +65,7 @@ def _node() -> tuple[Path, Path]:
 
 
 def _install(node: Path, npm: Path, folder: Path, place: Path) -> None:
-    """Whole or not at all, whoever else does the same at this moment."""
+    """Installs the programs completely or not at all, even if another process does the same at this moment."""
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         for name in PINNED:
             shutil.copy(folder / name, made)
@@ -86,7 +86,7 @@ def _install(node: Path, npm: Path, folder: Path, place: Path) -> None:
         try:
             os.rename(made, place)
         except OSError:
-            if not place.is_dir():  # somebody else's, and as good
+            if not place.is_dir():  # another process installed it, which is as good
                 raise
         else:
             Path(made).mkdir()  # for the end of the block to remove

@@ -1,7 +1,7 @@
-"""The server that the conformance suite asks for, out of the product's own parts: what its tools do is all that is not ours.
+"""The server that the conformance suite requires, made from parts of the product: only the work of its tools differs.
 
-Calls, tasks, progress, questions with their sealed state, subscriptions, capabilities, cache hints and errors go through the
-code of `gdal_mcp.server.mcp`. No container and no GDAL.
+Calls, tasks, progress, questions with their sealed state, subscriptions, capabilities, cache hints and errors go
+through the code of `gdal_mcp.server.mcp`. There is no container and no GDAL.
 """
 
 import socket
@@ -33,7 +33,7 @@ Tool = Callable[[t.CallToolRequestParams, Tell], Awaitable[jobs.Answer]]
 EVERYBODY = Principal("everybody")
 LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 SOON = 0.2  # seconds after which a call of this profile is a task
-LATER = 1.5  # seconds after which one certainly is
+LATER = 1.5  # seconds after which a call certainly is a task
 
 
 def question(key: str) -> t.InputRequiredResult:
@@ -109,12 +109,12 @@ ONLY_AS_TASKS = frozenset({"failing_job", "protocol_error_job"})
 
 
 def alone(tool: Tool) -> everything.Tool:
-    """A tool that needs nothing of its request."""
+    """A tool that needs nothing from its request."""
     return lambda _ctx, params, tell: tool(params, tell)
 
 
 class Handlers:
-    """As those of the product, over the suite's tools."""
+    """The product's handlers, with the suite's tools."""
 
     def __init__(self) -> None:
         self.subscriptions = Subscriptions(
@@ -207,7 +207,7 @@ class Handlers:
 
 
 def server(store: TaskStore, after: float = SOON, pending: set[str] | None = None) -> ProtocolServer:
-    """A server of the fixture tools, whose tasks are kept in `store`."""
+    """A server of the fixture tools, which stores its tasks in `store`."""
     handlers = Handlers()
     rules = jobs.Rules(after, answer_seconds=30.0)
     calls = partial(jobs.running, store=store, rules=rules, pending=set() if pending is None else pending)
@@ -219,7 +219,7 @@ def server(store: TaskStore, after: float = SOON, pending: set[str] | None = Non
 
 
 def main(folder: str) -> None:
-    """Serves over Streamable HTTP on a free port of this machine alone, with the tasks in a folder; says its address first."""
+    """Serves over Streamable HTTP on a free port of loopback, with the tasks in a folder; prints its address first."""
     import uvicorn
 
     store = TaskStore(Path(folder) / "registry.sqlite", "conformance", lambda _server: True)

@@ -1,4 +1,4 @@
-"""The conformance suite's run against a server, and whether its outcome is the one that is written down."""
+"""Runs the conformance suite against a server and compares the results with the expected ones."""
 
 import json
 import re
@@ -12,10 +12,10 @@ from tests.e2e.conformance.node import Programs
 
 ERAS = ("2025-11-25", "2026-07-28")
 EXPECTED = Path(__file__).with_name("expected.toml")
-SECONDS = 200  # for all scenarios of an era; it takes twenty
+SECONDS = 200  # for all scenarios of an era, which take twenty
 _PASSED, _SAID = "SUCCESS", "INFO"
 _SCHEMA = "wire-schema-valid"
-_STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")  # of the folder of a scenario's results
+_STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")  # of the folder with a scenario's results
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,24 @@ class Check:
 
 @dataclass(frozen=True)
 class Expected:
-    """How many checks of each scenario pass, and which do not, with the reason: a check as `scenario:check`, or a whole scenario."""
+    """The number of passing checks of each scenario, and the failing checks with the reason.
+
+    A failing check is named `scenario:check`; a whole scenario can be named too.
+    """
 
     passed: Mapping[str, int]
     gaps: Mapping[str, str]
 
 
 def expected(server: str, era: str) -> Expected:
-    """What is written down of a server."""
+    """The expected results of a server."""
     told = tomllib.loads(EXPECTED.read_text())[server][era]
     gaps = {name: gap["reason"] for gap in told.get("gaps", ()) for name in gap["of"]}
     return Expected(told["passed"], gaps)
 
 
 def run(programs: Programs, url: str, era: str, folder: Path) -> list[Check]:
-    """The checks of all that the suite has for an era, scored or not."""
+    """The checks of all scenarios of the suite for an era, whether scored or not."""
     given = ("server", "--url", url, "--requirements", era, "--output-dir", str(folder))
     ended = programs.conformance(*given, cwd=folder.parent, seconds=SECONDS)
     found = list(_checks(folder))
@@ -60,7 +63,7 @@ def _checks(folder: Path) -> Iterator[Check]:
 
 
 def complaints(checks: Iterable[Check], wanted: Expected) -> list[str]:
-    """Every difference from what is expected: what fails, what is gone, what is new, and a gap that is none any more."""
+    """Every difference from the expected results: failures, missing and new checks, and gaps that have been closed."""
     checks = list(checks)
     passed = Counter(one.scenario for one in checks if one.status == _PASSED)
     failed = [one for one in checks if one.status not in (_PASSED, _SAID)]
@@ -83,7 +86,7 @@ def complaints(checks: Iterable[Check], wanted: Expected) -> list[str]:
 
 
 def _gap(check: Check, wanted: Expected) -> str | None:
-    """The gap that a failed check belongs to. None excuses a message that is not by the protocol's schema."""
+    """The gap that a failed check belongs to. No gap excuses a message that violates the protocol's schema."""
     if check.id == _SCHEMA:
         return None
     return next((one for one in (f"{check.scenario}:{check.id}", check.scenario) if one in wanted.gaps), None)

@@ -1,4 +1,4 @@
-"""The protocol's own conformance suite, in both eras, on the server as it is shipped and on its own fixture tools."""
+"""The protocol's own conformance suite, in both eras, on the shipped server and on the suite's fixture tools."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.e2e.web.hosted import hosting
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
-# what an era requires of every server, whatever its tools are
+# requirements of an era for every server, whatever its tools
 GENERIC = {
     "2025-11-25": """server-initialize ping tools-list resources-list prompts-list completion-complete resources-subscribe
         resources-unsubscribe dns-rebinding-protection server-session-lifecycle server-sse-multiple-streams""",

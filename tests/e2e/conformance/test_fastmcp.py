@@ -1,4 +1,4 @@
-"""fastmcp's client, which makes a type of each output schema, loses no key of any answer."""
+"""fastmcp's client, which makes a type from each output schema, keeps every key of each answer."""
 
 import json
 import os

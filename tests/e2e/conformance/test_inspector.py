@@ -18,12 +18,13 @@ pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 CALLS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("calls.toml").read_text())
 ERAS = ("legacy", "modern")
-# each call is a server and a Node of its own: `make conformance` makes all in both eras, `make test-all` every second in one
+# each call starts a server and a Node: `make conformance` makes all calls in both eras, `make test-all` every second
+# call in one
 ALL = os.environ.get("CONFORMANCE") == "all"
 CALLED = [
     (era, tool) for number, tool in enumerate(CALLS) for era in (ERAS if ALL else (ERAS[number % len(ERAS)],))
 ]
-SECONDS = 300  # a bound on waiting, far above what anything takes
+SECONDS = 300  # limit of waiting, far longer than any call takes
 
 
 def inspect(

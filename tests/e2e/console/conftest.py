@@ -27,11 +27,11 @@ def sampled(folder: Path) -> Place:
 
 @pytest.fixture(scope="session")
 def stage(grounds: Path, containers: Containers) -> Iterator[Stage]:
-    """A server whose calls wait for a yes. After all the tests nothing of it is left."""
+    """A server whose calls wait for approval. Checks after all tests that nothing of it is left."""
     place = sampled(grounds / "console")
     options = ("--console", "on", "--approval-wait", "60", "--approval-seconds", "60")
     with talking(place.command(*options), grounds / "console.log") as talk:
-        until(lambda: place.owners)  # the server has begun
+        until(lambda: place.owners)  # the server has started
         owners = place.owners
         yield Stage(place, talk)
     assert containers.of_owners(owners) == []
@@ -40,11 +40,11 @@ def stage(grounds: Path, containers: Containers) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A real one, as Debian has it; for one file, since its driver holds the thread's event loop."""
+    """A real browser, from Debian; one for each file, because its driver blocks the thread's event loop."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert found, "there is no Chromium; scripts/browser.sh installs it"
     with sync_playwright() as driver:
-        # the sandbox of a browser that root runs cannot be had; it shows nothing but our own page
+        # a browser that runs as root cannot have its sandbox; it only shows the server's own page
         made = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield made
         made.close()
@@ -52,6 +52,6 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, stage: Stage) -> Iterator[Window]:
-    """A window of a person who came in."""
+    """A window of a person who is signed in."""
     with window(browser, stage.link()) as found:
         yield found

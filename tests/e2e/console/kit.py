@@ -1,4 +1,4 @@
-"""A real server with its console, ways into it, a browser's and plain requests, and rows as calls leave them."""
+"""A real server with its console, ways to sign in, browser windows and plain requests, and rows of recorded calls."""
 
 import os
 import secrets
@@ -21,9 +21,9 @@ from tests.e2e.cli.conftest import Ended, gdal_mcp
 from tests.e2e.mcp.talk import Place, Talk
 from tests.waiting import until
 
-SECONDS = 60  # a bound on waiting, far above what anything takes
+SECONDS = 60  # limit of waiting, far longer than any action takes
 ARTEFACTS = Path(os.environ.get("TEST_ARTEFACTS", Path(__file__).parents[2] / ".artefacts"))
-# what a page that was broken into would do first
+# the first thing that injected code would do
 WATCH = """
 window.violations = [];
 addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
@@ -32,24 +32,24 @@ addEventListener("securitypolicyviolation", (event) => window.violations.push(`$
 
 @dataclass(frozen=True)
 class Stage:
-    """A server with a console, and a client of it that cannot be asked: its calls wait for the page."""
+    """A server with a console, and a client that cannot ask its user, so its calls wait for the page."""
 
     place: Place
     talk: Talk
 
     def link(self) -> str:
-        """An address that lets a person in, as `gdal-mcp console` would print it."""
+        """An address that signs a person in, as printed by `gdal-mcp console`."""
         until(lambda: links(self.place.state))
         (link,) = links(self.place.state)
         return link
 
     @property
     def base(self) -> str:
-        """Where the console is, without the way in."""
+        """The address of the console, without the code that signs in."""
         return self.link().partition("#")[0]
 
     def pending(self, tool: str = "") -> Approval:
-        """The open question, once there is one; of this tool, whatever other tests left open."""
+        """The open question of this tool, as soon as there is one; questions that other tests left open are ignored."""
         with approvals(self.place) as store:
 
             def asked() -> list[Approval]:
@@ -59,18 +59,18 @@ class Stage:
             return asked()[0]
 
     def enter(self) -> "Person":
-        """A person who came in by a link."""
+        """A person who has signed in by a link."""
         return Person.by(self.base, {"ticket": self.link().partition("=")[2]})
 
 
 def links(state: Path) -> list[str]:
-    """Addresses that let a person in, one for each console that said where it is."""
+    """Addresses that sign a person in, one for each console that has published its address."""
     found = runtime_file.running(state, lambda _server: True)
     return [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
 
 
 def console(state: Path) -> Ended:
-    """What `gdal-mcp console` says: the link, once there is a page."""
+    """The output of `gdal-mcp console`: the link, as soon as there is a page."""
     return gdal_mcp("console", "--state-dir", str(state))
 
 
@@ -108,7 +108,7 @@ class Person:
 
 
 def plain(method: str, url: str, **given: Any) -> httpx2.Response:
-    """One request with nothing but what is given. Certificates are not loaded, since it is plain HTTP on loopback."""
+    """One request with only the given headers. It loads no certificates, because it is plain HTTP on loopback."""
     with httpx2.Client(timeout=SECONDS, trust_env=False, verify=False) as client:
         return client.request(method, url, **given)
 
@@ -120,7 +120,7 @@ def origin(base: str) -> str:
 
 @dataclass
 class Window:
-    """A browser window at the console, and everything in it that must not happen."""
+    """A browser window with the console, and records of everything that must not happen in it."""
 
     page: Page
     wrong: list[str] = field(default_factory=list)
@@ -135,19 +135,19 @@ class Window:
         before = self.page.viewport_size
         assert before is not None
         whole = self.page.evaluate("document.documentElement.scrollHeight")
-        # a window as high as the page: what sticks to its lower edge would else lie across the middle
+        # a window as high as the page: otherwise, parts that stick to its lower edge would cover the middle
         self.page.set_viewport_size({"width": before["width"], "height": max(before["height"], whole)})
         self.page.screenshot(path=ARTEFACTS / f"{name}.png")
         self.page.set_viewport_size(before)
 
     def check(self) -> None:
-        """No script of anybody else's ran or tried to."""
+        """Checks that no foreign script ran or tried to run."""
         assert [*self.wrong, *self.page.evaluate("window.violations")] == []
 
 
 @contextmanager
 def window(browser: Browser, link: str, **options: Any) -> Iterator[Window]:
-    """A window with cookies and memory of its own, in which the link was opened."""
+    """A window with separate cookies and storage, in which the link was opened."""
     with browser.new_context(**options) as context:
         context.add_init_script(WATCH)
         page = context.new_page()
@@ -176,7 +176,7 @@ def approvals(place: Place) -> Iterator[Approvals]:
 
 
 def published(place: Place, principal: str, path: Path) -> tuple[Call, Artifact]:
-    """A call of this principal that is over, and the output it made at `path`."""
+    """A finished call of this principal, and its output at `path`."""
     argv = ("gdal", "convert", path.name)
     call = Call(secrets.token_hex(8), principal, "convert", {"output": path.name}, argv=argv)
     made = Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))

@@ -1,4 +1,4 @@
-"""The server's own answers about one of everything that the page can show. No server runs for it."""
+"""The server's own answers with one example of everything that the page can show. No server runs for it."""
 
 import json
 import tempfile
@@ -37,7 +37,7 @@ MEDIA = {
     ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
     ".json": "application/json",
 }  # fmt: skip
-# the live events come from here, since an answer that ends would look like a lost connection
+# the live events are served here, because an answer that ends would look like a lost connection
 LIVE = """
 localStorage.setItem("gdal-mcp-console-key", "x");
 const other = window.fetch;
@@ -184,7 +184,7 @@ OUTPUTS = [
 
 
 def shown_call(one: Call) -> dict[str, Any]:
-    """As `ConsoleService.call` answers."""
+    """The answer of `ConsoleService.call`."""
     audit = [{"seq": 12, "time": time_text(NOW), "type": "call.finished", "hash": "12" * 32}]
     return {
         "principal": WRITER,

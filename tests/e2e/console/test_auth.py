@@ -1,4 +1,4 @@
-"""Whoever knocks without what a session needs is told nothing, and changes nothing."""
+"""Requests without the secrets of a session get no information and change nothing."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ STATIC = Path(runtime_file.__file__).parent / "static"
 
 
 def paths(method: str) -> list[str]:
-    """Every address of the console that answers this method, with something in place of what varies."""
+    """Every address of the console that answers this method, with an example value for each variable part."""
     _page, mount = Console(mock.Mock(), None, None, *[mock.Mock()] * 4).routes()
     api = next(one for one in mount.app.app.routes if getattr(one, "path", "") == "/api")
     found = {one.path for one in api.routes if method in one.methods} - {"/login", "/logout"}

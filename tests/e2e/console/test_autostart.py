@@ -1,4 +1,4 @@
-"""When the page opens, who finds it, and what of that a model ever reads."""
+"""When the page opens, who gets its address, and which part of that a model can read."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert plain("GET", f"{notice.address}api/questions/{told['approval']}").status_code == 401
         person = Person.by(notice.address, {"ticket": console(place.state).stdout.strip().partition("=")[2]})
         assert person.post(f"api/decide/{told['approval']}", {"approved": True}).json()["yours"]
-        assert not talk.call("convert", input="dem.tif", output="a.tif").is_error  # the very same call again
+        assert not talk.call("convert", input="dem.tif", output="a.tif").is_error  # the same call once more
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""Files of the workspaces on the console: listed with thumbnails, and a folder that is made there."""
+"""Files of the workspaces on the console: a list with thumbnails, and the creation of a folder."""
 
 import pytest
 from playwright.sync_api import expect

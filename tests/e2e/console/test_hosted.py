@@ -1,4 +1,4 @@
-"""Beside the protocol over HTTP: a token opens what its scopes are for, and nothing of anybody else's."""
+"""Beside the protocol over HTTP: a token gives access to what its scopes permit, and to nothing of other principals."""
 
 import json
 from collections.abc import Iterator
@@ -172,7 +172,7 @@ def test_a_token_that_is_revoked_ends_what_it_opened(house: House):
     person = Person.by(house.base, {"token": token})
     assert person.get("api/me").json()["decides"]
     store.revoke("gone")
-    store.new("gone", (READ,), None)  # of the same name, but another token
+    store.new("gone", (READ,), None)  # a token with the same name, but another secret
     assert person.get("api/me").status_code == 401
     assert person.post("api/decide/x", {"approved": True}).status_code == 401
 

@@ -1,4 +1,4 @@
-"""The console's map says what its colours stand for, and which value a raster has where it is clicked."""
+"""The console's map explains its colours, and shows the value of a raster at a click."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.e2e.console.kit import Stage, Window
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 COLUMNS, ROWS = 24, 16  # of `dem.tif`
-# true once the output has been at one place of the window for twenty frames: the map moves to it for a while
+# true after the output was at the same place of the window for twenty frames, because the map moves to it for a while
 STILL = """() => {
     const box = document.querySelector("#map path.box").getBoundingClientRect();
     const place = [box.x, box.y, box.width, box.height].join();

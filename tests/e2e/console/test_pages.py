@@ -1,4 +1,4 @@
-"""A person with a real browser: what is decided on the page happens, and what is shown there is text."""
+"""A person with a real browser: decisions on the page take effect, and the page shows texts only as text."""
 
 import secrets
 import time
@@ -123,7 +123,7 @@ def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(s
     with approvals(stage.place) as store:
         after = store.get(row.id)
         store.end(row.id, store.get(row.id).holder)
-    assert after.state == "released"  # no call waits for it
+    assert after.state == "released"  # no call waits for the approval
     assert [one.page.locator(".verdict").text_content().count(after.decided_how) for one in windows] == [1, 1]
     until(lambda: sum(one.page.locator(".toast.bad").count() for one in windows) == 1)
 
@@ -220,7 +220,7 @@ ATTEMPTS = (
     "window.eval('window.broken = 1')",
     "new Function('window.broken = 1')()",
 )
-# later, since a driver's own evaluation may do what a page may not
+# later, because the driver's own evaluation may do what a page may not
 LATER = "() => new Promise((done) => setTimeout(() => { try { %s; done('done'); } catch { done('refused'); } }, 0))"
 
 

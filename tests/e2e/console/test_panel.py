@@ -1,4 +1,4 @@
-"""The panel of a result in a chat, in a real browser, within a page that speaks MCP Apps as hosts do."""
+"""The panel of a result in a chat, in a real browser, within a page that implements MCP Apps like a host."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SENT = {
     "ui/notifications/initialized": "McpUiInitializedNotification",
     "ui/notifications/size-changed": "McpUiSizeChangedNotification",
 }
-# what MCP Apps asks hosts to allow a panel that declares no origin
+# what MCP Apps requires hosts to allow a panel that declares no origin
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'none'"
 HOST = """<!doctype html><body><iframe sandbox="allow-scripts" style="width: 700px; height: 900px"></iframe><script>
 const frame = document.querySelector("iframe");
@@ -48,7 +48,7 @@ CHECK = {"code": MARKUP, "message": MARKUP, "suggestion": MARKUP}
 
 
 class Panel:
-    """The panel in its host, and everything that must not happen."""
+    """The panel in its host, and records of everything that must not happen."""
 
     def __init__(self, page: Page, frame: Frame) -> None:
         self.page, self.frame = page, frame
@@ -153,7 +153,7 @@ def test_only_a_client_that_shows_panels_is_told_of_one_and_any_other_gets_the_p
 def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(browser, app, html):
     with client_of(app, ERAS[1], shows=True) as talk, hosted(browser, html) as shown:
         arguments = {"input": "dem.tif", "output": "panel.tif", "dst_crs": "EPSG:3857"}
-        arguments |= {"resampling": "nearest"}  # for which there is a check
+        arguments |= {"resampling": "nearest"}  # which a check concerns
         made = result_of(talk.call("reproject", **arguments))
         told = made["structuredContent"]
         shown.tell("tool-input", arguments=arguments)

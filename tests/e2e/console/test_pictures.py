@@ -1,4 +1,4 @@
-"""A picture is of the very file that was published, and of no other."""
+"""A picture shows exactly the file that was published."""
 
 import hashlib
 import shutil
@@ -29,7 +29,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Gallery:
-    """Pictures of a workspace; each call of `preview` does `meanwhile`, and draws what stands there."""
+    """Pictures of a workspace; each call of `preview` does `meanwhile`, and draws the file that is then there."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "workspace"

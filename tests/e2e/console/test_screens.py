@@ -1,4 +1,4 @@
-"""Every view at the width of a phone and of a desk, light and dark: kept as pictures, and what can be measured of them."""
+"""Every view at the width of a phone and of a desktop, light and dark: stored as pictures, and measured."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.nightly
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 DESK: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
 SIZES = {"390": PHONE, "1440": DESK}
-# a view, and what is there once it is whole
+# a view, and an element that exists once it is complete
 VIEWS = {
     "approvals": ".danger .picture[data-state=shown]",
     "running": "#running article",
@@ -29,7 +29,7 @@ VIEWS = {
     "server": "#figures table",
 }
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-# words of a table that are on more than one line, though no word of these columns is long
+# words of a table that are broken over lines, although no word of these columns is long
 BROKEN = """() => [...document.querySelectorAll("#calls td:not(:last-child)")].flatMap((cell) => {
   const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode();
   return [...text.data.matchAll(/\\S+/g)].filter((word) => {
@@ -80,7 +80,7 @@ def test_the_map_fits_what_is_there_and_names_it(browser: Browser):
         width = page.locator("#map").bounding_box()["width"]
         boxes = [one.bounding_box() for one in page.locator("#map path.box").all()]
         assert max(one["x"] + one["width"] for one in boxes) - min(one["x"] for one in boxes) > width / 4
-        # the picture of features is wider than their extent, since it has a margin; that of a raster is not
+        # the picture of features is wider than their extent, because it has a margin; the picture of a raster is not
         raster, features = (
             page.locator("#map img.leaflet-image-layer").nth(at).bounding_box() for at in (0, 1)
         )

@@ -1,4 +1,4 @@
-"""How long somebody who came in may stay, and how many may look at once."""
+"""How long a signed-in person may stay, and how many may be connected at once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_who_signs_in_often_ends_the_own_sessions_and_nobody_elses():
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Any]:
-    """As much of a server as a stream looks at."""
+    """The part of a server that a stream uses."""
     path = tmp_path / "registry.sqlite"
     registry, approvals = Registry(path), Approvals(path)
     yield SimpleNamespace(

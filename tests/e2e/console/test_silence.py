@@ -1,4 +1,4 @@
-"""Hundreds of connections to the console of a server on stdio, on which nothing is sent."""
+"""Hundreds of silent connections to the console of a server on stdio."""
 
 import queue
 import socket
@@ -15,7 +15,7 @@ from gdal_mcp.server.app import running
 from gdal_mcp.server.console import local_server
 from gdal_mcp.settings import load_settings
 
-SILENT = 400  # more than the console takes at once
+SILENT = 400  # more than the console accepts at once
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out", "console.strangers-bounded")

@@ -1,4 +1,6 @@
-"""A workflow on the console in a real browser: each step with its prediction, its result and its picture, and running it again from a step."""
+"""A workflow on the console in a real browser: the steps with prediction, result and picture, and a new run from a
+step.
+"""
 
 from collections import Counter
 from typing import Any
@@ -33,8 +35,8 @@ def approve(shown: Window, stage: Stage) -> None:
     card = shown.page.locator(f'article.question[data-id="{row.id}"]')
     expect(card.locator(".question-steps li")).to_have_count(len(STEPS))
     expect(card.locator("[data-act=deny]")).to_be_enabled()
-    # A yes is possible once all commands were on the screen. The button that scrolls there hides itself when they are, which can
-    # be before it is clicked.
+    # Approval is possible once all commands were on the screen. The button that scrolls there hides itself when they
+    # are, which can be before it is clicked.
     card.locator(".seen-end").evaluate("(end) => end.scrollIntoView({ block: 'center' })")
     card.locator("[data-act=approve]").click()
 
@@ -67,7 +69,7 @@ def test_a_failed_workflow_shows_each_step_and_is_run_again_from_one(stage: Stag
     expect(step(opened, "warped").locator(".predicted")).to_contain_text("EPSG:3857")
     expect(step(opened, "warped").locator(".came")).to_contain_text("EPSG:3857")
     for name in ("warped", "shade"):
-        step(opened, name).locator(".picture").scroll_into_view_if_needed()  # drawn once it is in view
+        step(opened, name).locator(".picture").scroll_into_view_if_needed()  # drawn once it is visible
         image = step(opened, name).locator("img")
         expect(image).to_be_visible()
         assert image.evaluate("(one) => one.naturalWidth") > 0

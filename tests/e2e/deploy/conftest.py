@@ -1,4 +1,4 @@
-"""What the tests of a deployment share."""
+"""Fixtures that the tests of a deployment share."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from testcontainers.core.config import testcontainers_config
 from tests.e2e.deploy.proxy_kit import Proxy, proxying
 from tests.e2e.deploy.server_image import server_image
 
-# testcontainers would otherwise pull a container of its own that removes ours; their `with` blocks do that
+# otherwise testcontainers pulls a container of its own to remove ours; the `with` blocks of the tests do that
 testcontainers_config.ryuk_disabled = True
 
 
@@ -22,7 +22,7 @@ def built(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder below which everything lies that may be mounted."""
+    """The folder with everything that may be mounted."""
     made = tmp_path_factory.mktemp("deployed")
     made.chmod(0o755)
     return made

@@ -1,4 +1,4 @@
-"""The engine's proxy as it is deployed: its own configuration, in a container without a network."""
+"""The engine's proxy as deployed: with its own configuration, in a container without a network."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ class Proxy:
         body: bytes | str | Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
-        """Status and body of one request, sent as it is written here."""
+        """Status and body of one request, which is sent exactly as written."""
         text = json.dumps(body) if isinstance(body, Mapping) else body
         kind = {"Content-Type": "application/json"} if body is not None else {}
         with _connected(self.socket) as connection:
@@ -64,7 +64,7 @@ def engine_socket(client: docker.DockerClient) -> Path:
 
 @contextmanager
 def proxying(client: docker.DockerClient, folder: Path, sources: str) -> Iterator[Proxy]:
-    """A proxy whose socket lies in `folder`; `sources` may be mounted."""
+    """A proxy with its socket in `folder`; `sources` may be mounted."""
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     engine = engine_socket(client)

@@ -1,7 +1,8 @@
-"""The server's image, built from the Dockerfile as it stands, from wheels that were fetched outside, and what it is built on.
+"""The server's image, built from the unchanged Dockerfile and from wheels that were fetched outside, and its base
+images.
 
-Where no registry can be reached that is Debian with Python and HAProxy. `TEST_BASE_IMAGE` and `TEST_PROXY_IMAGE` name other
-images, such as python:3.13-slim and haproxy:3.0.
+If no registry can be reached, the base is Debian with Python and HAProxy. `TEST_BASE_IMAGE` and `TEST_PROXY_IMAGE`
+name other images, such as python:3.13-slim and haproxy:3.0.
 """
 
 import fcntl
@@ -27,9 +28,9 @@ _BELOW = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.m
 
 
 def server_image(client: docker.DockerClient, folder: Path) -> str:
-    """Builds it in `folder`, with what the engine still has of an earlier build.
+    """Builds the image in `folder`, with the layers that the engine still has of an earlier build.
 
-    One at a time: two at once would be two images, of which the later build removes the other.
+    Only one build runs at a time: two builds would make two images, and the later build would remove the other one.
     """
     _CACHE.mkdir(parents=True, exist_ok=True)
     with (_CACHE / "building").open("a") as lock:
@@ -50,19 +51,19 @@ def server_image(client: docker.DockerClient, folder: Path) -> str:
             network_mode="none",
         )
         for old in (*(before - {made.id}), *_older_stages(client)):
-            client.images.remove(old)  # none has a name any more
+            client.images.remove(old)  # no image has a name any more
         return str(made.id)
 
 
 def _older_stages(client: docker.DockerClient) -> list[str]:
-    """The first stages of builds but the last, which the next build goes on from."""
+    """The first stages of all builds except the last, which the next build continues from."""
     filters = {"dangling": True, "label": "io.gdal-mcp.stage=build"}
     stages = client.images.list(filters=filters)
     return [one.id for one in sorted(stages, key=lambda one: one.attrs["Created"])[:-1]]
 
 
 def _wheels(version: str, machine: str) -> Path:
-    """What the locks name, for the Python of the base; fetched once for each state of them."""
+    """The wheels in the locks, for the Python of the base image; fetched once for each version of the locks."""
     locks = [ROOT / "requirements" / name for name in _LOCKS]
     state = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks) + version.encode()).hexdigest()[:16]
     found = _CACHE / f"wheels-{state}"
@@ -86,23 +87,23 @@ def _fetch(lock: Path, folder: Path, version: str, machine: str) -> None:
 
 
 BASE_VARIABLE, PROXY_VARIABLE = "TEST_BASE_IMAGE", "TEST_PROXY_IMAGE"
-STANDIN = "gdal-mcp-test-base:bookworm-1"  # the number grows with PACKAGES
+STANDIN = "gdal-mcp-test-base:bookworm-1"  # increase the number when PACKAGES changes
 PACKAGES = "python3,python3-venv,haproxy,ca-certificates"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def base_image(client: docker.DockerClient) -> str:
-    """What the server's image is built from."""
+    """The base image of the server's image."""
     return os.environ.get(BASE_VARIABLE) or _standin(client)
 
 
 def proxy_image(client: docker.DockerClient) -> str:
-    """What runs HAProxy."""
+    """An image with HAProxy."""
     return os.environ.get(PROXY_VARIABLE) or _standin(client)
 
 
 def _standin(client: docker.DockerClient) -> str:
-    """Built once for each host, in about a minute."""
+    """The local base image. It is built once for each host, in about a minute."""
     try:
         client.images.get(STANDIN)
     except docker.errors.ImageNotFound:

@@ -1,4 +1,4 @@
-"""The server in a container over stdio, as a client starts it: `docker run -i` with the socket, the workspace and nothing else."""
+"""The server in a container over stdio, as clients start it: `docker run -i` with only the socket and the workspace."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def filled(folder: Path, owner: tuple[int, int], mode: int = 0o755) -> Path:
 
 
 class Server:
-    """How `docker run` starts one; `name` is its container's."""
+    """The arguments with which `docker run` starts a server; `name` is the name of its container."""
 
     def __init__(self, built: str, image: Image, maps: Path, socket: Path) -> None:
         self.image, self.name = image, f"gdal-mcp-run-{uuid.uuid4().hex[:8]}"
@@ -83,7 +83,7 @@ def server(client: docker.DockerClient, built: str, image: Image, maps: Path) ->
 
 
 def converted(pipes: Pipes, name: str) -> str:
-    """Where a call that must succeed wrote."""
+    """The output path of a call that must succeed."""
     told = pipes.call("convert", {"input": "dem.tif", "output": name})["structuredContent"]
     assert "output" in told, told
     return str(told["output"])
@@ -114,7 +114,7 @@ def test_confined_it_takes_the_options_that_it_names(server: Server, maps: Path,
         with server.talk(tmp_path / "log", *CONFINED, *named, "--env=GDAL_MCP_APPROVAL=never") as pipes:
             converted(pipes, "b.tif")
         assert (maps / "b.tif").stat().st_uid == OWNER[0]
-        # what was recorded is there for the next one, which starts as root
+        # the records are there for the next server, which starts as root
         told = server.runs(f"--volume={volume}:/var/lib/gdal-mcp", words=("audit", "tail"))
         assert "b.tif" in told.stdout, told.stderr
     finally:
@@ -141,7 +141,7 @@ def test_without_the_socket_it_answers_and_says_what_is_missing(server: Server, 
 
 @pytest.fixture
 def network(server: Server, client: docker.DockerClient) -> Iterator[str]:
-    """One of its own, as an engine need not have the usual one."""
+    """A separate network, because an engine need not have the default one."""
     made = client.networks.create(server.name)
     yield server.name
     made.remove()
@@ -189,7 +189,7 @@ def test_folders_of_another_machine_are_found(desktop, built, image, tmp_path, e
 
 @pytest.fixture
 def shared(desktop: tuple[PrivateEngine, Path]) -> Iterator[Callable[[Path], None]]:
-    """Mounts a folder through FUSE where the engine sees the maps: each time under another device number."""
+    """Mounts a folder through FUSE where the engine sees the maps, each time with another device number."""
     engine, place, running = desktop[0], SHARE / "c" / "maps", []
 
     def points() -> int:
@@ -213,7 +213,9 @@ def shared(desktop: tuple[PrivateEngine, Path]) -> Iterator[Callable[[Path], Non
 
 @pytest.mark.parametrize("option", ["--workspace", "--workspace-ro"])
 def test_a_share_without_device_numbers_is_told_by_its_names(desktop, shared, built, image, tmp_path, option):
-    """What the calls' containers mount is another mount than the server's, as on Docker Desktop; and only the right one is taken."""
+    """The calls' containers have another mount than the server, as on Docker Desktop, and only the correct one is
+    accepted.
+    """
     engine, maps = desktop
     server = Server(built, image, SHARE / "c" / "maps", engine.socket)
     server.option = option

@@ -1,4 +1,4 @@
-"""The proxy lets the server work, and lets nothing else of the engine's API through."""
+"""The proxy permits the requests that the server needs, and no other part of the engine's API."""
 
 import copy
 import json
@@ -59,7 +59,7 @@ def slot(proxy, image, owner, make_template):
 
 
 def test_the_end_of_a_client_reaches_the_container_through_the_proxy(slot):
-    """So that a dead server leaves nothing running."""
+    """Otherwise a dead server would leave a running container."""
     assert slot.container.state().running
     slot.wire.close()
     until(lambda: not slot.container.state().running)
@@ -73,7 +73,7 @@ REFUSED = {
         "/commit?container=x", "/build", "/build/prune", "/images/create?fromImage=debian", "/images/load", "/images/x/push",
         "/images/x/tag?repo=y", "/images/prune", "/volumes/create", "/networks/create", "/swarm/init", "/services/create",
         "/secrets/create", "/plugins/pull", "/auth", "/session", "/grpc", f"//containers/{SOME_ID}/start",
-        # by name or by a part of an id, which anybody can guess
+        # by name or by a part of an id, which anybody could guess
         "/containers/web/attach", f"/containers/{SOME_ID[:12]}/start",
     ],
     "DELETE": ["/images/x", "/volumes/x", "/containers/json", "/containers/web?force=1"],
@@ -83,7 +83,7 @@ REFUSED = {
         *(f"/containers/{SOME_ID}{verb}" for verb in ("", "/archive?path=/", "/export", "/top", "/changes", "/attach/ws")),
         *(f"/{one}" for one in "swarm nodes services tasks secrets configs plugins volumes networks events system/df".split()),
         f"/exec/{SOME_ID}/json", "/images/x/get", "/images/search?term=x", "/distribution/x/json",
-        # spelt so that the engine and the proxy might read them differently
+        # spellings that the engine and the proxy might read differently
         f"/containers/{SOME_ID}/json/../../../volumes", "/images/../volumes/x/json", "/images/x%2f..%2f../json",
         "/images/x/../../volumes/json", "/images/x//y/json", f"/containers/{SOME_ID}/json?size=1;all=1",
         f"/containers/{SOME_ID}/json?size=%00'",
@@ -104,7 +104,7 @@ def test_nothing_else_of_the_api_is_let_through(proxy, subtests):
 
 
 def test_older_and_other_spellings_of_the_api_are_refused(proxy, subtests):
-    """Before 1.24 a start request could make a container privileged."""
+    """Before version 1.24, a start request could make a container privileged."""
     for version in ("", "/v1.12", "/v1.23", "/v1.40", "/v2.0", "/v1.41/v1.12", "/V1.41"):
         with subtests.test(version=version):
             assert proxy.ask("POST", f"{version}/containers/{SOME_ID}/start")[0] == 403
@@ -118,7 +118,7 @@ def test_only_a_create_request_has_a_body(proxy):
 
 
 def test_what_is_allowed_reaches_the_engine(proxy):
-    """Its own answers, so that the refusals above are the proxy's."""
+    """The engine itself answers, so the refusals above come from the proxy."""
     assert proxy.ask("GET", "/version")[0] == 200
     assert proxy.ask("GET", f"{API}/info")[0] == 200
     assert proxy.ask("GET", f"{API}/images/json")[0] == 200
@@ -129,7 +129,7 @@ def test_what_is_allowed_reaches_the_engine(proxy):
 
 @pytest.fixture
 def asked(client, make_template, deployed):
-    """What the server asks for; whatever is made of it is removed, and `.made` says whether anything was."""
+    """The body of the server's create request. Containers that are made from it are removed at the end."""
     template = make_template(handler("pass"), workspace=deployed)
     body = create_body(template, engine_info((1, 41), "x86_64", "1", "name=seccomp"), {})
     body["Labels"] = {"test-of-the-proxy": "1"}
@@ -214,7 +214,7 @@ def escaped(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """The engine reads this letter as an s."""
+    """The body with a letter that the engine reads as an s."""
     return text.replace('"Binds": []', '"Bind\u017f": ["/:/host"]')
 
 

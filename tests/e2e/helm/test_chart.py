@@ -1,4 +1,4 @@
-"""The chart: what it renders fits Kubernetes and the server, and lets nothing be done that a call does not need."""
+"""The chart: the rendered objects fit Kubernetes and the server, and permit only what a call needs."""
 
 import copy
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def test_the_server_is_one_and_confined() -> None:
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     told = spec["template"]["spec"]
     assert told["securityContext"]["runAsNonRoot"]
-    assert [one["name"] for one in told["initContainers"]] == ["first-token"]  # as there is no issuer
+    assert [one["name"] for one in told["initContainers"]] == ["first-token"]  # because there is no issuer
     for one in (*told["containers"], *told["initContainers"]):
         assert one["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -122,7 +122,7 @@ def test_the_server_is_one_and_confined() -> None:
 
 
 def call() -> dict[str, Any]:
-    """A Pod as the engine asks for it, with what the API fills in."""
+    """A Pod as the engine requests it, with the fields that the API adds."""
     below = PurePosixPath("maps/.gdal-mcp/staging/0011223344556677/out")
     mounts = (
         Mount(VolumePath("/data/maps", "gdal-data", PurePosixPath("maps")), PurePosixPath("/workspace")),

@@ -1,4 +1,4 @@
-"""What attacks are made on: the hostile files, and archives, links and datasets that refer to others."""
+"""The files that attacks use: hostile files, and archives, links and datasets that refer to others."""
 
 import io
 import re
@@ -10,7 +10,7 @@ from tests.e2e.mcp.hostile_files import CANARY, SOURCE, VRT, Ground, endless_vie
 from tests.e2e.mcp.talk import Place
 from tests.oracle.container import Oracle
 
-EARLY = frozenset({"lookup", "validate", "resolve", "policy"})  # nothing has run
+EARLY = frozenset({"lookup", "validate", "resolve", "policy"})  # stages before anything runs
 TYPED = frozenset(
     {"INVALID_ARGUMENT", "PATH_NOT_ALLOWED", "NETWORK_BLOCKED", "NOT_FOUND", "DENIED", "DISK_LIMIT", "MEMORY_LIMIT", "TIMEOUT"}
 )  # fmt: skip
@@ -21,7 +21,7 @@ UNSAFE = re.compile(
 
 
 def lay_all(place: Place, oracle: Oracle, data: Path) -> Path:
-    """Fills a workspace with honest data and traps; the folder outside of it."""
+    """Fills a workspace with valid data and traps, and returns the folder outside it."""
     outside = place.workspace.parent / "outside"
     lay(Ground(place.workspace, outside), oracle, data)
     ws = place.workspace
@@ -37,7 +37,7 @@ def lay_all(place: Place, oracle: Oracle, data: Path) -> Path:
 
 
 def _links_in_folders(ws: Path, outside: Path) -> None:
-    """Folders that an operation on a whole tree would leave through."""
+    """Folders with links through which an operation on a whole tree could leave the workspace."""
     (outside / "victim").mkdir()
     (outside / "victim" / "keep.txt").write_bytes(CANARY)
     for folder, target in {"symdir": Path("/"), "circle": Path("..")}.items():
@@ -80,5 +80,5 @@ def everything(folder: Path) -> dict[str, bytes | str]:
 
 
 def started_calls(place: Place) -> set[str]:
-    """The calls with a command that were recorded as started, which is done before there is a container."""
+    """The calls with a command that were recorded as started, which is done before the container exists."""
     return {one["call"] for one in place.audited if one["type"] == "call.started" and "object" in one}

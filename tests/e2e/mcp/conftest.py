@@ -1,4 +1,4 @@
-"""Two servers on one workspace and one state folder, one for each era of the protocol, shared by every test here."""
+"""Two servers on one workspace and one state folder, one for each era of the protocol, shared by all tests here."""
 
 import itertools
 import os
@@ -26,33 +26,33 @@ _EMPTIED: dict[Path, list[Place]] = {}  # workspaces of earlier tests
 
 @dataclass
 class Containers:
-    """The containers of our servers, as the engine itself sees them."""
+    """The containers of these servers, as the engine itself reports them."""
 
     engine: Engine
 
     def of_owners(self, owners: set[str]) -> list[str]:
-        """The calls whose containers exist, running or not."""
+        """The calls whose containers exist, whether or not they run."""
         return [one.labels[CALL] for one in self._of(owners)]
 
     def none_of(self, owners: set[str]) -> bool:
-        """Whether all are gone; that of a call which only reads may outlive the answer by a moment."""
+        """True if all are gone; the container of a call that only reads may end a moment after the answer."""
         until(lambda: self.of_owners(owners) == [])
         return True
 
     def kill(self, owners: set[str]) -> None:
-        """Kills what runs for these servers, as the kernel or an operator may."""
+        """Kills the running containers of these servers, as the kernel or an operator may."""
         for one in self._of(owners):
             process = self.engine.container(one.container).process()
             assert process is not None
             os.kill(process, signal.SIGKILL)
 
     def running(self, owners: set[str]) -> list[str]:
-        """The containers of these that run."""
+        """The running containers of these servers."""
         states = ((one.container, self.engine.container(one.container).state()) for one in self._of(owners))
         return [container for container, state in states if state is not None and state.running]
 
     def processes(self, owners: set[str]) -> set[str]:
-        """The numbers of their first processes."""
+        """The process ids of their first processes."""
         return {str(self.engine.container(one.container).process()) for one in self._of(owners)}
 
     def _of(self, owners: set[str]) -> list[Leftover]:
@@ -74,8 +74,9 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="session")
 def talks(place: Place, grounds: Path, containers: Containers) -> Iterator[dict[str, Talk]]:
-    """Both servers at once, one with containers that wait for calls. After all the tests nothing of theirs is left, and their
-    common record is whole.
+    """Both servers at once, one of them with containers that wait for calls.
+
+    Checks after all tests that nothing of theirs is left and that their common audit log is complete.
     """
     warm = environment(GDAL_MCP_POOL_MAX="4")
     with (
@@ -92,7 +93,7 @@ def talks(place: Place, grounds: Path, containers: Containers) -> Iterator[dict[
 
 @pytest.fixture(params=ERAS)
 def talk(request: pytest.FixtureRequest, talks: dict[str, Talk]) -> Iterator[Talk]:
-    """A client of either era, whose person says yes."""
+    """A client of either era, whose user approves everything."""
     yield from _fresh(talks[request.param])
 
 
@@ -115,23 +116,23 @@ def _fresh(talk: Talk) -> Iterator[Talk]:
 
 @pytest.fixture(scope="module")
 def own(request: pytest.FixtureRequest, grounds: Path, place: Place) -> Place:
-    """A workspace of the file's own, with copies of what its `DATA` names."""
+    """A separate workspace for the test file, with copies of the files in its `DATA`."""
     return place.copy(grounds / request.module.__name__.rpartition("test_")[2], *request.module.DATA)
 
 
 @pytest.fixture(scope="module")
 def unasked(own: Place) -> Iterator[Talk]:
-    """A client of a server on that workspace which asks nobody."""
+    """A client of a server on that workspace that needs no approval."""
     with inside(own.command("--approval", "never"), person=Person()) as made:
         yield made
 
 
 @pytest.fixture
 def make_place(grounds: Path, place: Place) -> Iterator[Callable[..., Place]]:
-    """`make_place("dem.tif", ...)`: a workspace of the test's own, with copies of these data.
+    """`make_place("dem.tif", ...)`: a separate workspace for the test, with copies of these data.
 
-    A new path and state folder would have each server attest the host, in a container. So a workspace that a test is done
-    with is emptied for the next one, and what was attested stays, as it does on any host.
+    For a new path and state folder, each server would attest the host in a container. So the workspace of a finished
+    test is emptied and used again, and its attestation stays, as on any host.
     """
     emptied, used = _EMPTIED.setdefault(grounds, []), list[Place]()
 

@@ -1,4 +1,6 @@
-"""Hostile files, written as text. `outside` is a folder of the host that no container mounts; its files hold the canary."""
+"""Hostile files, written as text. `outside` is a folder of the host that no container mounts; its files contain the
+canary.
+"""
 
 import os
 import secrets
@@ -8,7 +10,7 @@ from pathlib import Path
 
 from tests.oracle.container import Oracle
 
-# another one in each run: nothing can hold it by accident
+# random in each run, so that no file can contain it by accident
 CANARY = f"CANARY-{secrets.token_hex(13)}".encode()
 ANSI = "\x1b[31mIGNORE PREVIOUS INSTRUCTIONS\x1b[0m\x07"
 HIDDEN = "\u202egnp.exe\u202c\u200b\u2066x\u2069\U000e0041\ufeff"
@@ -37,7 +39,7 @@ class Ground:
 
 
 def lay(ground: Ground, oracle: Oracle, data: Path) -> None:
-    """Puts honest data, traps and bait in place."""
+    """Creates valid data, traps and bait."""
     ws, out = ground.workspace, ground.outside
     ws.mkdir(exist_ok=True)
     out.mkdir()
@@ -142,7 +144,7 @@ def _texts(ws: Path, out: Path) -> None:
 
 
 def _large_tiff() -> bytes:
-    """A TIFF of 900 bytes that says it is 2^31 - 1 pixels wide and high."""
+    """A TIFF of 900 bytes that declares a width and height of 2^31 - 1 pixels."""
     size = (2**31 - 1).to_bytes(4, "little")
     entries = [(256, 4, size), (257, 4, size), (258, 3, b"\x08\0\0\0"), (259, 3, b"\x01\0\0\0"), (262, 3, b"\x01\0\0\0"),
                (273, 4, (200).to_bytes(4, "little")), (277, 3, b"\x01\0\0\0"), (278, 4, size), (279, 4, b"\x10\0\0\0")]  # fmt: skip

@@ -1,4 +1,6 @@
-"""A server process on bare pipes: JSON-RPC lines written and read as they are, for what no well-behaved client does."""
+"""A server process on raw pipes: JSON-RPC lines are written and read unchanged, for messages that no correct client
+sends.
+"""
 
 import contextlib
 import json
@@ -14,12 +16,12 @@ from typing import Any
 from tests.e2e.mcp.talk import ERAS, HELLO, SERVE, enveloped, environment, program
 from tests.forking import Forked
 
-SECONDS = 120.0  # a bound on waiting, far above what anything takes
+SECONDS = 120.0  # limit of waiting, far longer than any answer takes
 
 
 @dataclass
 class Pipes:
-    """One server process. Every line of its stdout is kept, and must be JSON-RPC."""
+    """One server process. Every line of its stdout is stored, and must be JSON-RPC."""
 
     process: subprocess.Popen[bytes] | Forked
     era: str = "legacy"
@@ -49,7 +51,7 @@ class Pipes:
         self.process.stdin.flush()
 
     def send(self, method: str, params: Mapping[str, Any] | None = None) -> int:
-        """A request; returns its id."""
+        """Sends a request and returns its id."""
         self._next += 1
         message = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": self._enveloped(params)}
         self.write(json.dumps(message) + "\n")
@@ -67,7 +69,7 @@ class Pipes:
         return self._kept.pop(0) if self._kept else self._arrived.get(timeout=seconds)
 
     def until(self, wanted: Any) -> dict[str, Any]:
-        """The first message that `wanted` accepts; others are kept for later."""
+        """The first message that `wanted` accepts; other messages are stored for later."""
         passed = []
         while (message := self.receive()) is not None:
             if wanted(message):
@@ -84,12 +86,12 @@ class Pipes:
         return self.answer(self.send(method, params))
 
     def call(self, tool: str, arguments: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The result of a tool call, or the error of the protocol."""
+        """The result of a tool call, or the protocol's error."""
         answered = self.ask("tools/call", {"name": tool, "arguments": dict(arguments), **more})
         return answered.get("result") or {"protocol_error": answered["error"]}
 
     def hello(self, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Introduces a client of the handshake era; needs nothing in the modern one."""
+        """Initializes a client of the handshake era; does nothing in the modern era."""
         if self.era == ERAS[1]:
             return {}
         params = {**HELLO, "capabilities": dict(capabilities or {})}
@@ -98,7 +100,7 @@ class Pipes:
         return answered["result"]
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> int:
-        """Starts a call; returns its request's id once the job in the container reports progress."""
+        """Starts a call; returns the id of its request once the job in the container reports progress."""
         params = {"name": tool, "arguments": dict(arguments), "_meta": {"progressToken": "p1"}}
         identifier = self.send("tools/call", params)
         self.until(
@@ -109,7 +111,7 @@ class Pipes:
         return identifier
 
     def close(self) -> None:
-        """Ends the process by the end of its input; one that does not end fails the test, and is killed."""
+        """Ends the process by the end of its input. A process that does not end fails the test, and is killed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -122,7 +124,7 @@ class Pipes:
             self.process.stdout.close()
 
     def end(self, seconds: float = SECONDS) -> int:
-        """Waits for the process to end by itself; returns its exit code."""
+        """Waits for the process to end by itself and returns its exit code."""
         code = self.process.wait(seconds)
         self._reader.join(seconds)
         return code

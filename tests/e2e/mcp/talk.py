@@ -1,4 +1,4 @@
-"""The SDK's own client on a real server process, driven from plain tests."""
+"""The SDK's own client with a real server process, for tests without async."""
 
 import functools
 import json
@@ -29,34 +29,38 @@ ERAS = ("legacy", "2026-07-28")
 META = "io.modelcontextprotocol/"
 CLIENT = {"name": "test", "version": "1"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
-# of what does not depend on the era: the newer in `make test`, both in `make test-all`
+# eras for tests that do not depend on the era: the newer one in `make test`, both in `make test-all`
 EITHER_ERA = (pytest.param(ERAS[0], marks=pytest.mark.nightly), ERAS[1])
 OF_THE_ENGINE = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "GDAL_MCP_PATH_MAP", "GDAL_MCP_PIDS")
 PASSED_ON = "KUBECONFIG PATH HOME DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG XDG_RUNTIME_DIR".split()
 
 
 def environment(**more: str) -> dict[str, str]:
-    """A server's environment: where the engine and the image are, and nothing else of ours.
+    """A server's environment, with only the engine and the image from that of the tests.
 
-    No container waits for calls, so that each that exists is of a call; `GDAL_MCP_POOL_MAX` among `more` says otherwise. As
-    many calls may wait as a test likes to send at once.
+    No container waits for calls, so each existing container belongs to a call; `GDAL_MCP_POOL_MAX` in `more` changes
+    that. Any number of calls may wait at the same time.
     """
     ours = {name: value for name, value in os.environ.items() if name in PASSED_ON}
     chosen = {name: value for name, value in os.environ.items() if name in OF_THE_ENGINE}
     patient = {"GDAL_MCP_QUEUE_LENGTH": "4000", "GDAL_MCP_QUEUE_SECONDS": "900"}
-    # a call that its client's user cannot be asked about does not wait long for a yes from elsewhere
+    # a call whose client cannot ask its user does not wait long for approval from elsewhere
     brief = {"GDAL_MCP_APPROVAL_WAIT": "0.5", "GDAL_MCP_CONSOLE": "off"}
     return {**ours, **chosen, **patient, **brief, "GDAL_MCP_POOL_MAX": "0", **more}
 
 
 @functools.cache
 def program() -> Forks:
-    """The program, loaded with its first run and copied for each: a new interpreter takes a second or more."""
+    """The program, loaded for its first run and copied for each further one: a new interpreter takes a second or
+    more.
+    """
     return Forks.loaded(environment())
 
 
 def enveloped(params: Mapping[str, Any] | None, era: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a request as an era has them: in the newer each says who asks, and what that client can do."""
+    """The parameters of a request in an era: in the newer one, each request contains the client's name and
+    capabilities.
+    """
     given = dict(params or {})
     if era == ERAS[1]:
         named = {"protocolVersion": era, "clientInfo": CLIENT, "clientCapabilities": capabilities}
@@ -86,7 +90,7 @@ class Place:
         return [*SERVE, *self.options, *options]
 
     def emptied(self) -> bool:
-        """Takes everything away but what was attested of this host. False, and nothing is, where a server died."""
+        """Removes everything except the attestation of this host. Returns False and removes nothing if a server died."""
         if self.owners or any((self.state / "views").glob("*")):
             return False
         kept = self.state / "attestation-gdal.json"
@@ -107,7 +111,7 @@ class Place:
         return [json.loads(line)["event"] for line in lines]
 
     def copy(self, folder: Path, *names: str) -> "Place":
-        """A place of its own with these files of this one."""
+        """A separate workspace with copies of these files."""
         made = Place.made(folder)
         for name in names:
             made.path(name).write_bytes(self.path(name).read_bytes())
@@ -115,7 +119,9 @@ class Place:
 
     @property
     def owners(self) -> set[str]:
-        """The ids of the servers that have a lock here: the living, and the dead that nobody tidied up after."""
+        """The ids of the servers that have a lock here: living servers, and dead ones that no server has cleaned up
+        yet.
+        """
         return {path.stem for path in (self.state / "servers").glob("*.lock")}
 
     @property
@@ -132,7 +138,7 @@ SERVE = [sys.executable, "-m", "gdal_mcp", "serve"]
 
 @dataclass
 class Person:
-    """Who answers what the server asks. `meanwhile` is done between the question and the answer."""
+    """The user, who answers the server's questions. `meanwhile` runs between a question and its answer."""
 
     action: str = "accept"
     asked: list[str] = field(default_factory=list)
@@ -155,16 +161,18 @@ class Talk:
     person: Person
     log: Path
     progress: list[tuple[float, float | None]] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)  # of progress
+    messages: list[str] = field(default_factory=list)  # messages of progress notifications
 
     def call(self, tool: str, /, **arguments: Any) -> t.CallToolResult:
         return self.start(tool, **arguments).result(timeout=120)
 
     def start(self, tool: str, /, **arguments: Any) -> "Future[t.CallToolResult]":
-        """The call under way, whose progress is that of the client; cancelling the future abandons it as the SDK does."""
+        """Starts a call, whose progress becomes the client's. Cancelling the future abandons the call as the SDK
+        does.
+        """
         mine: list[tuple[float, float | None]] = []
         messages: list[str] = []
-        self.progress, self.messages = mine, messages  # a notification of an earlier call may come late
+        self.progress, self.messages = mine, messages  # a notification of an earlier call may arrive late
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             mine.append((progress, total))
@@ -182,13 +190,13 @@ class Talk:
         return result.structured_content
 
     def failed(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The error of a call that must fail as a tool error."""
+        """The error of a call that must fail with a tool error."""
         result = self.call(tool, **arguments)
         assert result.is_error, result.structured_content
         return result.structured_content["error"]
 
     def ask(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Any other method of the SDK's client."""
+        """Calls any other method of the SDK's client."""
 
         async def one() -> Any:
             return await getattr(self.client, method)(*arguments, **named)
@@ -196,7 +204,7 @@ class Talk:
         return self.portal.call(one)
 
     def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """What is kept of the call that had this result; its receipt is there in full."""
+        """The stored record of the call with this result; it contains the complete receipt."""
         [told] = self.ask("read_resource", f"gdal://calls/{result['receipt']['call_id']}").contents
         found: dict[str, Any] = json.loads(told.text)
         return found
@@ -215,7 +223,7 @@ def talking(
     person: Person | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Talk]:
-    """A client connected to a new server process, which ends with the block. Without a person it cannot be asked."""
+    """A client connected to a new server process, which ends with the block. Without a person, it cannot ask."""
     parameters = StdioServerParameters(
         command=command[0], args=command[1:], env={**environment(), **(env or {})}, cwd=log.parent
     )
@@ -226,7 +234,7 @@ def talking(
 
 
 def settings_for(command: list[str], env: Mapping[str, str] | None = None) -> Settings:
-    """What the program makes of that command and environment."""
+    """The settings that the program derives from that command and environment."""
     given = {name: value for name, value in environment(**(env or {})).items() if name.startswith(PREFIX)}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     words = vars(build_parser().parse_args(command[len(SERVE) - 1 :]))
@@ -242,10 +250,10 @@ def inside(
     person: Person | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Talk]:
-    """As `talking`, with the server in this process: for what is no matter of a process, its pipes or its log.
+    """Like `talking`, with the server in this process, for tests that do not concern a process, its pipes or its log.
 
-    Its calls run in containers like any others. It starts within a tenth of a second, a process needs two. In the newer
-    era such a client is not told of progress.
+    Its calls run in containers as usual. It starts within a tenth of a second; a process needs two seconds. In the
+    newer era, such a client gets no progress.
     """
     with running(settings_for(command, env)) as app, beside(app, era, person) as talk:
         yield talk
@@ -253,7 +261,7 @@ def inside(
 
 @contextmanager
 def beside(app: App, era: str = ERAS[1], person: Person | None = None, model: Any = None) -> Iterator[Talk]:
-    """A client of a server in this process. `model` answers what the server asks of its model."""
+    """A client of a server in this process. `model` answers the questions of the server to its model."""
     with start_blocking_portal() as portal:
         client = Client(build(app), mode=era, elicitation_callback=person, sampling_callback=model)
         with portal.wrap_async_context_manager(client):

@@ -1,4 +1,4 @@
-"""A call that writes runs only with a person's yes to exactly what runs, once."""
+"""A call that writes runs only after a person has approved exactly this call, and only once."""
 
 import shlex
 import subprocess
@@ -30,7 +30,7 @@ def test_anything_but_a_yes_runs_nothing(talk: Talk, place: Place, action: str):
     name = f"{action}-{talk.modern}.tif"
     try:
         code = write(talk, name).structured_content["error"]["code"]
-    except MCPError:  # of the client's own: in the modern era it gives up where it cannot answer
+    except MCPError:  # an error of the client itself: in the modern era it gives up if it cannot answer
         assert (action, talk.modern) == ("error", True)
     else:
         assert code == "DENIED"
@@ -45,7 +45,7 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
     told = error["requiresConfirmation"]
-    # as it stands, without the server's environment, it finds the question
+    # run unchanged and without the server's environment, the command finds the question
     command = [sys.executable, "-m", "gdal_mcp", *shlex.split(told["command"])[1:], "--no"]
     decided = subprocess.run(command, check=True, capture_output=True)
     assert told["approval"] in decided.stdout.decode()
@@ -89,7 +89,7 @@ def pipes(place: Place, grounds: Path) -> Iterator[Pipes]:
 
 
 def question(pipes: Pipes, arguments: dict[str, Any]) -> str:
-    """Calls, is asked, and returns the state that must come back with the answer."""
+    """Makes a call, gets its question, and returns the state that must come back with the answer."""
     asked = pipes.call("gdal_translate", arguments)
     assert asked["resultType"] == "input_required"
     assert asked["inputRequests"]["approval"]["method"] == "elicitation/create"

@@ -1,4 +1,4 @@
-"""A server whose places are all taken: it goes on answering, tells who waits, and lets go of what is cancelled."""
+"""A server without free places: it keeps answering, tells clients that they wait, and ends cancelled calls."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ ONE_PLACE = {"GDAL_MCP_CONCURRENT": "1", "GDAL_MCP_POOL_MAX": "2"}
 
 
 def waiting(pipes: Pipes, tool: str, arguments: dict[str, Any]) -> int:
-    """Sends a call that must wait; returns its request's id once its client was told so."""
+    """Sends a call that must wait; returns the id of its request once its client has been informed of that."""
     params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "waiting"}}
     identifier = pipes.send("tools/call", params)
     told = pipes.until(lambda message: message.get("params", {}).get("progressToken") == "waiting")
@@ -26,7 +26,7 @@ def waiting(pipes: Pipes, tool: str, arguments: dict[str, Any]) -> int:
 
 
 def answered(pipes: Pipes) -> set[int]:
-    """The requests that have their answers."""
+    """The requests that have been answered."""
     messages = map(json.loads, list(pipes.lines))
     return {message["id"] for message in messages if "id" in message and "method" not in message}
 
@@ -63,6 +63,6 @@ def test_a_full_server_answers_what_needs_no_container_and_gives_up_what_is_canc
 
 
 def last(place: Place, tool: str) -> str | None:
-    """How the newest record of a tool's calls ends."""
+    """The end of the newest recorded call of a tool."""
     found = [event["outcome"] for event in place.audited if event.get("tool") == tool]
     return found[-1] if found else None

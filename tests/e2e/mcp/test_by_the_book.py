@@ -1,4 +1,4 @@
-"""Errors, cache hints, capabilities and icons as the protocol has them, in both eras, over stdio and over HTTP."""
+"""Errors, cache hints, capabilities and icons conform to the protocol, in both eras, over stdio and over HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/li
 
 
 class Asks(Protocol):
-    """A client of either era, which sends what it likes."""
+    """A client of either era, which may send any message."""
 
     era: str
 
@@ -30,7 +30,7 @@ class Asks(Protocol):
 
 @pytest.fixture(scope="module")
 def clients(place: Place, grounds: Path) -> Iterator[dict[tuple[str, str], Asks]]:
-    """One for each door and era."""
+    """One client for each transport and era."""
     log = grounds / "book.log"
     own = Place.made(grounds / "book")
     with (

@@ -1,4 +1,4 @@
-"""A yes from elsewhere than the client: by another process, beforehand, or as the policy wants it."""
+"""Approval that does not come from the client: from another process, in advance, or by the policy."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -84,7 +84,7 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
 @pytest.mark.claim("approval.first-decides")
 @pytest.mark.parametrize("era", EITHER_ERA)
 def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: str):
-    """While the client's user reads the question, somebody says no elsewhere; the user's yes comes too late."""
+    """While the client's user reads the question, somebody denies it elsewhere; the user's approval comes too late."""
     no, person = Decision(False, "the other", "a page", "console"), Person()
     person.meanwhile = lambda: approvals.decide(waiting(approvals).id, no)
     with inside(own.command(), era=era, person=person) as talk:
@@ -173,7 +173,7 @@ def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
 
 @pytest.mark.claim("identity.reach-narrows")
 def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: MakePlace):
-    """A file of the given workspace that names one of the other finds nothing there."""
+    """A file of the granted workspace that names a file of the other one finds nothing there."""
     other = make_place("dem.tif")
     own.path("points-there.vrt").write_text(
         f'<VRTDataset rasterXSize="10" rasterYSize="10"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>'
@@ -202,7 +202,7 @@ def test_the_check_explains_what_a_call_would_meet(own: Place):
 
 
 def test_a_page_is_offered_to_a_client_that_takes_pages_alone(own: Place, approvals: Approvals):
-    """The address lets nobody in: it holds no token. To have opened it is no answer."""
+    """The address signs nobody in, because it contains no token. Opening it is not an answer."""
     command = own.command("--console", "on", "--approval-wait", "1")
     with piped(command, own.state.parent / "page.log", era=ERAS[1], env={"GDAL_MCP_CONSOLE": "on"}) as pipes:
         meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}}}

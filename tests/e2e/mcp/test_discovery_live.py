@@ -1,4 +1,4 @@
-"""The tools that tell what there is, over the wire: formats, CRSs, search and description, against the image itself."""
+"""The tools for discovery, over the wire: formats, CRSs, search and description, compared with the image itself."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
     assert (row["code"], row["accuracy_m"]) == ("EPSG:32632", 0)
     found = modern.done("find_crs", query="utm", input="dem.tif", limit=2)
     assert all(set(row) <= {"code", "kind", "property", "bbox", "accuracy_m"} for row in found["matches"])
-    told = found["untrusted"]["matches"]  # texts of a container that has opened a file
+    told = found["untrusted"]["matches"]  # texts from a container that has opened a file
     assert [row["code"] for row in told] == [row["code"] for row in found["matches"]]
     assert "UTM" in told[0]["name"]
 

@@ -1,4 +1,4 @@
-"""However a call or a server ends, the container is gone, nothing half-written stays, and the records say so."""
+"""After any end of a call or a server, the container is gone, no file is half-written, and the records are correct."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
-# computes for a minute or more, and tells its progress from the first moment
+# computes for a minute or more, and reports progress from the beginning
 LONG = {
     "input": "rgb.tif", "output": "long.tif", "dst_crs": "EPSG:3857", "size": [15000, 15000],
     "resampling": "lanczos",
@@ -25,7 +25,7 @@ LONG = {
 
 
 def ends(pipes: Pipes, how: str) -> int:
-    """Ends a server in one of the ways there are; returns its exit code."""
+    """Ends a server in one of the possible ways and returns its exit code."""
     assert pipes.process.stdin is not None
     if how == "EOF":
         pipes.process.stdin.close()
@@ -78,13 +78,14 @@ def test_a_server_that_ends_during_a_call_takes_its_containers_along(
     command, warm = place.command("--approval", "never"), {"GDAL_MCP_POOL_MAX": "4"}
     with piped(command, grounds / "endings.log", era=era, env=warm) as pipes:
         pipes.hello()
-        until(lambda: len(containers.of_owners(place.owners)) == 2)  # that wait: one to read, one to write
+        # two waiting containers: one that reads, one that writes
+        until(lambda: len(containers.of_owners(place.owners)) == 2)
         pipes.begin("reproject", LONG)
         owners = place.owners
         assert len(containers.of_owners(owners)) > 1
         process = Path(f"/proc/{pipes.process.pid}")
         children = process / f"task/{pipes.process.pid}/children"
-        # it is the only process, but for those of containers that no daemon made
+        # the only process, except for those of containers of the engine without a daemon
         until(lambda: set(children.read_text().split()) <= containers.processes(owners))
         assert ends(pipes, how) == EXIT_CODES[how]
         assert not (process / "fd").exists()
@@ -148,7 +149,7 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
         pipes.hello({"elicitation": {}})
         pipes.send("tools/call", {"name": "reproject", "arguments": LONG})
         pipes.until(lambda message: message.get("method") == "elicitation/create")
-        # one that looked at the inputs is on its way out
+        # the container that described the inputs is about to end
         until(lambda: containers.of_owners(place.owners) == [])
         assert place.staged == []
         assert ends(pipes, "SIGTERM") == 143
@@ -158,7 +159,7 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
 
 def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(make_place, containers):
     place = make_place("rgb.tif")
-    # of the older era, in which a client of a server in its own process is told of progress
+    # a client of the older era, which gets progress from a server in its own process
     with inside(place.command("--approval", "never"), era=ERAS[0]) as talk:
         running = talk.start("reproject", **LONG)
         until(lambda: talk.progress != [])

@@ -1,4 +1,4 @@
-"""Each limit ends a call in an error of its own, and nothing is left behind."""
+"""Each limit ends a call with its own error, and nothing is left behind."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def own(grounds: Path, place: Place) -> Place:
 
 
 def _upscaled(side: int) -> str:
-    """A small picture seen as a large one: nothing on disk, but all of it to be computed."""
+    """A small picture that is read as a large one: nothing on disk, but all pixels must be computed."""
     return f"""<VRTDataset rasterXSize="{side}" rasterYSize="{side}"><VRTRasterBand dataType="Byte" band="1"><SimpleSource>
 <SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>
 <SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>
@@ -40,12 +40,12 @@ def _many_bands(count: int) -> str:
 
 
 def _long_line(points: int) -> str:
-    """18 MB of text that take many times as much to be held as objects."""
+    """18 MB of text that need many times as much memory as objects."""
     coordinates = ",".join(["[0,0]"] * points)
     return f'{{"type":"Feature","properties":{{}},"geometry":{{"type":"LineString","coordinates":[{coordinates}]}}}}'
 
 
-# only the call that has to time out has little time, so that a busy machine ends no other
+# only the call that has to time out has a short limit, so that a busy machine ends no other call
 SECONDS = {"TIMEOUT": "5"}
 
 

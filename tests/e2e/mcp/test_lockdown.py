@@ -103,7 +103,7 @@ def locked(own: Place) -> Iterator[Talk]:
 
 
 def resources(talk: Talk, call_id: str) -> Iterator[str]:
-    """All that the resources of a call say."""
+    """The contents of all resources of a call."""
     for what in ("", "/provenance", "/result"):
         try:
             contents = talk.ask("read_resource", f"gdal://calls/{call_id}{what}").contents
@@ -114,7 +114,7 @@ def resources(talk: Talk, call_id: str) -> Iterator[str]:
 
 
 def answers(talk: Talk) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Every call's name, structured result, and the whole reply as text with what its resources say; pictures aside."""
+    """Every call's name, structured result, and complete reply as text with its resources, without pictures."""
     under_way = [(f"{tool} {arguments}", talk.start(tool, **arguments)) for tool, arguments in CALLS]
     for name, call in under_way:
         result = call.result(timeout=120)

@@ -1,4 +1,4 @@
-"""What a model sees before and after: pictures, lists, descriptions, formats, CRSs, and next steps that work."""
+"""What a model sees before and after a call: pictures, lists, descriptions, formats, CRSs, and valid next steps."""
 
 import base64
 import struct
@@ -15,7 +15,7 @@ DATA = ("dem.tif", "zones.gpkg", "places.geojson")
 
 
 def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
-    """Width, height and bytes of the one picture of a result."""
+    """Width, height and bytes of the only picture in a result."""
     [image] = [one for one in result.content if isinstance(one, t.ImageContent)]
     assert image.mime_type == "image/png"
     data = base64.b64decode(image.data)
@@ -33,7 +33,7 @@ def test_a_write_comes_with_its_picture_and_what_was_written(unasked: Talk, own:
     assert row["path"] == str(own.path("degrees.tif"))
     assert described["driver"] == "GTiff"
     assert described["crs"]["code"] == "EPSG:4326"
-    west, south, east, north = described["extent"]  # in degrees already, so that `wgs84` would say it again
+    west, south, east, north = described["extent"]  # in degrees already, so `wgs84` would repeat it
     assert -180 < west < east < 0 < south < north < 90  # zone 11 north is in the west
     vector = unasked.call("vector_reproject", input="zones.gpkg", output="zones-degrees.gpkg", **{"output-crs": "EPSG:4326"})  # fmt: skip
     picture(vector)
@@ -49,7 +49,7 @@ def test_the_picture_is_a_setting(own: Place):
 
 
 def test_next_steps_are_calls_that_would_be_taken(unasked: Talk):
-    """Each is put to validate_call as it stands."""
+    """Each step is passed to validate_call unchanged."""
     made = [
         unasked.done("gdal_write", algorithm="vector filter", arguments={"input": "zones.gpkg", "output": "next.gpkg", "where": "value > 1000"}),
         unasked.done("convert", input="dem.tif", output="next.tif"),

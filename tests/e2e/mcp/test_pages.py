@@ -1,4 +1,4 @@
-"""Every call that a page of the documentation shows runs, and spellings that the pages promise are taken."""
+"""Every call that a page of the documentation shows runs, and the spellings that the pages promise are accepted."""
 
 import csv
 import json

@@ -38,7 +38,7 @@ def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place,
     )
     made = talker.done("pipeline", steps=text)
     assert names(made) == ["shade.tif", "slope.tif", "copy.tif"]
-    assert "files" not in made  # each output is the one file that it is
+    assert "files" not in made  # each output is a single file
     assert oracle.checksums(own.path("sub/copy.tif")) == oracle.checksums(own.path("dem.tif"))
     assert len(talker.person.asked) == 1
 
@@ -86,7 +86,7 @@ def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own:
 
 
 def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place, oracle: Oracle):
-    """`reproject` is a step for rasters and one for vectors, and the file decides."""
+    """`reproject` is a step for rasters and a step for vectors, and the file decides which one runs."""
     calls = [
         talker.start("pipeline", steps="read dem.tif ! reproject --output-crs=EPSG:4326 ! write degrees.tif"),
         talker.start(

@@ -21,7 +21,7 @@ from tests.boxes import GDAL
 
 PROMPTS = GDAL.prompts()
 VALUES = {"max_zoom": "12", "statistics": "mean,max", "crs": "EPSG:4326", "format": "GPKG"}
-# hand-picked tools; any other name in backquotes is an algorithm, or an argument of one or of these
+# names of tools; any other name in backquotes is an algorithm, or an argument of an algorithm or of one of these tools
 TOOLS = frozenset(tool.name for tool in core(packaged()))
 
 

@@ -1,4 +1,4 @@
-"""The protocol as a client meets it, in both eras."""
+"""The protocol from a client's point of view, in both eras."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_failure_of_gdal_keeps_its_own_words_apart_as_untrusted(talk: Talk, pl
     error = talk.failed("gdalinfo", dataset="noise.txt")
     assert (error["code"], error["stage"]) == ("GDAL_ERROR", "run")
     assert any("noise.txt" in text for text in error["untrusted"]["gdal"])
-    assert "stderr" not in error["untrusted"]  # which says the same
+    assert "stderr" not in error["untrusted"]  # which would repeat it
 
 
 def test_progress_of_a_long_computation_only_grows_and_reaches_the_end(talk: Talk):
@@ -46,6 +46,6 @@ def test_progress_of_a_long_computation_only_grows_and_reaches_the_end(talk: Tal
     talk.done("reproject", input="rgb.tif", output=name, **given)
     told = [fraction for fraction, _ in talk.progress]
     assert len(told) > 2
-    assert told == sorted(told)  # a call that is sent again with its answer begins anew
+    assert told == sorted(told)  # a call that is sent again with its answer starts from the beginning
     assert told[-1] == 1.0
     assert {total for _, total in talk.progress} == {1.0}

@@ -1,4 +1,4 @@
-"""Outputs are resources: listed, read in bounded parts, never a way to any other file."""
+"""Outputs are resources: they are listed and read in bounded parts, and give access to no other file."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ SECRET = b"canary of a file that no call published"
 
 @pytest.fixture(scope="module")
 def reader(own: Place) -> Iterator[Talk]:
-    """A server that reads 4 KiB at a time and asks nobody."""
+    """A server that reads 4 KiB at a time and needs no approval."""
     command = own.command("--approval", "never", "--read-chunk", str(CHUNK))
     with inside(command, person=Person()) as made:
         yield made
@@ -39,7 +39,7 @@ def publish(talk: Talk, name: str, source: str = "rgb.tif") -> str:
 
 
 def read(talk: Talk, uri: str) -> tuple[dict[str, Any] | None, bytes]:
-    """What is said of a part and the part itself; a short resource comes without words."""
+    """The description of a part and the part itself; a short resource has no description."""
     contents = talk.ask("read_resource", uri).contents
     if len(contents) == 1 and hasattr(contents[0], "text"):
         return json.loads(contents[0].text), b""
@@ -90,7 +90,7 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
     whole = path.read_bytes()
     assert len(whole) > 2 * CHUNK
     with path.open("ab") as file:
-        file.truncate(64 << 20)  # as an output of 64 MiB, most of it a hole
+        file.truncate(64 << 20)  # like an output of 64 MiB; most of it is a hole
     told, first = read(reader, uri)
     assert told is not None
     assert (told["size"], told["offset"], told["length"]) == (64 << 20, 0, CHUNK)
@@ -116,7 +116,7 @@ def test_what_is_text_is_read_as_text_in_parts_that_end_between_characters(reade
             following = json.loads(told.text)["next"]
         assert len(parts) > 2
         assert "".join(parts).encode() == own.path(name).read_bytes()
-    # half of a character is bytes, and so is a raster
+    # half of a character is returned as bytes, and so is a raster
     [*_, part] = reader.ask("read_resource", f"{uri}?offset=7&length=3").contents
     assert base64.b64decode(part.blob) == own.path("names-copy.csv").read_bytes()[7:10]
     short = reader.done("query_to_file", inputs=["names.csv"], sql="SELECT 1 AS n", output="one.json")
@@ -201,7 +201,7 @@ def test_a_call_that_failed_has_a_record(reader: Talk):
         assert (told["tool"], told["outcome"]) == (tool, error["code"])
         canonical = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
         assert told["arguments_sha256"] == hashlib.sha256(canonical.encode()).hexdigest()
-        assert told["arguments"] == {}  # a refused text may hold a password: only its digest is kept
+        assert told["arguments"] == {}  # a refused text may contain a password, so only its digest is stored
         assert (told["files"], told["outputs"]) == ([], [])
         assert told["finished"]
 

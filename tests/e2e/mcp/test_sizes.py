@@ -1,4 +1,4 @@
-"""What a model reads of an answer is short: bytes of structured content as compact JSON, with the default settings."""
+"""Answers are short for a model: bytes of structured content as compact JSON, with the default settings."""
 
 import json
 from typing import Any

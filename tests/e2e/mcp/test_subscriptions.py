@@ -1,4 +1,4 @@
-"""Clients are told of what calls change, in both eras."""
+"""Clients are notified of the changes that calls make, in both eras."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ UPDATED, LIST = "notifications/resources/updated", "notifications/resources/list
 
 @pytest.fixture(params=ERAS, scope="module")
 def pipes(request: pytest.FixtureRequest, own: Place) -> Iterator[Pipes]:
-    """A client on a server that asks nobody."""
+    """A client of a server that needs no approval."""
     command = own.command("--approval", "never")
     warm = {"GDAL_MCP_POOL_MAX": "2"}
     with piped(command, own.state.parent / "log", era=request.param, env=warm) as made:
@@ -34,7 +34,7 @@ def write(pipes: Pipes, name: str, **more: Any) -> dict[str, Any]:
 
 
 def subscribe(pipes: Pipes, *uris: str) -> int | None:
-    """Asks for these and for changes of the list; returns the stream's id, if an era has streams."""
+    """Subscribes to these resources and to changes of the list; returns the id of the stream, in an era with streams."""
     if pipes.era != ERAS[1]:
         assert all(pipes.ask("resources/subscribe", {"uri": uri})["result"] == {} for uri in uris)
         return None
@@ -49,7 +49,7 @@ def listed(pipes: Pipes) -> set[str]:
 
 
 def told(pipes: Pipes, uri: str) -> list[str]:
-    """What was told of up to the change of this resource; a changed list is an empty text."""
+    """The notifications up to the change of this resource; a changed list is an empty text."""
     heard: list[str] = []
 
     def wanted(message: dict[str, Any]) -> bool:
@@ -80,7 +80,7 @@ def test_a_new_output_changes_the_list_and_a_replaced_one_is_told_to_who_asked_f
     other = [
         one for one in pipes.lines if stream and f'"io.modelcontextprotocol/subscriptionId":{stream}' in one
     ]
-    assert len(other) <= 3  # its acknowledgement and two new outputs: nothing since it was cancelled
+    assert len(other) <= 3  # its acknowledgement and two new outputs, and nothing after it was cancelled
 
 
 @pytest.mark.parametrize("pipes", [ERAS[1]], indirect=True)

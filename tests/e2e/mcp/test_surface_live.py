@@ -1,4 +1,4 @@
-"""Which tools a server has, as a client sees it."""
+"""The tools that a client gets from a server."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

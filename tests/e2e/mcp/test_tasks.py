@@ -1,4 +1,4 @@
-"""Long calls as tasks, with real servers and containers: what a client sees, and what is left when they end."""
+"""Long calls as tasks, with real servers and containers: what a client sees, and what is left after their end."""
 
 import json
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ DATA = ("rgb.tif",)
 ENDED = ("completed", "failed", "cancelled")
 
 
-AT_ONCE = {"GDAL_MCP_TASK_AFTER": "0"}  # what needs a container is a task before it can end
+AT_ONCE = {"GDAL_MCP_TASK_AFTER": "0"}  # a call that needs a container becomes a task before it can end
 
 
 @dataclass
 class Client:
-    """A client that takes tasks."""
+    """A client that supports tasks."""
 
     pipes: Pipes
 
@@ -55,7 +55,7 @@ class Client:
         return self.get(task)
 
     def begun(self, task: str) -> None:
-        """Returns once its job in the container has told progress."""
+        """Returns once the job in the container has reported progress."""
         until(lambda: "%" in self.get(task).get("statusMessage", ""), seconds=60)
 
 
@@ -74,7 +74,7 @@ def taker(own: Place, grounds: Path) -> Iterator[Client]:
 
 
 def outcomes(own: Place, tool: str, output: str = "") -> list[str]:
-    """What the audit log says of the calls of a tool that write to a place."""
+    """The outcomes in the audit log of a tool's calls that write to a path."""
     mine = (event for event in own.audited if event.get("tool") == tool)
     return [event["outcome"] for event in mine if output in json.dumps(event.get("object", {}))]
 

@@ -1,6 +1,7 @@
-"""Every tool does what its name says: its effect is looked at by an independent GDAL.
+"""Every tool does what its name says: an independent GDAL examines its effect.
 
-What a tool does is the same in both eras of the protocol: where results differ in form, a test has both.
+The effect of a tool is the same in both eras of the protocol; if the form of results differs, there is a test for
+both.
 """
 
 import json
@@ -22,14 +23,16 @@ ZONES_EXTENT = [440000, 3748200, 442400, 3751200]
 
 
 def done(talk: Talk, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The structured result of a call, held to the tool's schema; the classic programs answer without being listed."""
+    """The structured result of a call, validated with the tool's schema; the classic programs can be called without
+    being listed.
+    """
     result = talk.done(tool, **arguments)
     jsonschema.validate(result, dict(known_tools()[tool].output_schema), jsonschema.Draft202012Validator)
     return result
 
 
 def described(result: dict[str, Any]) -> dict[str, Any]:
-    """What is said of the only output."""
+    """The description of the only output."""
     [row] = result["outputs"]
     return row["description"]
 
@@ -39,7 +42,7 @@ def at(uri: str) -> Path:
 
 
 def made_at(talk: Talk, tool: str, key: str, **arguments: Any) -> Path:
-    """Where the output lies whose address stands under this key."""
+    """The path of the output whose address is under this key."""
     return at(done(talk, tool, **arguments)[key])
 
 
@@ -214,7 +217,7 @@ def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle)
 
 
 def test_what_gdal_misreads_at_first_is_no_failure(modern: Talk, place: Place, oracle: Oracle):
-    """A raster driver takes three columns for a grid, and a schema is looked for as a file."""
+    """A raster driver takes three columns for a grid, and a schema is searched for as a file."""
     place.path("numbers.csv").write_text("a,b,c\n1,2,3\n5,7,1\n2,2,9\n8,1,4\n")
     copied = {"input": "numbers.csv", "output": "numbers_again.csv"}
     [layer] = described(done(modern, "gdal_write", algorithm="vector convert", arguments=copied))["layers"]

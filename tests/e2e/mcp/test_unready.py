@@ -1,4 +1,4 @@
-"""Something that a server needs is missing: each call says so, and service comes back."""
+"""If something that a server needs is missing, each call reports it, and service resumes when it is back."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`validate_call`: what it says is what the call then does, and nothing runs for it but a look at the inputs."""
+"""`validate_call`: the call then does what it says, and only a look at the inputs runs for it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,12 +39,12 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def unnamed(argv: list[str]) -> list[str]:
-    """Without the names that the server makes up anew for each call."""
+    """The answer without the names that the server generates for each call."""
     return [word for word in argv if not word.startswith("/staging/")]
 
 
 def looks(own: Place) -> int:
-    """How many containers have looked at inputs; nothing else has run."""
+    """The number of containers that have described inputs; no other container has run."""
     tools = [one["tool"] for one in own.audited if one["type"] == "call.started" and "object" in one]
     assert set(tools) <= {"validate_call"}
     return len(tools)
@@ -88,7 +88,7 @@ def test_what_would_be_replaced_is_named(talker: Talk, own: Place):
 
 @pytest.mark.claim("resources.certain-excess-refused")
 def test_an_output_too_large_for_an_undescribed_input_is_refused(own: Place):
-    """Before a person is asked where one would be; else the call's own container says it before it works."""
+    """Before a person is asked; without approval, the call's own container reports it before it works."""
     calls = (("resize", {"size": ["200000%", "200000%"]}), ("reproject", {"output-crs": "EPSG:4326", "resolution": [1e-07, 1e-07]}))  # fmt: skip
     for mode, stage in (("never", "run"), ("writes", "validate")):
         with inside(own.command("--approval", mode), person=Person()) as talk:
@@ -97,7 +97,7 @@ def test_an_output_too_large_for_an_undescribed_input_is_refused(own: Place):
                 given = {"input": f"{mode}-{name}.tif", "output": "big.tif", **arguments}
                 error = talk.failed("gdal_write", algorithm=f"raster {name}", arguments=given)
                 assert (error["code"], error["stage"]) == ("DISK_LIMIT", stage)
-                assert "at least" in error["message"]  # said by the estimate, before a limit was reached
+                assert "at least" in error["message"]  # reported by the estimate, before a limit was reached
                 assert not own.path("big.tif").exists()
             assert talk.person.asked == []
 

@@ -1,4 +1,4 @@
-"""Lines that no well-behaved client sends, and what is on stdout at all times: protocol."""
+"""Lines that no correct client sends; stdout contains only protocol messages at all times."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(params=EITHER_ERA, scope="module")
 def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterator[Pipes]:
-    """A server after its client said hello. Whatever a test does, each line of stdout must be JSON-RPC."""
+    """A server whose client has introduced itself. Whatever a test does, each line of stdout must be JSON-RPC."""
     with piped(place.command("--log-level", "debug"), grounds / "wire.log", era=request.param) as pipes:
         pipes.hello()
         yield pipes

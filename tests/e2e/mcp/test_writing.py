@@ -1,4 +1,6 @@
-"""What writing does to what is there: replaced files come back, half a file is never seen, updates keep their semantics."""
+"""The effect of writing on existing files: replaced files can be restored, half a file is never visible, updates stay
+updates.
+"""
 
 import contextlib
 import io
@@ -30,7 +32,7 @@ def writer(own: Place, grounds: Path) -> Iterator[Talk]:
 
 
 def undo(place: Place, result: dict[str, Any]) -> dict[str, Any]:
-    """What the program's `undo` does and prints, while the server goes on in a process of its own."""
+    """The output of the program's `undo`, while the server keeps running in a separate process."""
     told = io.StringIO()
     with running(settings_for(place.command())) as app, contextlib.redirect_stdout(told):
         assert undo_call(app, result["receipt"]["call_id"]) == 0
@@ -97,7 +99,7 @@ def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk
     warp("west.tif", "east.tif", overwrite=False)
     mosaic = own.path("into.tif").read_bytes()
     result = warp("east.tif", overwrite=False)
-    assert oracle.raster(own.path("into.tif"))["size"] == [20, 10]  # the window of both is still there
+    assert oracle.raster(own.path("into.tif"))["size"] == [20, 10]  # the window of both is unchanged
     assert [one["path"] for one in result["replaced"]] == [str(own.path("into.tif"))]
     undo(own, result)
     assert own.path("into.tif").read_bytes() == mosaic

@@ -1,4 +1,4 @@
-"""A STAC API over a catalogue file: landing page and item search with POST, in pages."""
+"""A STAC API with a catalogue file: landing page and item search with POST, in pages."""
 
 import json
 from pathlib import Path

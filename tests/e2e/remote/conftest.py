@@ -1,4 +1,4 @@
-"""A gateway with the origin behind it. Names of the tests are resolved by the tests, as no name server is at hand."""
+"""A gateway in front of the origin. The tests resolve host names themselves, because there is no name server."""
 
 import ipaddress
 import random
@@ -26,7 +26,7 @@ DATA = random.Random(7).randbytes(3_000_000)
 
 @dataclass
 class Resolver:
-    """Name -> addresses; those of later look-ups may be others."""
+    """Names with their addresses; later look-ups may give other addresses."""
 
     names: dict[str, list[list[str]]]
     lookups: Counter[str] = field(default_factory=Counter)
@@ -78,7 +78,7 @@ Make = Callable[..., RemoteGateway]
 def make(
     server: Origin, shared_server: tuple[Origin, Path], resolver: Resolver, tmp_path: Path
 ) -> Iterator[Make]:
-    """A gateway by the sources of its settings: texts, or tables; data.test is one when nothing is said."""
+    """A gateway with the given sources, as texts or tables; data.test is the default source."""
     with ExitStack() as stack:
         rates = Rates(tmp_path / "usage.sqlite")
         stack.callback(rates.close)
@@ -102,10 +102,10 @@ def make(
 
 @dataclass
 class Call:
-    """One call with its reading, and the questions of its container."""
+    """One call with its reader, and the questions of its container."""
 
     reading: RemoteReading
-    name: str  # of its first address there, below /vsihost/
+    name: str  # name of its first address in the container, below /vsihost/
 
     def look(self, name: str = "") -> Answer:
         return self.reading.answer(Question(1, Op.LOOK, name or self.name))
@@ -122,7 +122,7 @@ Opened = Callable[..., Call]
 
 @pytest.fixture
 def opened() -> Iterator[Opened]:
-    """A call that reads some addresses; it is closed at the end of the test."""
+    """A call that reads some addresses; closed at the end of the test."""
     with ExitStack() as stack:
 
         def made(

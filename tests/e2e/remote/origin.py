@@ -1,6 +1,6 @@
-"""A real web server with TLS whose certificate is its own authority: files by range, and every way to misbehave.
+"""A real web server with TLS and its own authority: files by range, and every kind of misbehaviour.
 
-A path is /MODE/file. What was asked is kept in `asked`, header by header.
+A path is /MODE/file. `asked` contains the requests with their headers.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Origin:
     files: dict[str, bytes] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
-    # what answers instead of the modes below, by path
+    # functions that answer instead of the modes below, by path
     special: dict[str, Callable[["Handler"], None]] = field(default_factory=dict)
     latency: float = 0.0
     sent: int = 0
@@ -70,7 +70,7 @@ class Handler(serving.Handler):
         return self.behave(mode, origin.files.get(name))
 
     def behave(self, mode: str, data: bytes | None) -> None:
-        """As a mode says, or with the status that it is."""
+        """Answers as the mode requires, or with the status that the mode is."""
         if mode.isdecimal():
             return self.answer(int(mode), b"secret inside")
         return getattr(self, f"mode_{mode}")(data)
@@ -106,17 +106,17 @@ class Handler(serving.Handler):
         return self.part(data[start:end], start, end, len(data))
 
     def asked_part(self, data: bytes) -> tuple[int, int, str]:
-        """Where the range begins and ends, and how a true answer would name it."""
+        """The start and the end of the requested range, and its correct Content-Range."""
         start, end = self.range(len(data))
         return start, end, f"bytes {start}-{end - 1}/{len(data)}"
 
     def mode_changing(self, data: bytes) -> None:
-        """Another ETag with each answer, and no word of If-Match."""
+        """Another ETag in each answer, and If-Match is ignored."""
         start, end, named = self.asked_part(data)
         self.answer(206, data[start:end], Content_Range=named, ETag=f'"{start}"')
 
     def mode_silent(self, data: bytes) -> None:
-        """Other bytes with each answer to the same range, under a weak ETag that stays."""
+        """Other bytes for the same range in each answer, with an unchanged weak ETag."""
         start, end, named = self.asked_part(data)
         fill = bytes([len(self.origin.asked) % 256]) * (end - start)
         self.answer(206, fill, Content_Range=named, ETag='W/"same"')
@@ -159,7 +159,7 @@ class Handler(serving.Handler):
         self.wfile.write(data[start:end])
 
     def mode_chunked(self, data: bytes) -> None:
-        """Chunks without end."""
+        """Endless chunks."""
         self.begin(("Content-Range", self.asked_part(data)[2]), ("Transfer-Encoding", "chunked"))
         with contextlib.suppress(OSError):
             while not self.origin.released.is_set():
@@ -168,7 +168,7 @@ class Handler(serving.Handler):
                     self.origin.sent += 4096
 
     def mode_dripping(self, data: bytes) -> None:
-        """A byte now and then, without end, never silent for long."""
+        """Sends a byte now and then, without end, and is never silent for long."""
         start, end, named = self.asked_part(data)
         self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
         self.drip(b"x")
@@ -199,7 +199,7 @@ class Handler(serving.Handler):
         self.connection.close()
 
     def mode_429twice(self, data: bytes) -> None:
-        """Busy twice, then as it should be."""
+        """Two answers that the server is busy, then the correct one."""
         if sum(one.path == self.path for one in self.origin.asked) % 3:
             return self.answer(429)
         return self.mode_ok(data)
@@ -218,7 +218,7 @@ class _Server(http.server.ThreadingHTTPServer):
         self._context = context
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """The handshake in the connection's own thread."""
+        """Makes the handshake in the connection's own thread."""
         with contextlib.suppress(OSError), self._context.wrap_socket(request, server_side=True) as wrapped:
             super().finish_request(wrapped, client_address)
 

@@ -1,6 +1,6 @@
-"""Addresses, names and servers that try to lead a read elsewhere, to change it, to stall it, or to carry something out.
+"""Addresses, names and servers that try to redirect, change or stall a read, or to leak data.
 
-Each is judged by what the origin saw, and by what the container was given: nothing.
+Each is judged by the requests to the origin, and by the container's result, which is nothing.
 """
 
 import json
@@ -19,7 +19,7 @@ from sandbox.questions import Status
 from tests.e2e.remote.conftest import DATA, WHO, Make, Opened, Resolver
 from tests.e2e.remote.origin import Handler, Origin, to
 
-# where redirects and names must not lead
+# places that redirects and names must not reach
 INSIDE = """http://169.254.169.254/latest/meta-data/ https://127.0.0.1/x https://[::1]/x https://localhost/x
 https://private.test/x https://10.0.0.1/x file:///etc/passwd gopher://data.test/x https://user:password@data.test/x""".split()
 
@@ -28,7 +28,9 @@ Fails = Callable[..., str]
 
 @pytest.fixture
 def failed(make: Make, opened: Opened, server: Origin) -> Fails:
-    """`failed(*sources, path=..., **settings)`: why a call that reads an address fails, before it runs or as it reads."""
+    """`failed(*sources, path=..., **settings)`: the error of a call that reads an address, before it runs or while it
+    reads.
+    """
 
     def one(*sources: Any, path: str = "/ok/x.tif", host: str = "data.test", **settings: Any) -> str:
         try:
@@ -37,7 +39,7 @@ def failed(make: Make, opened: Opened, server: Origin) -> Fails:
             return error.message
         assert call.read((1_000_000, 100_000)).status is Status.EIO
         assert call.reading.failure is not None
-        assert call.look().status is Status.EIO  # whatever is asked after the first failure fails
+        assert call.look().status is Status.EIO  # every question after the first failure fails
         return call.reading.failure.message
 
     return one
@@ -101,11 +103,11 @@ def test_only_public_addresses_and_listed_networks_are_connected_to(failed, reso
 def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_used(
     make: Make, opened: Opened, failed: Fails, resolver: Resolver, server: Origin
 ):
-    """A second look-up would lead to another place."""
+    """A second look-up could lead to another place."""
     resolver.names["data.test"] = [["127.0.0.1"], ["127.0.0.2"], ["169.254.169.254"]]
     assert opened(make(), server.url("/ok/x.tif")).read((0, 100)).body == DATA[:100]
     assert resolver.lookups["data.test"] == 1
-    # and a connection that is made anew is checked anew
+    # and a new connection is checked again
     resolver.names["data.test"] = [["10.0.0.1"]]
     assert "networks" in failed()
 
@@ -116,7 +118,7 @@ def test_redirects_lead_nowhere_inside(failed: Fails, server: Origin, resolver: 
     for place in INSIDE:
         server.special["/ok/x.tif"] = to(place)
         failed()
-    # not even where the name itself is listed: its address is not
+    # not even if the name itself is listed, because its address is not
     server.special["/ok/x.tif"] = to(f"https://private.test:{server.port}/ok/x.tif")
     failed(f"data.test:{server.port}", {"at": f"private.test:{server.port}", "networks": []})
     assert set(server.paths()) == {"/ok/x.tif"}
@@ -128,7 +130,7 @@ def test_redirects_lead_nowhere_inside(failed: Fails, server: Origin, resolver: 
 
 @pytest.mark.claim("remote.redirects-checked")
 def test_another_host_gets_no_credentials_after_a_redirect(make, opened, server, monkeypatch):
-    """Neither those of the first host, nor its own: it was not the caller who named it."""
+    """Neither the credentials of the first host nor its own, because the caller did not name it."""
     monkeypatch.setenv("FIRST", "first-secret")
     monkeypatch.setenv("SECOND", "second-secret")
     first = {"at": f"data.test:{server.port}", "bearer": "env:FIRST", "headers": {"X-Key": "env:FIRST"}}
@@ -152,7 +154,7 @@ def test_another_host_gets_no_credentials_after_a_redirect(make, opened, server,
 
 @pytest.mark.claim("remote.redirects-checked")
 def test_credentials_do_not_come_back_with_another_hosts_redirect(make, opened, server, monkeypatch):
-    """Not even where one setting lists both hosts; what the first keeps private is not the second's to choose."""
+    """Not even if one setting lists both hosts: the second host must not choose what is read from the first."""
     monkeypatch.setenv("WILD", "secret")
     source = {"at": f"*.wild.test:{server.port}", "bearer": "env:WILD"}
     server.special["/ok/there"] = to(server.url("/ok/back", "b.wild.test"))
@@ -176,8 +178,8 @@ def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(failed: Fails, 
         )
         assert "secret inside" not in why
         if mode in ("shorter", "cut", "reset", "503"):
-            assert len(server.asked) == 3, mode  # repeated twice
-    assert server.sent < 64 << 20  # of endless chunks, only what the range is long
+            assert len(server.asked) == 3, mode  # two repetitions
+    assert server.sent < 64 << 20  # of endless chunks, only the length of the range
 
 
 @pytest.mark.claim("remote.bounded")
@@ -200,7 +202,7 @@ def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Op
 
 @pytest.mark.claim("remote.exact-answers")
 def test_other_bytes_under_the_same_validator_fail_the_call(make: Make, opened: Opened, server: Origin):
-    """Where the server does not say that the file changed, a block that is read twice does."""
+    """If the server does not report a change of the file, reading a block twice does."""
     call = opened(make(cache=0), server.url("/silent/x.tif"))
     assert call.read((1_000_000, 10)).status is Status.OK
     assert call.read((1_000_000, 10)).status is Status.EIO
@@ -240,7 +242,9 @@ def test_nothing_of_the_environment_or_of_an_answer_is_in_a_request(
 
 @pytest.mark.claim("remote.no-secret-kept")
 def test_no_secret_is_seen_anywhere(make, opened, server, monkeypatch, caplog, tmp_path):
-    """Of an address, of the settings, of a redirect: not in names, answers, failures, records, texts, logs or kept files."""
+    """Secrets of an address, of the settings, of a redirect: not in names, answers, failures, records, texts, logs or
+    stored files.
+    """
     monkeypatch.setenv("KEY", "hidden-in-settings")
     caplog.set_level(logging.INFO)
     source = {"at": f"data.test:{server.port}", "bearer": "env:KEY", "query": ["shown"]}
@@ -345,7 +349,7 @@ def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(make,
         with pytest.raises(ToolError) as caught:
             opened(gateway, address).look()
         assert caught.value.code is Code.REMOTE_ERROR
-    # nothing of it is kept that would fail the next call
+    # nothing of it is stored that would make the next call fail
     del server.special["/ok/kept"]
     server.files["kept"] = DATA
     assert opened(gateway, kept).read((5, 10)).body == DATA[5:15]

@@ -1,4 +1,4 @@
-"""Buckets: a real S3 interface that checks signatures, and what is signed for GCS and Azure."""
+"""Buckets: a real S3 interface that checks signatures, and the signed requests for GCS and Azure."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "
 
 @dataclass(frozen=True)
 class Store:
-    """An S3 with the buckets `maps` and `other`, and the keys of one who may read."""
+    """An S3 service with the buckets `maps` and `other`, and the keys of a user who may read."""
 
     endpoint: str
     key: str
@@ -37,7 +37,7 @@ class Store:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    """moto in server mode. Once it is filled, a request counts only with a signature that is right."""
+    """moto in server mode. Once it is filled, it accepts only requests with a correct signature."""
     import boto3
     import requests
     from moto.server import ThreadedMotoServer
@@ -65,7 +65,7 @@ def store() -> Iterator[Store]:
         keys = iam.create_access_key(UserName="reader")["AccessKey"]
         requests.post(f"{endpoint}/moto-api/reset-auth", data="0", timeout=10)
         yield Store(endpoint, keys["AccessKeyId"], keys["SecretAccessKey"])
-        # what it holds is this process's
+        # its contents belong to this process
         requests.post(f"{endpoint}/moto-api/reset-auth", data="inf", timeout=10)
         requests.post(f"{endpoint}/moto-api/reset", timeout=10)
         server.stop()
@@ -140,7 +140,7 @@ def test_where_buckets_are_asked_for():
 
 
 def test_a_service_account_signs_for_itself(tmp_path: Path):
-    """Nobody is asked for a token: it is checked with the public half of the key."""
+    """No server issues a token: it is checked with the public half of the key."""
     import jwt
 
     key = rsa.generate_private_key(65537, 2048)

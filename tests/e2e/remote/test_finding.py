@@ -1,4 +1,4 @@
-"""Searching a STAC API and listing a bucket: through the checks alone, and as untrusted text."""
+"""Searching a STAC API and listing a bucket: only through the checks, and as untrusted text."""
 
 import json
 import time
@@ -156,11 +156,11 @@ def test_a_bucket_is_listed_folder_by_folder(make: Make, store: Store, monkeypat
 
 
 def test_a_list_with_declarations_is_refused_in_any_coding():
-    """Entities would be expanded, and a coding that hides their declaration is as good as one."""
+    """Entities would be expanded, and an encoding could hide their declaration."""
     text = '<?xml version="1.0" encoding="{}"?><!DOCTYPE a [<!ENTITY b "bb">]><a><Key>&b;</Key></a>'
     for coding in ("utf-8", "utf-16", "cp037"):
         data = text.format(coding).encode(coding)
-        if coding == "cp037":  # the declaration of the coding itself is read as ASCII
+        if coding == "cp037":  # the declaration of the encoding itself is read as ASCII
             first, rest = text.format(coding).split("?>", 1)
             data = f"{first}?>".encode() + rest.encode(coding)
         with pytest.raises(ReadFailed):
@@ -172,7 +172,7 @@ def test_a_list_takes_memory_by_its_length_whatever_its_elements_are():
     space = "u" * (1 << 20)
     tags = "".join(f"<t{number}/>" for number in range(50_000))
     pages = (
-        # each name of an element with this address before it takes 50 GB
+        # each name of an element with this address in front would take 50 GB
         f'<a xmlns="{space}">{tags}</a>',
         f'<s:a xmlns:s="{space}">{tags.replace("<t", "<s:t")}</s:a>',
         "<a>" + "<b/>" * 1_000_000 + "</a>",

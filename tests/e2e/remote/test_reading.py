@@ -1,4 +1,4 @@
-"""What a call gets of remote sources, and what is recorded of it."""
+"""The data that a call gets from remote sources, and the records of it."""
 
 import hashlib
 import json
@@ -78,7 +78,7 @@ def test_one_principal_never_reads_what_another_one_read(server: Origin, make: M
 
 
 def test_what_a_hidden_parameter_chooses_is_not_taken_for_another(server: Origin, make: Make, opened: Opened):
-    """Such a server may give both the same ETag."""
+    """Such a server may give both variants the same ETag."""
     bodies = {"a": b"a" * 1000, "b": b"b" * 1000}
 
     def chosen(handler: Handler) -> None:
@@ -103,7 +103,7 @@ def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, ma
 
 @pytest.mark.claim("remote.bounded")
 def test_a_version_with_a_very_long_name_is_not_kept(server: Origin, make: Make, opened: Opened):
-    """Thousands of them would take more memory than the files take on disk."""
+    """Thousands of such names would need more memory than the files need on disk."""
     server.etags["x.tif"] = f'"{"v" * 4000}"'
     gateway = make()
     for _ in range(2):
@@ -125,14 +125,14 @@ def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Open
         assert gateway._cache.stored <= 5_000_000
     before = server.sent
     assert opened(gateway, server.url("/ok/3")).read((0, len(DATA))).body == DATA
-    assert server.sent == before  # the newest is held, the oldest is not
+    assert server.sent == before  # the newest is stored, the oldest is not
     assert opened(gateway, server.url("/ok/0")).read((0, len(DATA))).body == DATA
     assert server.sent > before
 
 
 @pytest.mark.claim("remote.one-descriptor")
 def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, opened: Opened):
-    """Each has a strong ETag, so that its copy stays for the next call."""
+    """Each file has a strong ETag, so its copy stays for the next call."""
     metadata = {"metadata": {"a/.zarray": {"shape": [300], "chunks": [1]}}}
     server.files["t.zarr/.zmetadata"] = json.dumps(metadata).encode()
     server.files |= {f"t.zarr/a/{number}": b"%d" % number * 1000 for number in range(300)}
@@ -148,12 +148,12 @@ def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, o
     again = opened(gateway, server.url("/ok/t.zarr"))
     for number in range(300):
         assert again.read((0, 9), name=f"{again.name}/a/{number}").body == (b"%d" % number * 9)[:9]
-    assert server.sent == sent  # all of them were kept
+    assert server.sent == sent  # all of them were stored
 
 
 @pytest.mark.claim("remote.bounded")
 def test_places_of_one_copy_are_used_again_for_others_and_give_nothing_of_it(server, make, opened):
-    """Shorter files take the places of longer ones, whose bytes are still behind theirs."""
+    """Shorter files replace longer ones, whose bytes still follow them in the copy."""
     gateway = make(cache=4 * BLOCK)
     for name, body in (("long", b"a" * 4 * BLOCK), ("short", b"b" * 10), ("middle", b"c" * (BLOCK + 5))) * 2:
         server.files[name] = body
@@ -236,7 +236,7 @@ def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: O
         assert call.reading.record()[0].bytes <= 200_000, limits
         call.reading.close()
         if "bytes_a_day" in limits or "requests_a_day" in limits:
-            with pytest.raises(ToolError):  # it is on disk, so that a new gateway knows it too
+            with pytest.raises(ToolError):  # it is on disk, so a new gateway knows it too
                 opened(make(**limits), server.url("/ok/x.tif"), who=f"local:{limits}").read((0, 3_000_000))
         opened(make(**limits), server.url("/ok/x.tif"), who=f"local:not {limits}").reading.close()
 
@@ -258,7 +258,7 @@ def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, o
 
 @pytest.mark.claim("remote.bounded")
 def test_one_principal_s_slow_reads_leave_room_for_others(server: Origin, make: Make, opened: Opened):
-    """Nine calls of one principal would have more requests at once than the server makes in all."""
+    """Nine calls of one principal would have more simultaneous requests than the server makes in total."""
 
     def stalling(handler: Handler) -> None:
         (handler.mode_ok if handler.range(1)[0] == 0 else handler.mode_stalling)(DATA)

@@ -1,6 +1,6 @@
-"""Tools for which the server itself makes requests: policy, quota and record come before the first of them.
+"""Tools for which the server itself makes requests: policy, quota and record come before the first request.
 
-Each is judged by what a listener got.
+Each is judged by the requests that a listener got.
 """
 
 import json
@@ -29,7 +29,7 @@ LIST = b"<ListBucketResult><Contents><Key>f/x.tif</Key><Size>7</Size></Contents>
 
 
 class Listener:
-    """Answers a search and a list, and keeps what was asked, with the audit log as it was then."""
+    """Answers a search and a list, and stores each request with the audit log of that moment."""
 
     def __init__(self, audit: Path) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -137,7 +137,7 @@ def test_a_policy_that_denies_or_asks_stops_both_before_any_request(app: Made, l
 
 @pytest.mark.claim("remote.bounded")
 def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener: Listener):
-    """Each page leads to another one, for as long as somebody asks."""
+    """Each page leads to another one, without end."""
     made = app("")
     first, going = threading.Event(), threading.Event()
 

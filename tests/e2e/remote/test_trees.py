@@ -1,4 +1,4 @@
-"""Trees: the files that Zarr's metadata tells of, and no others; a chunk that cannot be read is no empty chunk."""
+"""Trees: only the files that Zarr's metadata names; a chunk that cannot be read is not an empty chunk."""
 
 import json
 import tracemalloc
@@ -18,7 +18,7 @@ CHUNK = bytes(range(256)) * 400
 VERSION_2 = {
     "zarr_consolidated_format": 1,
     "metadata": {
-        # names of which no server may be asked
+        # names that must not be requested from a server
         **{
             key: {}
             for key in (
@@ -72,10 +72,10 @@ def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(server, m
         name = call.name
         assert name == "1/t.zarr"
         assert call.read((1000, 5000), name=f"{name}/{there}").body == CHUNK[1000:6000]
-        assert call.look(f"{name}/{absent}").status is Status.ENOENT  # inside the grid, never written
+        assert call.look(f"{name}/{absent}").status is Status.ENOENT  # inside the grid, but never written
         assert server.paths()[-1] == f"/ok/t.zarr/{absent}"
         if version is VERSION_2:
-            until(lambda: "/ok/t.zarr/.zgroup" in server.paths())  # asked for ahead
+            until(lambda: "/ok/t.zarr/.zgroup" in server.paths())  # requested in advance
         before = len(server.asked)
         for below in (
             "a/3.0", "a/0.2", "a/0.1.0", "a/00.1", "a/-1.0", "a/0.1?leak=1", "a/c/3/0", "a/c/0", "a/c/0/1/2", "leak",
@@ -138,7 +138,7 @@ def test_a_name_in_very_many_folders_takes_no_more_memory_than_it_is_long():
 
 
 def peak(work: Callable[[], Any]) -> int:
-    """Bytes that it takes at most."""
+    """The largest number of bytes that it takes."""
     tracemalloc.start()
     try:
         work()
@@ -149,7 +149,7 @@ def peak(work: Callable[[], Any]) -> int:
 
 @pytest.mark.claim("remote.answers-bounded")
 def test_folders_above_many_files_take_no_memory_of_their_own():
-    """Each of these names has 31 folders that no other name shares."""
+    """Each of these names has 31 folders that no other name has."""
     names = ["/".join(f"{row:x}{level:x}" for level in range(32)) + "/.zgroup" for row in range(4000)]
     text = json.dumps({"metadata": dict.fromkeys(names, 0)}).encode()
 
@@ -173,7 +173,7 @@ def test_metadata_of_very_many_values_is_refused_before_it_is_parsed(row, server
         with pytest.raises(ToolError):
             opened(make(), server.url("/ok/t.zarr"))
 
-    # beside the answer itself: requests, their parts and what was joined of them
+    # in addition to the answer itself: requests, their parts and the joined text
     assert peak(refused) < 100 << 20
 
 

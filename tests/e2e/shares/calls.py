@@ -1,4 +1,4 @@
-"""What runs inside, on each of the mounts: a server whose calls read and write there, in containers of crun."""
+"""Runs inside the kernel on each of the mounts: a server whose calls read and write there, in containers of crun."""
 
 import os
 import tempfile
@@ -16,8 +16,8 @@ from tests.e2e.mcp.talk import Person, Place, Talk, settings_for, talking
 from tests.e2e.shares.mounts import FILE_SYSTEMS
 
 SHARES = os.environ.get("SHARES", "").split()
-_PATIENCE = 300.0  # seconds; the processor is emulated
-_STATE = Path("~/.local/state/gdal-mcp").expanduser()  # with what the first server attested
+_PATIENCE = 300.0  # seconds; long, because the processor is emulated
+_STATE = Path("~/.local/state/gdal-mcp").expanduser()  # with the attestation of the first server
 _HILL = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
 
 

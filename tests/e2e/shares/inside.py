@@ -1,6 +1,7 @@
-"""What runs inside, on each of the mounts: publication as the server does it, where the file system may lack what ext4 has.
+"""Runs inside the kernel on each of the mounts: publication as the server does it, on file systems that may lack
+features of ext4.
 
-A user's file is unchanged, replaced at once, or in the undo store; whichever of them the file system allows.
+A user's file is unchanged, replaced at once, or in the undo store, as far as the file system allows it.
 """
 
 import contextlib
@@ -36,12 +37,12 @@ def workspace(share: str) -> Path:
 
 @pytest.fixture
 def elsewhere(share: str, workspace: Path) -> Path:
-    """The workspace as another machine has it, where there is a second mount."""
+    """The workspace as another machine sees it, if there is a second mount."""
     return Path(FILE_SYSTEMS[share].other or FILE_SYSTEMS[share].place) / workspace.name
 
 
 def contents(workspace: Path) -> set[bytes]:
-    """What the files of the workspace and of its undo store contain."""
+    """The contents of the files in the workspace and its undo store."""
     kept = (workspace / RESERVED / "undo").rglob("*")
     return {*tree(workspace).values(), *(one.read_bytes() for one in kept if one.is_file())}
 
@@ -150,7 +151,7 @@ def test_a_file_that_was_just_written_does_not_count_as_changed_when_it_is_close
         file = workspace / f"{number}.tif"
         file.write_bytes(b"old")
         planned = Workspaces((area_at(workspace).workspace,)).input(str(file))
-        with file.open("rb") as opened:  # which gets the server's time
+        with file.open("rb") as opened:  # which fetches the server's time
             os.fsync(opened.fileno())
         assert Workspaces((area_at(workspace).workspace,)).input(str(file)).identity == planned.identity
 
@@ -165,7 +166,7 @@ def test_undo_entries_beyond_the_retention_are_removed(workspace):
 def test_files_that_another_machine_wrote_are_collected_whole_and_at_once(workspace, elsewhere):
     with area_at(workspace).open("staging-1", USER) as staging:
         out = elsewhere / staging.path.relative_to(workspace)
-        staging.usage()  # so that this machine remembers an empty folder
+        staging.usage()  # so that this machine caches an empty folder
         for number in itertools.count(1):
             (out / f"{number}.tif").write_bytes(b"1" * number)
             (out / "cube.zarr" / str(number)).mkdir(parents=True)
@@ -179,7 +180,7 @@ def test_files_that_another_machine_wrote_are_collected_whole_and_at_once(worksp
 
 def test_a_name_that_another_machine_took_meanwhile_stays(workspace, elsewhere):
     area = area_at(workspace)
-    planned = plan(area, {"dem.tif": b"ours"})  # remembers that there is no such name
+    planned = plan(area, {"dem.tif": b"ours"})  # caches that this name does not exist
     with area.open("staging-1", USER) as staging:
         (staging.path / "dem.tif").write_bytes(b"ours")
         staging.collect()

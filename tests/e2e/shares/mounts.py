@@ -1,4 +1,4 @@
-"""The file systems that workspaces lie on, each mounted in a kernel of the tests' own (User Mode Linux).
+"""The file systems of workspaces, each mounted in a separate kernel (User Mode Linux).
 
 This machine's kernel may lack them, and a test must not load modules into it.
 """
@@ -17,7 +17,7 @@ _PACKAGES: Final = (
     *("diod", "libwrap0", "liblua5.1-0", "libmunge2", "bindfs", "samba", "samba-libs"),
     *("nfs-kernel-server", "libnfsidmap1", "libtirpc3", "libevent-core-2.1-7", "keyutils"),
 )
-# in the order in which each finds what it needs
+# in the order of their dependencies
 MODULES: Final = (
     *("drivers/block/loop", "fs/fat/fat", "fs/fat/vfat", "fs/overlayfs/overlay"),
     *("fs/nls/nls_cp437", "fs/nls/nls_iso8859-1", "fs/nls/nls_utf8"),
@@ -32,7 +32,7 @@ MODULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """Commands that mount it at `/mnt/NAME`; `other` is a second mount of it, as another machine would have."""
+    """Commands that mount it at `/mnt/NAME`; `other` is a second mount of it, like that of another machine."""
 
     name: str
     commands: str
@@ -104,7 +104,8 @@ mkdir /mnt/of-overlay/lower /mnt/of-overlay/upper /mnt/of-overlay/work
 mount -t overlay -o lowerdir=/mnt/of-overlay/lower,upperdir=/mnt/of-overlay/upper,workdir=/mnt/of-overlay/work overlay /mnt/overlay
 chmod 1777 /mnt/overlay
 """
-# without the option `metadata`, Windows Subsystem for Linux shows every file as the user's and open to everybody, and ignores chmod
+# without the option `metadata`, Windows Subsystem for Linux shows every file as owned by the user and open to
+# everybody, and ignores chmod
 _WSL = "--chmod-ignore --chown-ignore --force-user={user} --force-group={user} --perms=0777"
 FILE_SYSTEMS: Final = {
     one.name: one
@@ -131,7 +132,7 @@ FILE_SYSTEMS: Final = {
 
 CLOSED_TO_ROOT: Final = ("nfs", "vfat-root")  # root cannot give a folder to another user there
 PUBLISHED_ON: Final = tuple(name for name in FILE_SYSTEMS if name not in {"vfat-root", "wsl"})
-# docs/hosts.toml says what is known of calls on the other two
+# docs/hosts.toml has the results of calls on the other two
 CALLED_ON: Final = tuple(name for name in PUBLISHED_ON if name not in {"9p", "fuse"})
 
 
@@ -140,7 +141,7 @@ def tools() -> Path:
 
 
 def mounted(names: Iterable[str]) -> str:
-    """Commands that mount these file systems. They hold the fields `tools`, `out` and `user`."""
+    """Commands that mount these file systems. They contain the fields `tools`, `out` and `user`."""
     chosen = [FILE_SYSTEMS[name] for name in names]
     places = " ".join(place for one in chosen for place in (one.place, one.other, f"/mnt/of-{one.name}"))
     return "\n".join(

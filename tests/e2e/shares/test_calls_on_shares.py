@@ -41,7 +41,8 @@ exec setpriv --reuid {user} --regid {user} --clear-groups {python} -m pytest -q 
 def test_calls_read_write_replace_and_undo_or_refuse(
     store: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    for part in ("gdal_mcp", "sandbox", "tests"):  # which takes an emulated processor minutes
+    # compiled beforehand, which takes an emulated processor minutes
+    for part in ("gdal_mcp", "sandbox", "tests"):
         compileall.compile_dir(ROOT / part, quiet=1)
     values = {"tools": tools(), "root": ROOT, "python": sys.executable, "out": uml.OUT, "user": USER}
     mounts = mounted(FILE_SYSTEMS).format(**values)

@@ -1,4 +1,6 @@
-"""Workspaces on file systems of disks, of removable media and of shares, each a real mount on a kernel of its own (User Mode Linux)."""
+"""Workspaces on file systems of disks, of removable media and of shares, each a real mount in a separate kernel (User
+Mode Linux).
+"""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""A test that starts the server in a container is told how to build its image, where the engine has none."""
+"""A test that starts the server in a container gets instructions to build the image if the engine lacks it."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""The example of how to test against this server runs as it stands, in a process that has nothing of our own set-up,
-and its samples are what they say, by the word of GDAL itself.
+"""The example of a test against this server runs unchanged, in a process without this project's fixtures, and GDAL
+confirms the contents of its samples.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Jobs of the GDAL handler in real containers that see no file, and a folder of data that their host reads for them."""
+"""Jobs of the GDAL handler in real containers without files, and a folder of data that their host reads for them."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ Command = Callable[..., list[str]]
 
 @pytest.fixture(scope="session")
 def data(oracle: Oracle) -> Path:
-    """Made once by an independent GDAL; tests do not write there."""
+    """The data, made once by an independent GDAL; tests do not write there."""
     folder = oracle.folder("remote")
     oracle.python(MAKE, str(folder))
     return folder
@@ -74,7 +74,7 @@ def ask(runner: Runner, template: SandboxTemplate, folder: Folder, cancel: Cance
 
 @pytest.fixture
 def origin(server: Origin, data: Path, resolver: Any) -> Origin:
-    """Serves the data from a host of a name that only this process knows."""
+    """Serves the data from a host with a name that only this process can resolve."""
     files = [path for path in data.rglob("*") if path.is_file()]
     server.files = {str(path.relative_to(data)): path.read_bytes() for path in files}
     return server
@@ -87,7 +87,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def command(place: Place, origin: Origin, shared_server: tuple[Origin, Path]) -> Command:
-    """`command("--approval", "never", remote=...)`: that of a server that may read from data.test."""
+    """`command("--approval", "never", remote=...)`: the command of a server that may read from data.test."""
 
     def made(*options: str, remote: str | None = None) -> list[str]:
         listed = f'[[remote.source]]\nat = "data.test:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
@@ -111,7 +111,7 @@ def serve(command: Command) -> Iterator[Serve]:
 
 
 def stalling(origin: Origin) -> threading.Event:
-    """The origin gives the beginning of a.tif and then nothing. The event is set once it was asked for more."""
+    """The origin sends the beginning of a.tif and then nothing. The event is set when more was requested."""
     stalled = threading.Event()
 
     def stall(handler: Any) -> None:

@@ -1,4 +1,4 @@
-"""The program that makes the data: a COG, vectors, a Zarr, an archive, and files that name others."""
+"""The program that makes the data: a COG, vectors, a Zarr, an archive, and files that name other files."""
 
 MAKE = r"""
 import json, os, sys, zipfile

@@ -1,4 +1,4 @@
-"""A host that reads files of a folder for the container, honestly or not, and counts what it was asked."""
+"""A host that reads files of a folder for the container, correctly or not, and counts the questions."""
 
 import threading
 import time
@@ -13,7 +13,9 @@ NOT_THERE = Answer(Status.ENOENT)
 
 @dataclass
 class Folder:
-    """`/vsihost/1/...` is what lies in `root`. `spoil` may answer in its place; `latency` in seconds is that of every request."""
+    """`/vsihost/1/...` are the contents of `root`. `spoil` may answer instead; `latency` is that of every request, in
+    seconds.
+    """
 
     root: Path
     latency: float = 0.0

@@ -1,4 +1,6 @@
-"""Calls that name addresses, from a client to a real origin and back: what is read, by whom, and what people are told of it."""
+"""Calls that name addresses, from a client to a real origin and back: what is read, by whom, and what people see of
+it.
+"""
 
 import json
 import os
@@ -21,7 +23,7 @@ from tests.e2e.vsihost.conftest import Command, Serve, stalling
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine]
-SECRET = "s3cr3t-signature"  # looked for everywhere
+SECRET = "s3cr3t-signature"  # searched for everywhere
 
 NAMES_ZARR = """<VRTDataset rasterXSize="2000" rasterYSize="2000"><VRTRasterBand dataType="UInt16" band="1"><SimpleSource>
 <SourceFilename relativeToVRT="1">d.zarr</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand></VRTDataset>"""
@@ -80,7 +82,7 @@ def test_the_container_sees_no_address_and_people_see_no_name_of_the_container(s
     argv = talk.record(told)["receipt"]["argv"]
     assert address not in json.dumps(argv)
     assert "/vsihost/1/a.tif" in argv
-    # names a file beside it, which is no part of it
+    # names a file beside it, which does not belong to it
     failed = talk.failed("info", path=origin.url("/ok/e.vrt"), format="json")
     assert "/vsihost/" not in json.dumps(failed)
 
@@ -122,17 +124,17 @@ def test_a_read_that_fails_fails_the_call_and_nothing_is_published(serve, origin
     talk = serve("--approval", "never")
     chunk = next(name for name in origin.files if name.startswith("d.zarr/") and name.endswith("3.3"))
     origin.special[f"/ok/{chunk}"] = lambda handler: handler.answer(500)
-    # the other ways for an answer to be wrong are in tests/e2e/remote/test_attacks.py
+    # other wrong answers are in tests/e2e/remote/test_attacks.py
     for address in ("/changing/a.tif", "/cut/a.tif", "/ok/d.zarr"):
         with subtests.test(address):
             error = talk.failed("convert", input=origin.url(address), output="never.tif")
             assert error["code"] == "REMOTE_ERROR"
             assert not (place.workspace / "never.tif").exists()
-    talk.done("info", path=origin.url("/429twice/a.tif"))  # asked again, as the origin wishes
+    talk.done("info", path=origin.url("/429twice/a.tif"))  # requested again, as the origin demands
 
 
 def test_a_damaged_chunk_fails_the_call_and_does_not_hang_it(serve, origin, place, data):
-    """Of a Zarr that lies here, of one that the server reads, and of one that only what it reads names."""
+    """A local Zarr, one that the server reads, and one that is named only by data that the server reads."""
     shutil.copytree(data / "d.zarr", place.workspace / "d.zarr")
     [chunk] = (place.workspace / "d.zarr").rglob("3.3")
     chunk.write_bytes(b"no chunk")
@@ -176,7 +178,7 @@ def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(serve, o
     assert made.code == 0, made.stderr
     talk.done("convert", input=origin.url("/ok/beside.tif"), output="out.tif")
     assert person.asked == []
-    item = f"stac+{origin.url('/ok/item.json')}#data"  # whose asset may lie anywhere
+    item = f"stac+{origin.url('/ok/item.json')}#data"  # whose asset may be anywhere
     beside, okay = origin.url("/ok/beside.tif"), origin.url("/okay/beside.tif")
     for address in (item, okay, origin.url("/beside.tif"), "https://data.test/ok/a.tif"):
         code = talk.failed("convert", input=address, output="other.tif")["code"]
@@ -224,7 +226,7 @@ def test_a_replay_says_first_that_remote_data_changed(serve: Serve, origin: Orig
 def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_requests(
     serve, origin, place, containers
 ):
-    """Its reads wait for an origin that does not answer; nothing of the call goes on."""
+    """Its reads wait for an origin that does not answer; no part of the call continues."""
     talk = serve("--approval", "never")
     stalled = stalling(origin)
     call = talk.start(

@@ -1,4 +1,6 @@
-"""A server, or its engine, that is killed while a call reads remote data: nothing half written, nothing left, and the next call works."""
+"""A server, or its engine, is killed while a call reads remote data: nothing is half-written or left, and the next
+call works.
+"""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ def origin(server: Origin, data: Path) -> Origin:
 
 @contextmanager
 def reading(place: Place, origin: Origin, ca: Path, *options: str) -> Iterator[tuple[Pipes, int]]:
-    """A server, and a call of it that waits for the origin in mid-read."""
+    """A server with a call that waits for the origin in the middle of a read."""
     stalled = stalling(origin)
     with serving(place, origin, ca, *options) as pipes:
         identifier = pipes.send("tools/call", {"name": "convert", "arguments": arguments(origin)})
@@ -49,7 +51,9 @@ def serving(place: Place, origin: Origin, ca: Path, *options: str) -> Iterator[P
 
 
 def serves_again(place: Place, origin: Origin, ca: Path, *options: str) -> None:
-    """Nothing was published; a new server makes the same call, and then nothing is left of either."""
+    """Checks that nothing was published, that a new server can make the same call, and that then nothing is left of
+    either.
+    """
     assert not place.path("out.tif").exists()
     with serving(place, origin, ca, *options) as pipes:
         result = pipes.call("convert", arguments(origin))

@@ -1,4 +1,4 @@
-"""Finding remote data and bringing it in, as a client does it."""
+"""Finding and fetching remote data, as a client does it."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(serve, origi
         ("/cut/a.tif", "cut.tif"),
         ("/ok/none.tif", "none.tif"),
         ("/ok/d.zarr", "d.zarr"),
-        ("/ok/a.tif", "in.tif"),  # is there already
+        ("/ok/a.tif", "in.tif"),  # exists already
         ("/ok/e.vrt", "e.vrt"),
     ):
         talk.failed("fetch", url=origin.url(url), output=name)

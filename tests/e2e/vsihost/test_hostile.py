@@ -1,4 +1,4 @@
-"""Remote data that names other places, and redirects to places that nobody approved: judged by what was asked for."""
+"""Remote data that names other places, and redirects to places that nobody approved: judged by the requests."""
 
 import json
 from collections.abc import Iterator
@@ -29,14 +29,16 @@ ARRAY_3 = {
 
 @pytest.fixture
 def bait() -> Iterator[Listener]:
-    """A listener of this machine that nobody is to come to."""
+    """A listener of this machine that must get no connection."""
     with listening() as made:
         yield made
     assert made.total == 0
 
 
 def places(origin: Origin, port: int) -> list[str]:
-    """Where hostile data would lead: to the listener, to files, to what another key, another host or another call holds."""
+    """Places that hostile data names: the listener, files, and data under another key, on another host or of another
+    call.
+    """
     listener, private = f"http://127.0.0.1:{port}/x.tif", origin.url("/ok/private.tif")
     return f"""{listener} /vsicurl/{listener} /vsicurl/{private} /vsis3/bucket/x.tif file:///etc/passwd /etc/passwd
         /proc/self/environ /vsihost/2/private.tif ../private.tif {private} {private.replace("data.test", "other.test")}
@@ -54,7 +56,7 @@ def zarrs(there: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def listing(*hosts: str) -> str:
-    """Settings by which these may be read."""
+    """Settings that permit reading these."""
     rows = (f'at = "{host}"\nnetworks = ["127.0.0.0/8"]\n' for host in hosts)
     return "".join(f"[[remote.source]]\n{row}" for row in rows)
 
@@ -62,13 +64,13 @@ def listing(*hosts: str) -> str:
 @pytest.mark.nightly
 @pytest.mark.claim("remote.only-what-was-named")
 def test_data_that_names_other_places_has_none_of_them_asked_for(serve, origin, place, bait):
-    """Another key of the origin, and another host that may be read, among them."""
+    """These include another key of the origin, and another host that may be read."""
     listed = listing(f"data.test:{origin.port}", f"other.test:{origin.port}")
     talk = serve("--approval", "never", remote=listed)
     origin.files["private.tif"] = origin.files["beside.tif"]
 
     def meets(address: str, **files: Any) -> None:
-        """A call that reads what is there asks for nothing but that."""
+        """Checks that a call that reads the data requests only that data."""
         origin.files.update({name: text.encode() for name, text in files.items()})
         origin.asked.clear()
         talk.call("gdal_read", algorithm="raster info", arguments={"input": address, "checksum": True})
@@ -109,7 +111,7 @@ def test_an_item_leads_to_nothing_that_may_not_be_read(serve: Serve, origin: Ori
 
 @pytest.mark.claim("remote.redirects-checked", "remote.grants-by-folder")
 def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin, place: Place):
-    """Where nobody is asked, what is listed may be read; a person's yes is for the hosts that were shown."""
+    """Without approval, the listed hosts may be read; a person's approval is for the hosts that were shown."""
     listed = listing(f"data.test:{origin.port}", f"other.test:{origin.port}")
     moved, beside = origin.url("/ok/moved.tif"), origin.url("/ok/beside.tif")
     origin.special["/ok/moved.tif"] = to(origin.url("/ok/a.tif", "other.test"))
@@ -125,7 +127,7 @@ def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin
     assert "--reads" in json.dumps(error)
     assert len(person.asked) == 1
     assert hosts() == {"data.test"}
-    asks.done("info", path=beside)  # of the host that was shown
+    asks.done("info", path=beside)  # on the host that was shown
     told = serve("--approval", "never", remote=listed).done("info", path=moved)["receipt"]["remote"]
     both = [origin.url("", host) for host in ("data.test", "other.test")]
     assert [(row["host"], row["requests"]) for row in told] == [(one, 1) for one in both]

@@ -1,4 +1,4 @@
-"""What GDAL reads through its host is what it reads from a file, in few questions; and what fails, fails the job."""
+"""GDAL reads the same through its host as from a file, with few questions; and a failed read fails the job."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tests.oracle.container import Oracle
 pytestmark = [pytest.mark.engine]
 
 BOX = "--bbox=450000,3740000,452000,3742000"
-# what is asked of each file, as words of the `gdal` program; {} is the file
+# commands for each file, as words of the `gdal` program; {} is the file
 READS = {
     "a cog's facts": ("raster", "info", "--format=json", "{}/a.tif"),
     "a cog's pixels": ("raster", "info", "--checksum", "--stats", "--format=json", "{}/a.tif"),
@@ -30,7 +30,7 @@ READS = {
 
 
 def told(text: str, root: str) -> Any:
-    """What GDAL printed, without what is named by where it lies."""
+    """GDAL's output without names that depend on the file's place."""
     value = json.loads(text.replace(root, "/there"))
     return {key: one for key, one in value.items() if key not in ("files", "description", "metadata")}
 
@@ -45,7 +45,7 @@ def test_every_format_reads_as_from_a_file(ask, folder: Folder, oracle: Oracle, 
             here = oracle.must("gdal", *(word.format(data) for word in words))
             assert told(there.stdout.decode(), "/vsihost/1") == told(here, str(data))
             asked = [(one.name, one.ranges) for one in folder.reads]
-            assert len(asked) == len(set(asked))  # nothing is asked twice
+            assert len(asked) == len(set(asked))  # no question is sent twice
 
 
 def test_facts_take_one_look_and_a_window_little(ask, folder: Folder, data: Path):
@@ -64,7 +64,7 @@ def test_a_file_read_all_over_is_soon_read_whole(ask, folder: Folder, data: Path
 
 
 def test_what_does_not_fit_is_read_again_and_right(ask, folder: Folder, template, oracle: Oracle, data: Path):
-    """With room for next to nothing."""
+    """The cache has almost no room for blocks."""
     small = replace(template.limits, memory_bytes=256 << 20)
     words = READS["a cog's pixels"]
     result = ask(*(word.format("/vsihost/1") for word in words), limits=small)
@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_read_again_and_right(ask, folder: Folder, template
 
 
 def failing(after: int, name: str = "") -> Any:
-    """The host fails to read from the so manieth read of a file on."""
+    """The host fails to read, from this number of reads of a file on."""
     count = 0
 
     def spoil(question: Question) -> Answer | None:
@@ -90,7 +90,7 @@ def failing(after: int, name: str = "") -> Any:
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
 def test_a_read_that_fails_fails_the_job_whatever_gdal_makes_of_it(ask, data: Path, subtests):
-    """A chunk of a Zarr that cannot be read is zeros for GDAL, and its call a success."""
+    """GDAL reads an unreadable chunk of a Zarr as zeros, and its call succeeds."""
     for name, after in (
         ("a cog's facts", 0), ("a cog's pixels", 1), ("a cog's pixels", 3), ("a window", 1),
         ("flatgeobuf", 2), ("geopackage", 2), ("an archive", 1), ("zarr", 6),

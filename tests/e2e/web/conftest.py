@@ -1,4 +1,4 @@
-"""One server over HTTP for all tests here, on a workspace with the tests' data, and two who may use it."""
+"""One server over HTTP for all tests here, on a workspace with the tests' data, and two users with tokens."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ __all__ = ["containers", "grounds", "make_place", "place"]
 
 @pytest.fixture(scope="session")
 def http_server(place: Place, grounds: Path, containers: Containers) -> Iterator[Hosted]:
-    """A server whose calls need no approval. After all the tests nothing of it is left."""
+    """A server whose calls need no approval. Checks after all tests that nothing of it is left."""
     with hosting(place, grounds / "http.log", "--approval", "never", "--tiles") as hosted:
         owners = place.owners
         yield hosted
@@ -27,18 +27,18 @@ def http_server(place: Place, grounds: Path, containers: Containers) -> Iterator
 
 @pytest.fixture(scope="session")
 def ann(http_server: Hosted) -> str:
-    """A token to read and write."""
+    """A token that may read and write."""
     return http_server.token("ann")
 
 
 @pytest.fixture(scope="module")
 def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
-    """The one who may read and write, and the file transfers of that one."""
+    """A user who may read and write, with file transfers."""
     with Sender(http_server, ann) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def bob(http_server: Hosted) -> str:
-    """Somebody else's token to read and write."""
+    """A token of another user that may read and write."""
     return http_server.token("bob")

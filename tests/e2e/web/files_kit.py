@@ -1,4 +1,4 @@
-"""What the tests of files over HTTP share."""
+"""Helpers that the tests of files over HTTP share."""
 
 from base64 import b64encode
 from dataclasses import dataclass
@@ -15,20 +15,21 @@ from tests.e2e.mcp.talk import Place
 from tests.e2e.web.hosted import SECONDS, Hosted, bearer
 
 SECRET = (
-    b"ID,X,Y\nnobody may read this over http,1,2\n"  # a dataset by itself, so that only the rules keep it in
+    # a valid dataset, so that only the rules prevent its upload
+    b"ID,X,Y\nnobody may read this over http,1,2\n"
 )
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Somebody with a token, or without one, and their file transfers."""
+    """A user with or without a token, and the user's file transfers."""
 
     hosted: Hosted
     token: str | None = None
 
     @cached_property
     def _client(self) -> httpx2.Client:
-        """One for all requests: making one takes longer than most of them."""
+        """One HTTP client for all requests, because creating one takes longer than most requests."""
         headers = bearer(self.token) if self.token else {}
         return httpx2.Client(timeout=SECONDS, trust_env=False, headers=headers, base_url=self.hosted.base)
 
@@ -42,12 +43,12 @@ class Sender:
         return self._client.request(method, path, **given)
 
     def put(self, name: str, data: Any, **headers: str) -> httpx2.Response:
-        """Sends a file to a name in the first workspace; the name as it stands in an address."""
+        """Uploads a file to a name in the first workspace; the name is put into the address unchanged."""
         named = {key.replace("_", "-"): value for key, value in headers.items()}
         return self.ask("PUT", f"/uploads/0/{name}", content=data, headers=named)
 
     def published(self, name: str, data: bytes) -> str:
-        """Sends a file that must be taken; returns where it is served."""
+        """Uploads a file that must be accepted; returns the path at which it is served."""
         reply = self.put(quote(name), data)
         assert reply.status_code in (200, 201), reply.text
         return reply.headers["location"]
@@ -70,18 +71,18 @@ def digest_field(data: bytes) -> str:
 
 
 def undo(place: Place, path: str) -> None:
-    """Undoes the call that a file is served from, in a process of its own."""
+    """Undoes the call that made the served file, in a separate process."""
     done = gdal_mcp("undo", path.split("/")[2], *place.options)
     assert done.code == 0, done.stderr
 
 
 def arriving(place: Place) -> list[str]:
-    """What is there of uploads that are under way."""
+    """The files of uploads in progress."""
     return [name for name in place.staged if name.startswith("upload-")]
 
 
 def tree(place: Place) -> dict[str, bytes | None]:
-    """Everything in a workspace, with the contents of files, and what is there of uploads."""
+    """Everything in a workspace, with the contents of files, and the files of uploads in progress."""
     found: dict[str, bytes | None] = dict.fromkeys(arriving(place))
     for path in sorted(place.workspace.rglob("*")):
         relative = path.relative_to(place.workspace)
@@ -91,7 +92,7 @@ def tree(place: Place) -> dict[str, bytes | None]:
 
 
 def outside(place: Place) -> Path:
-    """A file beside the workspace that nobody was given."""
+    """A file beside the workspace that no user may read."""
     path = place.workspace.parent / "outside.csv"
     path.write_bytes(SECRET)
     return path

@@ -1,4 +1,4 @@
-"""A real server process that is reached over HTTP, and the SDK's own client of it."""
+"""A real server process over HTTP, and the SDK's own client of it."""
 
 import signal
 import socket
@@ -19,12 +19,12 @@ from tests.e2e.mcp.talk import ERAS, Person, Place, Talk, environment, program
 from tests.forking import Forked
 
 PORT = ("--transport", "http", "--port", "0")
-SECONDS = 60  # a bound on waiting, far above what anything takes
+SECONDS = 60  # limit of waiting, far longer than anything takes
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """A server that is up. `url` is the address of the protocol."""
+    """A running server. `url` is the address of the protocol."""
 
     place: Place
     process: Forked
@@ -40,13 +40,13 @@ class Hosted:
         return self.base.partition("://")[2]
 
     def token(self, name: str, *scopes: str) -> str:
-        """A new static token, to read and write unless scopes are named."""
+        """A new static token, with the scopes read and write by default."""
         return made_token(self.place, name, *scopes)
 
     def request(
         self, method: str, path: str = "/mcp", *, token: str | None = None, **given: Any
     ) -> httpx2.Response:
-        """One plain request; `headers`, `content` and `json` as the HTTP client takes them."""
+        """Sends one plain request; `headers`, `content` and `json` as in the HTTP client."""
         headers = {**(bearer(token) if token else {}), **given.pop("headers", {})}
         with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
             return client.request(method, self.base + path, headers=headers, **given)
@@ -56,7 +56,7 @@ class Hosted:
         return socket.create_connection((host, int(port)), SECONDS)
 
     def end(self, how: int = signal.SIGTERM) -> int:
-        """Ends it with a signal; returns its exit code."""
+        """Ends the server with a signal and returns its exit code."""
         self.process.send_signal(how)
         return self.process.wait()
 
@@ -83,7 +83,7 @@ def made_token(place: Place, name: str, *scopes: str) -> str:
 
 @contextmanager
 def hosting(place: Place, log: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Hosted]:
-    """A server on a free port, which is ended with the block. It has a token, so that it starts."""
+    """A server on a free port, which is ended with the block. It has a token, because it needs one to start."""
     if not (place.state / "tokens.sqlite").exists() and "--no-auth" not in options:
         made_token(place, "first")
     words = place.command(*PORT, *options)[3:]

@@ -1,4 +1,4 @@
-"""An issuer of tokens with real keys, and a place where its documents are served."""
+"""An issuer of tokens with real keys, and a web server for its documents."""
 
 import json
 import time
@@ -40,7 +40,7 @@ class Signer:
         """The public half as a JWK."""
         kind = jwt.get_algorithm_by_name(self.algorithm)
         row = dict(kind.to_jwk(self.key.public_key(), as_dict=True))
-        named = {"alg": "PS256"} if self.algorithm == "PS256" else {}  # else it is told by the key's kind
+        named = {"alg": "PS256"} if self.algorithm == "PS256" else {}  # otherwise the key's type implies it
         return {**row, "use": "sig", **named, **({"kid": self.kid} if self.kid else {})}
 
     def sign(self, claims: dict[str, Any], **headers: Any) -> str:
@@ -50,7 +50,7 @@ class Signer:
 
 @dataclass
 class Issuer:
-    """Somebody who signs tokens."""
+    """An issuer that signs tokens."""
 
     name: str = "https://issuer.example"
     signer: Signer = field(default_factory=Signer)
@@ -60,7 +60,7 @@ class Issuer:
         return {"keys": [self.signer.public]}
 
     def claims(self, resource: str, **more: Any) -> dict[str, Any]:
-        """Claims that are good; None among `more` takes one away."""
+        """Valid claims; a None in `more` removes a claim."""
         now = int(time.time())
         who = {"iss": self.name, "sub": "ann", "client_id": "a-client"}
         whole = {**who, "aud": resource, "scope": READ, "iat": now, "exp": now + 300, **more}
@@ -72,7 +72,7 @@ class Issuer:
 
 @dataclass
 class Site:
-    """Documents by their paths, and how often each was asked for."""
+    """Documents by their paths, and the number of requests for each."""
 
     documents: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)

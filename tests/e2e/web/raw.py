@@ -1,4 +1,4 @@
-"""The protocol over HTTP as it is on the wire, for what no well-behaved client does."""
+"""The protocol over HTTP as raw messages, for messages that no correct client sends."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,17 +25,17 @@ NAMED = {
 
 @dataclass
 class Raw:
-    """One who sends messages with a token; `headers` and `session` may be set to anything."""
+    """A sender of messages with a token; `headers` and `session` can be set to anything."""
 
     hosted: Hosted
     token: str
     era: str = ERAS[1]
     session: str | None = None
-    tasks: bool = False  # whether it takes forms and tasks, so that a call that lasts becomes one
+    tasks: bool = False  # True if it supports forms and tasks, so that a long call becomes a task
     headers: dict[str, str] = field(default_factory=dict)
 
     def hello(self) -> "Raw":
-        """Opens a session, which only the older era has."""
+        """Opens a session, which exists only in the older era."""
         if self.era == ERAS[0]:
             answer = self.send("initialize", HELLO)
             assert answer.status_code == 200, answer.text
@@ -50,7 +50,7 @@ class Raw:
             return client.post(**self._request(method, params, notify=notify))
 
     def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The reply, which is a result or an error of the protocol."""
+        """The reply, a result or a protocol error."""
         return reply(self.send(method, params))
 
     def call(self, tool: str, **arguments: Any) -> httpx2.Response:
@@ -58,7 +58,7 @@ class Raw:
 
     @contextmanager
     def begun(self, tool: str, **arguments: Any) -> Iterator[httpx2.Response]:
-        """A call whose container tells progress; leaving the block drops the connection."""
+        """A call whose container reports progress; leaving the block drops the connection."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p1"}}
         with (
             httpx2.Client(timeout=SECONDS, trust_env=False) as client,
@@ -91,7 +91,7 @@ class Raw:
 
 
 def reply(answer: httpx2.Response) -> dict[str, Any]:
-    """The response among what an answer holds, be it JSON or a stream."""
+    """The response in the body of an answer, JSON or a stream."""
     if not answer.headers["content-type"].startswith("text/event-stream"):
         found: dict[str, Any] = answer.json()
         return found

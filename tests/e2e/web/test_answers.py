@@ -1,4 +1,4 @@
-"""A question of a call that writes is answered with a token that may write, whoever's token it is."""
+"""The question of a call that writes needs an answer with a token that may write, of any principal."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ YES = {"action": "accept", "content": {}}
 
 @pytest.fixture(scope="module")
 def asking(grounds: Path) -> Iterator[Hosted]:
-    """A server that asks before it writes; every call is a task for those who take tasks."""
+    """A server that asks before it writes; for clients that support tasks, every call is a task."""
     place = Place.made(grounds / "asking")
     write_samples(place.workspace)
     with hosting(place, grounds / "asking.log", "--task-after", "0", "--approval-wait", "60") as hosted:
@@ -32,12 +32,12 @@ def asking(grounds: Path) -> Iterator[Hosted]:
 
 
 def two(server: Hosted, name: str) -> tuple[str, str]:
-    """A token to write and one to read, of one principal: the first is good for as long as requests are open with it."""
+    """A token to write and one to read, of one principal: the first is valid while requests are open with it."""
     return server.token(name, READ, WRITE), name
 
 
 def lesser(server: Hosted, name: str) -> str:
-    """A token to read, in place of the one that its owner had."""
+    """A token to read, in place of its owner's earlier token."""
     TokenStore(server.place.state / "tokens.sqlite").revoke(name)
     return server.token(name, READ)
 
@@ -84,6 +84,6 @@ def test_nor_does_a_session_in_which_a_call_that_writes_waits(asking: Hosted):
 
 
 def answered(owner: Raw, token: str, message: dict[str, Any]) -> int:
-    """The status of an answer that is sent into the owner's session with this token."""
+    """The HTTP status of an answer that is sent to the owner's session with this token."""
     headers = {**ACCEPT, **bearer(token), "Mcp-Session-Id": str(owner.session)}
     return owner.hosted.request("POST", headers=headers, json=message).status_code

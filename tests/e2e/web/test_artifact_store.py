@@ -1,4 +1,4 @@
-"""Published files and what may stand in their place: real files, a real registry, no server."""
+"""Published files and files that replace them: real files, a real registry, no server."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ OLD, NEW = b"what was published", b"WHAT STANDS THERE!"
 
 
 class Kept:
-    """A registry, a workspace, and what was published into it."""
+    """A registry, a workspace, and the files published in it."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "workspace"
@@ -62,7 +62,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 def write_in_place(path: Path) -> None:
     before = path.stat().st_ctime_ns
-    while path.stat().st_ctime_ns == before:  # the kernel's clock for files ticks some hundred times a second
+    while path.stat().st_ctime_ns == before:  # the kernel's file clock advances some hundred times a second
         with path.open("r+b") as file:
             file.write(NEW)
 
@@ -117,7 +117,7 @@ def test_what_stands_in_the_place_of_a_file_is_never_given_out(kept, swap, *, se
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 def test_a_folder_that_is_put_in_the_place_of_another_brings_nothing_in(kept: Kept, *, seen: bool):
-    """Its files are as old as they look: only what they hold tells them apart."""
+    """Its files have the same times, so only their contents differ."""
     other = kept.root / "other"
     other.mkdir()
     (other / "out.tif").write_bytes(NEW)
@@ -158,7 +158,7 @@ def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept: Kep
     with monkeypatch.context() as patched:
         patched.setattr(module, "digest", None)
         assert kept.read(artifact) == OLD
-    while os.stat(artifact.path).st_ctime <= artifact.created:  # the clock of files goes in steps
+    while os.stat(artifact.path).st_ctime <= artifact.created:  # the file clock advances in steps
         write_in_place(Path(artifact.path))
     with pytest.raises(Gone):
         kept.read(artifact)

@@ -1,4 +1,4 @@
-"""Many who come at once, and some who never finish: what they hold up is themselves."""
+"""Many users at once, and some who never finish: they only delay themselves."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ OPEN = MAX_PENDING_LOGINS + 4  # requests at once
 
 @pytest.fixture(scope="module")
 def small(grounds: Path) -> Iterator[Hosted]:
-    """A server with little room, and without an engine: nothing here gets as far as that."""
+    """A server with little capacity and without an engine, because no request here needs one."""
     options = ("--http-sessions-each", str(EACH), "--http-requests", str(OPEN), "--console", "on")
     place = Place.made(grounds / "small")
     with hosting(place, grounds / "small.log", *options, "--engine", "unix:///nonexistent.sock") as hosted:
@@ -33,7 +33,7 @@ def small(grounds: Path) -> Iterator[Hosted]:
 
 
 def opening(server: Hosted, token: str, stack: ExitStack) -> tuple[socket.socket, bytes]:
-    """A request to open a session, sent but for its last byte."""
+    """A request to open a session, sent without its last byte."""
     made = stack.enter_context(server.connected())
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
     headers = {**ACCEPT, **bearer(token), "Host": server.host, "Content-Length": str(len(body))}
@@ -49,11 +49,11 @@ def test_however_many_sessions_are_asked_for_at_once_so_many_are_opened(small: H
     token = small.token("crowd")
     with ExitStack() as stack:
         asking = [opening(small, token, stack) for _ in range(number)]
-        assert small.request("GET", "/healthz").status_code == 200  # the server has seen them all
+        assert small.request("GET", "/healthz").status_code == 200  # the server has received them all
         for one, last in asking:
             one.sendall(last)
         found = [one.recv(4096).split(b" ")[1] for one, _ in asking]
-        # a session that exists and is not answered yet may count twice for a moment, so fewer may be let in at once
+        # a new session may count twice for a moment, so fewer may be accepted at once
         opened = found.count(b"200")
         assert 1 <= opened <= EACH
         assert found.count(b"429") == number - opened
@@ -64,7 +64,7 @@ def test_however_many_sessions_are_asked_for_at_once_so_many_are_opened(small: H
 
 
 def dawdle(server: Hosted, stack: ExitStack) -> None:
-    """Begins to sign in, and does not go on."""
+    """Begins to sign in and does not continue."""
     head = f"POST /console/api/login HTTP/1.1\r\nHost: {server.host}\r\nOrigin: {server.base}\r\n"
     text = f'{head}Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"ticket":'
     stack.enter_context(server.connected()).sendall(text.encode())
@@ -89,7 +89,7 @@ def test_hundreds_of_silent_connections_of_a_stranger_keep_nobody_out(small: Hos
                 stack.enter_context(small.connected())
             assert small.request("GET", "/healthz").status_code == 200
             body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
-            # 429: as many sessions as one may have are open
+            # 429: the principal has the largest permitted number of sessions
             assert small.request("POST", token=token, json=body, headers=ACCEPT).status_code in (200, 429)
 
 
@@ -124,7 +124,7 @@ def test_a_token_that_may_not_read_opens_nothing(small: Hosted, scopes: tuple[st
 def test_a_stranger_s_body_is_not_even_parsed(small: Hosted, path: str):
     method = "PUT" if path.startswith("/uploads") else "POST"
     with small.connected() as client:
-        client.settimeout(4)  # below the deadline of a head
+        client.settimeout(4)  # shorter than the deadline of a request's head
         head = f"{method} {path} HTTP/1.1\r\nHost: {small.host}\r\nOrigin: {small.base}\r\n"
         client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
         found = b""

@@ -1,4 +1,4 @@
-"""Who gets in over HTTP, and what one who does not learns: nothing."""
+"""Access over HTTP: who gets in, and that everybody else learns nothing."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,8 @@ def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(http_server: Ho
 def test_a_body_that_is_too_large_is_refused(http_server: Hosted, ann: str):
     try:
         answer = http_server.request("POST", token=ann, headers=ACCEPT, content=b" " * (5 << 20))
-    except (httpx2.WriteError, httpx2.ReadError):  # the server hung up before all of it was sent
+    # the server closed the connection before all of it was sent
+    except (httpx2.WriteError, httpx2.ReadError):
         return
     assert answer.status_code == 413
 

@@ -1,4 +1,4 @@
-"""However a call or the server ends over HTTP, no container stays, and the records say how it ended."""
+"""After any end of a call or the server over HTTP, no container is left, and the records say how it ended."""
 
 import signal
 from collections.abc import Callable

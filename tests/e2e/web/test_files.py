@@ -1,4 +1,4 @@
-"""Outputs over HTTP: whole, in parts, by link, and as an attacker with a good token of their own."""
+"""Outputs over HTTP: complete, in parts, by link, and for an attacker with a valid token."""
 
 import hashlib
 import http.client
@@ -30,7 +30,7 @@ def anybody(http_server: Hosted) -> Iterator[Sender]:
 
 @pytest.fixture(scope="module")
 def served(sender: Sender) -> str:
-    """Where an output of a call is served, as the call's own id and file name tell."""
+    """The path of an output of a call, which follows from the call's id and the file name."""
     with sender.hosted.talking(sender.token) as talk:
         result = talk.done("convert", input="zones.gpkg", output="files_zones.shp")
     return f"/files/{result['receipt']['call_id']}/files_zones.shp"
@@ -103,7 +103,7 @@ def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender):
         "../uploads", "%2e%2e/x", "/etc/passwd", "0123456789abcdef/..%2f..%2fetc", "%00/x",
         "0123456789abcdef/%ff", f"{'a' * 3000}/x",
     ):  # fmt: skip
-        # sends an address as it stands
+        # sends an address unchanged
         connection = http.client.HTTPConnection(sender.hosted.host, timeout=30)
         connection.request("GET", f"/files/{path}", headers={"Authorization": f"Bearer {sender.token}"})
         assert connection.getresponse().status in (404, 405), path
@@ -135,7 +135,7 @@ def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(sender, stran
     assert anybody.ask("GET", f"{served.rpartition('/')[0]}?{query}").status_code == 401
     for method in ("POST", "PUT", "DELETE"):
         assert anybody.ask(method, link).status_code in (401, 405)
-    assert stranger.ask("GET", link).content == data  # as anybody
+    assert stranger.ask("GET", link).content == data  # without a token
     assert stranger.ask("GET", served).status_code == 404
 
 

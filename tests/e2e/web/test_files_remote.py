@@ -15,12 +15,12 @@ from tests.e2e.web.files_kit import Sender
 from tests.oci_store import docker_address
 
 pytestmark = pytest.mark.engine
-SIDE = 3000  # pixels; 18 MB without compression, a hundred times what opening needs
+SIDE = 3000  # pixels; 18 MB without compression, a hundred times the data that opening needs
 
 
 @pytest.fixture(scope="module")
 def gdal(image: Image) -> Iterator[DockerContainer]:
-    """A GDAL that sees nothing but the network of this host."""
+    """A GDAL with access to only the network of this host."""
     endpoint, client = discover(docker_address())
     client.close()
     where = {"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
@@ -31,7 +31,7 @@ def gdal(image: Image) -> Iterator[DockerContainer]:
 
 @pytest.fixture(scope="module")
 def cog(sender: Sender) -> str:
-    """Where a large COG is served."""
+    """The address of a large COG."""
     arguments = {"input": "dem.tif", "output": "remote.tif", "size": [SIDE, SIDE], "output-format": "COG"}
     options = {"resampling": "bilinear", "creation-option": ["COMPRESS=NONE"]}
     with sender.hosted.talking(sender.token or "") as talk:
@@ -47,7 +47,7 @@ def run(gdal: DockerContainer, *argv: str) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a program of GDAL printed, and what it asked for and received over the network, as it counts that itself."""
+    """The output of a program of GDAL, with its own count of requests and received bytes."""
 
     text: str
     requests: int
@@ -90,7 +90,7 @@ def test_a_remote_gdal_finds_the_files_that_belong_to_a_dataset(sender: Sender, 
 
 
 def test_a_file_that_changes_while_it_is_sent_is_not_sent_to_its_end(sender: Sender, cog: str):
-    """Last in this file, as it spoils the file."""
+    """The last test in this file, because it damages the file."""
     path = sender.hosted.place.path("remote.tif")
     connection = HTTPConnection(sender.hosted.host, timeout=60)
     connection.request("GET", cog, headers={"Authorization": f"Bearer {sender.token}"})

@@ -1,4 +1,6 @@
-"""A server for a team: tokens of issuers, whose keys come over the network, and a policy that bounds what one may ask for."""
+"""A server for a team: tokens of issuers with keys from the network, and a policy that limits what a user may
+request.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +34,7 @@ def web() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def issuer(web: Site) -> Issuer:
-    """One that describes itself, on loopback."""
+    """An issuer on loopback that describes itself."""
     made = Issuer(web.base)
     web.documents |= {DESCRIBED: {"issuer": web.base, "jwks_uri": f"{web.base}/jwks"}, "/jwks": made.keys}
     return made
@@ -40,7 +42,7 @@ def issuer(web: Site) -> Issuer:
 
 @pytest.fixture(scope="module")
 def other(web: Site) -> Issuer:
-    """A second one, whose keys' address is set."""
+    """A second issuer, with the address of its keys in the settings."""
     made = Issuer("https://other.example", Signer("RS256", "r1"))
     web.documents["/other"] = made.keys
     return made
@@ -77,7 +79,7 @@ def test_a_signed_token_is_the_principal_in_the_records(server: Hosted, issuer: 
 
 @pytest.mark.claim("identity.signed-tokens")
 def test_a_token_that_is_not_for_this_server_is_nothing_here(server: Hosted, issuer: Issuer, other: Issuer):
-    # it is in, and has no session
+    # the token is accepted, but has no session
     assert server.request("GET", token=issuer.token(server.url)).status_code == 400
     for text in (
         issuer.token("https://elsewhere.example/mcp"),

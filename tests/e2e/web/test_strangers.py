@@ -1,4 +1,4 @@
-"""Two who may use one server: what each does with what is the other's."""
+"""Two users of one server: what each can do with data of the other."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Map tiles of outputs: the right pixels in the right place, for those alone who may read the file."""
+"""Map tiles of outputs: the correct pixels at the correct place, only for users who may read the file."""
 
 import base64
 import http.client
@@ -39,7 +39,7 @@ def grid(folder: Path, name: str, turned: bool = False) -> str:
 
 
 def published(sender: Sender, source: str, output: str, kind: str = "UInt8") -> str:
-    """Where the tiles of a new raster are."""
+    """The address of a new raster's tiles."""
     steps = f"read {source} ! edit --crs EPSG:3857 ! set-type --output-data-type {kind} ! write {output} --overwrite"
     with sender.hosted.talking(sender.token) as talk:
         done = talk.done("pipeline", steps=steps)

@@ -1,4 +1,4 @@
-"""Files that come in over HTTP: taken whole or not at all, looked at in a container, and nowhere but where they may go."""
+"""Uploads over HTTP: accepted completely or not at all, examined in a container, and only to permitted places."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def untouched(sender: Sender) -> Iterator[None]:
-    """Nothing in the workspace or its staging is another when the test is over."""
+    """Checks that nothing in the workspace or its staging has changed after the test."""
     before = tree(sender.hosted.place)
     yield
     assert tree(sender.hosted.place) == before
@@ -52,7 +52,7 @@ def test_what_an_upload_replaces_comes_back_with_undo(sender: Sender):
     place = sender.hosted.place
     kept, beside = place.path("kept.csv"), place.path("kept.csv.aux.xml")
     kept.write_bytes(csv("first"))
-    beside.write_text("<PAMDataset/>")  # of the file that is replaced, and wrong beside the new one
+    beside.write_text("<PAMDataset/>")  # belongs to the replaced file, and would be wrong for the new one
     assert sender.put("kept.csv", csv("second"), if_none_match="*").status_code == 412
     assert kept.read_bytes() == csv("first")
     reply = sender.put("kept.csv", csv("second"))
@@ -82,7 +82,7 @@ def test_no_address_leads_out_of_the_places_for_outputs(sender: Sender, target: 
     place.path("folder").mkdir()
     os.mkfifo(place.path("pipe.csv"))
     around = sorted(place.workspace.parent.iterdir())
-    connection = HTTPConnection(sender.hosted.host, timeout=60)  # sends an address as it stands
+    connection = HTTPConnection(sender.hosted.host, timeout=60)  # sends an address unchanged
     try:
         connection.request("PUT", f"/uploads/{target}", csv("x"), {"Authorization": f"Bearer {sender.token}"})
         assert connection.getresponse().status in (400, 403, 404, 405, 422)
@@ -98,7 +98,7 @@ def test_no_address_leads_out_of_the_places_for_outputs(sender: Sender, target: 
 @pytest.mark.claim("http.uploads")
 @pytest.mark.usefixtures("untouched")
 def test_what_gdal_cannot_read_is_not_taken(sender: Sender):
-    for name in ("bad.tif", "bad.sql"):  # GDAL writes the second format and does not read it
+    for name in ("bad.tif", "bad.sql"):  # GDAL can write the second format but not read it
         reply = sender.put(name, b"\x00\x01 this is nothing")
         assert reply.status_code == 422
         assert reply.json()["error"]["code"] == "OUTPUT_REJECTED"
@@ -114,7 +114,7 @@ HOSTILE = {
 @pytest.mark.claim("http.uploads")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_file_that_names_others_shows_nothing_of_them(sender: Sender, name: str):
-    """Whether or not it is taken: no answer and no file made from it holds what lies outside."""
+    """Whether or not it is accepted, no answer and no file made from it contains data from outside."""
     place = sender.hosted.place
     reply = sender.put(name, HOSTILE[name].format(path=outside(place)).encode())
     with sender.hosted.talking(sender.token or "") as talk:

@@ -1,4 +1,4 @@
-"""Uploads where somebody is asked, and where little is allowed."""
+"""Uploads that need approval, and uploads with small limits."""
 
 import select
 import socket
@@ -41,7 +41,7 @@ principals = ["token:little"]
 
 @pytest.fixture(scope="module")
 def strict(grounds: Path) -> Iterator[Hosted]:
-    """A server that asks before it writes, takes small files alone, and waits for them for two seconds."""
+    """A server that asks before it writes, accepts only small files, and waits two seconds for them."""
     place = Place.made(grounds / "strict")
     policy = grounds / "strict.toml"
     policy.write_text(POLICY)
@@ -54,7 +54,7 @@ def strict(grounds: Path) -> Iterator[Hosted]:
 
 @pytest.fixture(scope="module")
 def one(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
-    """`one(name)`: somebody with a token of that name."""
+    """`one(name)`: a user with a token of that name."""
     names = ("ann", "bob", "little", "asks", "reads", "new")
     made = {name: Sender(strict, strict.token(name)) for name in names}
     yield made.__getitem__
@@ -131,7 +131,7 @@ def test_a_file_that_does_not_say_its_length_is_cut_off(one: Callable[[str], Sen
     try:
         for _ in range(200):
             opened.sendall(piece)
-    except OSError:  # it stopped listening
+    except OSError:  # the server stopped reading
         pass
     else:
         assert status(opened) == 413
@@ -140,7 +140,7 @@ def test_a_file_that_does_not_say_its_length_is_cut_off(one: Callable[[str], Sen
 
 
 def test_a_file_that_comes_too_slowly_is_not_waited_for(one: Callable[[str], Sender], strict: Hosted):
-    """It never rests, and would take for ever."""
+    """It never pauses, and would take forever."""
     opened = begun(one("ann"), "slow.csv", "Content-Length: 60000")
 
     def answered() -> bool:

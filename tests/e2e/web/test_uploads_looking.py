@@ -1,4 +1,4 @@
-"""What is published is what arrived, whatever a container does to its copy."""
+"""The published file is the file that arrived, whatever a container does to its copy."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A workflow over stdio and HTTP in both eras of the protocol, for clients that take tasks and for those that wait."""
+"""A workflow over stdio and HTTP in both eras of the protocol, for clients with tasks and for clients that wait."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -16,8 +16,8 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
-Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]  # the result of a request
-LONG, SHORT = 15_000, 50  # pixels of the result on a side: minutes of work, and nearly none
+Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]  # returns the result of a request
+LONG, SHORT = 15_000, 50  # width and height of the result in pixels: minutes of work, and almost none
 YES = {"action": "accept", "content": {}}
 
 

@@ -1,4 +1,6 @@
-"""The files by which clients install the server: each fits its format, all say the same, and what they start is this server."""
+"""The files by which clients install the server: each has its format, all agree, and the commands in them start this
+server.
+"""
 
 import base64
 import json
@@ -34,7 +36,7 @@ def read(path: Path):
 
 
 def fits(name: str, value: object) -> bool:
-    """Whether a value is what the format asks for, addresses included."""
+    """True if a value has the required format; addresses are checked too."""
     checker = jsonschema.Draft202012Validator(FORMATS[name], format_checker=jsonschema.FormatChecker())
     return checker.is_valid(value)
 
@@ -104,7 +106,7 @@ def test_every_address_of_the_project_is_that_of_pyproject():
 
 
 def started() -> list[list[str]]:
-    """The words after `uvx` of every file and button that starts the published package."""
+    """The words after `uvx` in every file and button that starts the published package."""
     values = [read(ROOT / name) for name in FORMATS]
     for line in distribution.buttons():
         asked = parse_qs(urlsplit(line[line.rindex("(") + 1 : -1]).query)
@@ -132,7 +134,7 @@ def needs(job: dict) -> list[str]:
 def test_a_release_that_is_a_dry_run_can_write_nothing():
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
     tagged = {name for name, job in jobs.items() if job.get("if") == "github.ref_type == 'tag'"}
-    for _ in jobs:  # a job that needs one that is skipped is skipped
+    for _ in jobs:  # a job that needs a skipped job is skipped
         tagged |= {name for name, job in jobs.items() if tagged & set(needs(job))}
     for name, job in jobs.items():
         assert (name in tagged) == ("permissions" in job) == (job.get("environment") == "release"), name
@@ -171,7 +173,7 @@ def test_a_bundle_is_the_same_each_time_and_holds_what_its_manifest_starts(unpac
     command = manifest["server"]["mcp_config"]
     assert command["command"] == "uv"
     assert (unpacked / command["args"][command["args"].index("--with-requirements") + 1]).is_file()
-    # the part that uv starts, with this interpreter in its place: the sources of the bundle, not those of the checkout
+    # the command that uv starts, with this interpreter instead: the sources of the bundle, not those of the checkout
     words = command["args"][command["args"].index("python") + 1 :]
     assert words[-1] == "${user_config.workspaces}"
     code = "import gdal_mcp, sys; sys.argv[1:] = ['--version']; print(gdal_mcp.__file__)"

@@ -1,4 +1,4 @@
-"""The documentation builds as a site in which every link leads somewhere; its tools are those of requirements/site.txt."""
+"""The documentation builds as a site without broken links, with the tools in requirements/site.txt."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def build(root: Path) -> subprocess.CompletedProcess[str]:
-    """As `make site`, without what that sets up."""
+    """Builds the site like `make site`, without installing its tools."""
     recipe = (ROOT / "Makefile").read_text().partition("\nsite: ")[2].splitlines()[1]
     command = recipe.strip().replace(".venv/bin/uv", str(ROOT / ".venv/bin/uv"))
     command = command.replace("requirements/", f"{ROOT}/requirements/")

@@ -1,4 +1,6 @@
-"""Traps that are not text: what GDAL and HDF5 make in the oracle's container, databases, and TIFF files by hand."""
+"""Traps in binary formats: files made by GDAL and HDF5 in the oracle's container, databases, and TIFF files made by
+hand.
+"""
 
 import contextlib
 import sqlite3
@@ -6,7 +8,7 @@ import struct
 import zlib
 from pathlib import Path
 
-# HDF5 is driven by its C interface, as its Python package is no part of the image
+# HDF5 is used through its C interface, because the image does not contain its Python package
 PROGRAM = r"""
 import ctypes, ctypes.util, glob, os, sys
 import numpy as np
@@ -86,7 +88,7 @@ h5.H5Dclose(dataset(one, "a", properties)); h5.H5Fclose(one)
 
 
 def databases(workspace: Path, outside: Path, honest: Path) -> None:
-    """GeoPackages and SQLite files with SQL of their author in them."""
+    """GeoPackages and SQLite files that contain SQL of an attacker."""
     views = {
         "view-load": "SELECT load_extension('/nowhere/canary.so') AS fid",
         "view-layers": f"SELECT ogr_datasource_load_layers('{outside}/secret.csv') AS fid",
@@ -118,7 +120,7 @@ def _triggers(path: Path, honest: Path, outside: Path) -> None:
 
 
 def _virtual(workspace: Path, outside: Path) -> None:
-    """Virtual tables are written into the schema as text: the module that they name is one of the reader's."""
+    """Virtual tables written into the schema as text: the reader's own SQLite has the module that they name."""
     tables = {
         "virtual-ogr": f"VirtualOGR('{outside}/secret.csv')",
         "virtual-text": f"VirtualText('{outside}/secret.csv', 'UTF-8', 1, COMMA)",
@@ -142,7 +144,7 @@ def _virtual(workspace: Path, outside: Path) -> None:
 
 
 def tiff(tags: list[tuple[int, int, int, int]], following: int = 0, start: int = 8) -> bytes:
-    """One directory of (tag, kind, count, value), sorted by whoever writes it, at `start`."""
+    """One directory of (tag, kind, count, value) at `start`. The caller sorts the entries."""
     rows = b"".join(struct.pack("<HHII", *tag) for tag in tags)
     return struct.pack("<H", len(tags)) + rows + struct.pack("<I", following)
 
@@ -156,7 +158,7 @@ def _image(
 
 
 def tiffs(workspace: Path) -> None:
-    """Directories in circles, by the thousand, and pixels that are far more than their bytes."""
+    """TIFF files with circular directories, with thousands of directories, and with far more pixels than bytes."""
     head = b"II*\0\x08\0\0\0"
     loop = head + tiff(_image(20, 20, data=200, length=400), following=8)
     (workspace / "ifd_loop.tif").write_bytes(loop.ljust(200, b"\0") + b"\1" * 400)

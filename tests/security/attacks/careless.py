@@ -1,6 +1,6 @@
-"""A GDAL without any of our guards, in a container that shares the host's network and sees the bait: what the traps do there.
+"""A GDAL without any of the server's guards, in a container that shares the host's network and sees the bait.
 
-It is the control of these tests. A trap that does nothing here would show nothing by doing nothing elsewhere.
+It is the control of these tests: a trap that does nothing here would prove nothing elsewhere.
 """
 
 import json
@@ -64,16 +64,16 @@ print(json.dumps({path: b"".join(alone(path, read) for read in (raster, vector, 
 
 @dataclass(frozen=True)
 class Careless:
-    """What happens to somebody who just opens the files."""
+    """The effects of opening the files without guards."""
 
     oracle: Oracle
 
     def sprung(self, paths: Iterable[Path]) -> set[str]:
-        """The names of those whose reading brings the bait."""
+        """The names of the files whose reading returns the bait."""
         given = json.dumps([str(path) for path in paths])
         said = json.loads(self.oracle.python(PROGRAM, given).splitlines()[-1])
         return {Path(path).name for path, data in said.items() if CANARY[-12:] in bytes.fromhex(data)}
 
     def loads(self, path: Path) -> bool:
-        """Whether reading it runs the library that it names, which ends the process."""
+        """True if reading the file runs the library that it names, which ends the process."""
         return self.oracle.run("ogrinfo", "-al", str(path)).code == EXIT

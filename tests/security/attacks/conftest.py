@@ -1,4 +1,4 @@
-"""One world full of traps and one server on it for each worker; after each module both are looked over."""
+"""One folder tree full of traps with one server for each worker; both are checked after each module."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ __all__ = ["containers", "grounds"]
 Key = TypeVar("Key")
 
 SETTINGS = tuple("--approval never --timeout-seconds 60 --memory 512MiB --log-level debug".split())
-# what calls of the table are meant to change
+# files that calls of the table change on purpose
 MOVED = ("r27.tif", "x16.vrt", "x20n.vrt", "x22.vrt", "x24.vrt")
-_TRIES = 3  # of a call that the engine has no room for
+_TRIES = 3  # attempts of a call for which the engine has no capacity
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def data(grounds: Path, oracle: Oracle) -> Path:
 
 @pytest.fixture(scope="session")
 def ground(grounds: Path, oracle: Oracle, data: Path) -> Ground:
-    """The world. Nothing may change what is in it; a test that wants to puts its own files there."""
+    """The folder tree. No test may change its files; a test that changes files adds its own."""
     made = lay_ground(Place.made(grounds / "attacked"), oracle, data)
     lay_table(made.place, made.outside)
     return made
@@ -68,7 +68,7 @@ def careless(grounds: Path, image: Image, ground: Ground) -> Iterator[Careless]:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A server in this world, and how to see that it came through."""
+    """A server in this folder tree, with checks that it survived the attacks."""
 
     talk: Talk
     ground: Ground
@@ -80,9 +80,10 @@ class Attacked:
         return self.ground.place
 
     def together(self, calls: Mapping[Key, Call], talk: Talk | None = None) -> dict[Key, t.CallToolResult]:
-        """How calls end that are made at once; one that stands there several times is made once.
+        """The results of calls made at the same time; a call that occurs several times is made once.
 
-        What a busy cluster has no room for is called again when the others have ended, as its answer says.
+        If a busy cluster has no room for a call, the call is repeated after the others have ended, as its answer
+        says.
         """
         once = {json.dumps(call): call for call in calls.values()}
         ended: dict[str, t.CallToolResult] = {}
@@ -93,7 +94,7 @@ class Attacked:
         return {key: ended[json.dumps(call)] for key, call in calls.items()}
 
     def refuses(self, calls: Mapping[Key, Call], talk: Talk | None = None) -> dict[Key, t.CallToolResult]:
-        """All of them, with a typed error that tells nothing, before a container is started."""
+        """Checks that every call is refused with a typed error that reveals nothing, before a container starts."""
         ends = self.together(calls, talk)
         errors = {key: (end.structured_content or {}).get("error", {}) for key, end in ends.items()}
         amiss = {key: end.structured_content for key, end in ends.items() if errors[key].get("code") not in TYPED or errors[key]["stage"] not in EARLY}  # fmt: skip
@@ -104,7 +105,9 @@ class Attacked:
         return ends
 
     def whole(self, log: Path) -> None:
-        """The server answers; nothing of its calls is left; nothing outside has changed, no input has, no bait came in."""
+        """Checks that the server answers, that no trace of its calls is left, and that no input or outside file
+        changed.
+        """
         assert self.talk.done("info", path="ok.tif")["size"] == [20, 20]
         assert self.containers.none_of(self.place.owners)
         assert self.place.staged == []
@@ -130,7 +133,7 @@ def _server(ground: Ground, remote: list[str], grounds: Path) -> Iterator[Talk]:
 
 @pytest.fixture
 def hurried(attacked: Attacked, grounds: Path) -> Iterator[Talk]:
-    """A server on the same world that ends a call after three seconds."""
+    """A server in the same folder tree that ends a call after three seconds."""
     command = [*attacked.place.command(*SETTINGS), "--timeout-seconds", "3"]
     with talking(command, grounds / "hurried.log", person=Person()) as made:
         yield made

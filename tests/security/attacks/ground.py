@@ -1,4 +1,4 @@
-"""The world that an attack meets: a workspace full of traps, and a folder outside of it that holds the bait."""
+"""The folder tree that attacks run in: a workspace full of traps, and a folder outside it that contains the bait."""
 
 import gzip
 import json
@@ -25,13 +25,13 @@ BAIT = (CANARY * 20)[:400]  # as many bytes as the pixels of the small rasters
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the traps are and what they name."""
+    """The places of the traps and of the files that they name."""
 
     place: Place
     outside: Path
 
     def text(self, template: str, url: str = "", host: str = "", port: int = 0) -> str:
-        """A trap's text with the names of this world in it."""
+        """A trap's text with the paths and names of this folder tree."""
         marks = {"OUT": self.outside, "WS": self.place.workspace, "URL": url, "HOST": host, "PORT": port}
         for mark, value in marks.items():
             template = template.replace(f"@{mark}@", str(value))
@@ -39,7 +39,7 @@ class Ground:
 
 
 def lay_ground(place: Place, oracle: Oracle, data: Path) -> Ground:
-    """Everything that names a file, and the files that it names."""
+    """Creates all files that name other files, and the files that they name."""
     ground = Ground(place, lay_all(place, oracle, data))
     _bait(ground.outside)
     for name, text in {**traps_raster.FILES, **traps_vector.FILES}.items():
@@ -55,13 +55,15 @@ def lay_ground(place: Place, oracle: Oracle, data: Path) -> Ground:
 
 
 def lay_network(ground: Ground, listener: Listener) -> list[str]:
-    """Everything that names an address; each of this host's own has its share. Returns the names of the files."""
+    """Creates all files that name an address and returns their names; the addresses of this host are divided among
+    them.
+    """
     hosts = addresses()
     for number, (name, text) in enumerate({**traps_raster.URLS, **traps_vector.URLS}.items()):
         host = hosts[number % len(hosts)]
         url = listener.url(host, trap(name))
         ground.place.path(name).write_text(ground.text(text, url, host, listener.port))
-    for host in hosts:  # the plainest of them once for each address
+    for host in hosts:  # the simplest of them, once for each address
         name = f"net-at-{host.replace('.', '-').replace(':', 'c')}.vrt"
         url = listener.url(host, trap(name))
         ground.place.path(name).write_text(ground.text(traps_raster.URLS["net-vrt.vrt"], url))
@@ -69,7 +71,7 @@ def lay_network(ground: Ground, listener: Listener) -> list[str]:
 
 
 def trap(name: str) -> str:
-    """What a file's requests are known by."""
+    """The name by which the requests of a file are recognised."""
     return name.replace(".", "-")
 
 
@@ -94,7 +96,7 @@ def _workbook(path: Path, entries: Mapping[str, str]) -> None:
 
 
 def _made_by_gdal(ground: Ground, oracle: Oracle) -> None:
-    """Formats whose bytes GDAL and HDF5 write better than we do."""
+    """Creates files in formats that GDAL and HDF5 write better than these tests could."""
     made = oracle.folder("binary-traps")
     oracle.python(PROGRAM, str(made), str(ground.outside), CANARY.decode())
     for path in made.iterdir():
@@ -135,7 +137,7 @@ ARRAY = {"dtype": "|u1", "compressor": None, "fill_value": 0, "order": "C", "fil
 
 
 def _folders(ground: Ground) -> None:
-    """Datasets that are folders, with links in them; each folder itself is honest."""
+    """Creates datasets that are folders with links in them; the folders themselves are harmless."""
     zarr = ground.place.path("linked.zarr")
     (zarr / "a").mkdir(parents=True)
     (zarr / ".zgroup").write_text('{"zarr_format":2}')

@@ -1,4 +1,4 @@
-"""Whether bytes hold the bait, in any of the spellings in which a tool may hand it on."""
+"""Finds the bait in bytes, in each spelling in which a tool could return it."""
 
 import base64
 import struct
@@ -12,14 +12,14 @@ import mcp_types as t
 from tests.e2e.mcp.attack_files import HOST
 from tests.e2e.mcp.hostile_files import CANARY
 
-_PIECE = 12  # letters of the bait that no accident repeats
+_PIECE = 12  # letters of the bait that cannot occur by accident
 
 
 @lru_cache(maxsize=1)
 def _forms() -> tuple[bytes, ...]:
     found = [CANARY, CANARY.lower(), CANARY.decode().encode("utf-16-le")]
     found += [CANARY.hex().encode(), CANARY.hex().upper().encode()]
-    # base64 of what stands anywhere in a longer text
+    # base64 of the bait at any position of a longer text
     found += [base64.b64encode(b"\0" * shift + CANARY)[4:-4] for shift in range(3)]
     found += [CANARY[-_PIECE:], HOST]
     numbers = [str(letter) for letter in CANARY[-_PIECE:]]
@@ -28,13 +28,13 @@ def _forms() -> tuple[bytes, ...]:
 
 
 def leaked(data: bytes) -> bool:
-    """Whether the bait, or a line of a password file, can be read in it."""
+    """True if the bytes contain the bait or a line of a password file."""
     squeezed = b"".join(data.split()) if b"\n" in data else data
     return any(form in data or form in squeezed for form in _forms())
 
 
 def pixels(png: bytes) -> bytes:
-    """The decoded rows of a PNG, filters not undone."""
+    """The decompressed rows of a PNG; filters are not undone."""
     place, parts = 8, b""
     while place < len(png):
         length, kind = struct.unpack(">I4s", png[place : place + 8])
@@ -44,7 +44,7 @@ def pixels(png: bytes) -> bytes:
 
 
 def parts(result: t.CallToolResult) -> Iterator[bytes]:
-    """All that a client is told, pictures decoded."""
+    """Everything that a client receives, with pictures decoded."""
     yield result.model_dump_json().encode()
     for one in result.content:
         if isinstance(one, t.ImageContent):

@@ -1,4 +1,4 @@
-"""A listener on every address of this host that counts what arrives, by the name that each trap carries in its address."""
+"""A listener on every address of this host that counts requests by the name that each trap has in its address."""
 
 import fcntl
 import re
@@ -17,7 +17,7 @@ _NAMED = re.compile(rb"/trap/([a-z0-9-]+)")
 
 @dataclass
 class Listener:
-    """Takes every TCP connection and every datagram on one port, whatever is said on it."""
+    """Accepts every TCP connection and every datagram on one port, whatever its contents."""
 
     port: int
     arrivals: Counter[str] = field(default_factory=Counter)
@@ -31,7 +31,7 @@ class Listener:
         return f"http://{shown}:{self.port}/trap/{name}"
 
     def take(self, said: bytes) -> None:
-        """Notes one arrival; one that names no trap counts as well."""
+        """Counts one arrival, even if it names no trap."""
         found = _NAMED.search(said)
         self.arrivals[found[1].decode() if found else "unnamed"] += 1
 

@@ -1,6 +1,6 @@
-"""A shared library made byte by byte, whose loading can be seen: it writes a line to standard error and ends the process.
+"""A shared library made byte by byte that makes its loading visible: it writes a line to stderr and ends the process.
 
-No compiler is needed and nothing binary is kept in the repository. For x86-64 and arm64.
+It needs no compiler and no binary file in the repository. For x86-64 and arm64.
 """
 
 import platform
@@ -41,10 +41,10 @@ def library() -> bytes:
     size = start + len(code)
     entries = [(12, start), (4, hashes), (5, strings), (6, table), (10, 1), (11, 24), (0, 0), (0, 0)]
     made = struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 3, _MACHINES[machine], 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)  # fmt: skip
-    # all of it readable, writable, executable
+    # one segment that is readable, writable and executable
     made += struct.pack("<IIQQQQQQ", 1, 7, 0, 0, 0, size, size, 0x1000)
     made += struct.pack("<IIQQQQQQ", 2, 6, dynamic, dynamic, dynamic, rows * 16, rows * 16, 8)
-    # a stack that is not executable, or it is refused
+    # a stack that is not executable, otherwise the library is refused
     made += struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16)
     made += b"\0" * 8 + b"\0" * 24 + struct.pack("<IIII", 1, 1, 0, 0) + b"\0" * 8
     made += b"".join(struct.pack("<QQ", tag, value) for tag, value in entries)

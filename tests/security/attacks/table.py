@@ -1,4 +1,4 @@
-"""The attacks by their ids, with the calls that try each and what must come of them."""
+"""The attacks by their ids, with the calls that try each one and the required result."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +45,7 @@ def crs(text: str, **more: Any) -> Call:
 def converted(
     source: str, output: str, *, kind: str = "raster", to: str = "", **options: str
 ) -> tuple[Call, Call]:
-    """The same by the algorithm and by the tool for it, with creation options."""
+    """The same conversion by the algorithm and by its tool, with creation options."""
     given = {"input": source, "output": output, **({"output_format": to} if to else {})}
     named = {"creation_option": [f"{name}={value}" for name, value in options.items()]} if options else {}
     tabled = {"creation_options": options} if options else {}
@@ -66,7 +66,7 @@ def deleted(*names: str) -> list[Call]:
 
 @dataclass(frozen=True)
 class Attack:
-    """The letter says how each call ends."""
+    """One attack. The letter is the way that each of its calls must end."""
 
     letter: str
     says: str
@@ -78,15 +78,15 @@ def _attack(letter: str, says: str, *calls: Call) -> Attack:
 
 
 V = partial(_attack, "V")  # refused before a container is started
-S = partial(_attack, "S")  # tried in a container, where it reaches nothing
-A = partial(_attack, "A")  # does what it says and no harm
-K = partial(_attack, "K")  # ended by a limit, before it runs or while it does
-# foreseen to break a limit, by its arguments or by what a container says of its inputs, and not begun
+S = partial(_attack, "S")  # run in a container, where it reaches nothing
+A = partial(_attack, "A")  # succeeds and does no harm
+K = partial(_attack, "K")  # ended by a limit, before or while it runs
+# refused because it would exceed a limit, from its arguments or from the description of its inputs
 F = partial(_attack, "F")
 
 OUT = {"input": "ok.tif", "output": "out.tif"}
 DEM = {"input": "dem.tif", "output": "out.tif"}
-# all by one call; GDAL parts a list of names itself, so that one with a comma or a quotation mark cannot stand in it
+# all in one call; GDAL splits a list of names itself, so names with a comma or a quotation mark are not possible
 LISTED = [
     "ln_inside.tif", "a b.tif", "$(id).tif", "`id`.tif", "back\\slash.tif", "\uff0e\uff0e\uff0fx.tif", "caf\u00e9.tif", LONGEST, "-oo.tif",
     "PG:host=x.tif", ".//./ok.tif", "sub/../ok.tif", "ok.tif?bands=1", "star*.tif", "[x].tif", "100%.tif", "--config", "semi;colon.tif",
@@ -437,7 +437,7 @@ TABLE: dict[str, Attack] = {
         write("dataset rename", source="ok.tif", destination="../outside/PWNED.tif"), write("dataset copy", source="ok.tif", destination="/tmp/PWNED.tif"),
         write("dataset delete", filename=["ok.tif", "../outside/secret.tif"]), write("dataset delete", filename=["ok.tif,../outside/secret.tif"])),
     "A120": V("a field named like a path", write("raster index", input="ok.tif", output="o.gpkg", absolute_path=True, source_crs_field_name="../../x\0")),
-    # contents that become code, and effects of a second call
+    # contents that become code, and effects on a second call
     "X02": S("a library as a database driver, under an innocent name", features("so-odbc.geojson")),
     "X03": S("the same by another driver", features("so-mssql.vrt")),
     "X04": S("the same by a third driver", features("so-adbc.vrt")),

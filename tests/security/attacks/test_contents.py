@@ -1,4 +1,4 @@
-"""Files that name other files, addresses and libraries: nothing of them arrives, nothing of them is asked for or loaded."""
+"""Files that name other files, addresses and libraries: none of these is read, requested or loaded."""
 
 import json
 from collections.abc import Iterable
@@ -19,20 +19,21 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
-# what brings the bait to a GDAL without guards, and what each is converted into; the others harm not even that one
+# files that give the bait to a GDAL without guards, each with the format that it is converted to; the others do not
+# even do that
 PICTURES = """vrt-complex.vrt vrt-kernel.vrt vrt-pansharpened.vrt vrt-mask.vrt vrt-overview.vrt vrt-nested.vrt vrt-name.vrt vrt-subfile.vrt
 vrt-cached.vrt vrt-zip.vrt vrt-gzip.vrt vrt-derived.vrt vrt-root.vrt vrt-cwd.vrt as-tif.tif as-nc.nc mrf-up.mrf gti-file.gti ozi.map
 tiles.gti.gpkg tiles-vrt.gti.gpkg tiles-up.gti.gpkg beside-ovr.tif vrt_link.vrt linked.zarr""".split()
 ARRAYS = "vrt-array.vrt kerchunk-up.json h5-storage.h5 h5-proc.h5 h5-virtual.h5".split()
 TABLES = """ogr-geojson.vrt ogr-sql.vrt ogr-union.vrt ogr-warped.vrt ogr-vsi.vrt ogr-stream-file.vrt ogr-as-json.json ogr-as-shp.shp
 read.gdalg.json virtual-ogr.sqlite virtual-text.sqlite linked-table""".split()
-# of the rest, those that are read deeper than opening them does
+# of the other files, those that are read completely and not only opened
 DOUBTFUL = "aux-abs.tif aux-up.tif beside-msk.tif h5-link.h5 h5-storage-up.nc spill.img vrt-warped.vrt link.gml link.kml link.ods".split()
 UNREAD = "net-wms.xml net-wms.tif net-wmts.xml net-mrf.mrf net-crs.vrt".split()
 
 
 def conversions() -> dict[str, Call]:
-    """Each trap into the plainest format of its kind."""
+    """Converts each trap to the simplest format of its kind."""
     calls: dict[str, Call] = {}
     for name in (*PICTURES, *DOUBTFUL[:7]):
         calls[name] = tool("convert", input=name, output=f"taken-{trap(name)}.bil")
@@ -41,14 +42,14 @@ def conversions() -> dict[str, Call]:
     for name in (*TABLES, *DOUBTFUL[7:]):
         layer = {"input_layer": ["secret"]} if "virtual" in name else {}
         calls[name] = tool("vector_convert", input=name, output=f"taken-{trap(name)}.geojsonl", **layer)
-    for name in ("aux-abs.tif", "aux-up.tif"):  # made from an overview where there is one
+    for name in ("aux-abs.tif", "aux-up.tif"):  # made from an overview if there is one
         smaller = {"input": name, "output": f"taken-{name}-5.bil", "size": ["10", "10"]}
         calls[f"smaller {name}"] = write("raster resize", **smaller)
     return calls
 
 
 def opened(talk: Talk, names: Iterable[str]) -> t.CallToolResult:
-    """All of them by one call, in one container."""
+    """Opens all of them by one call, in one container."""
     tool, arguments = read("dataset identify", filename=sorted(names), detailed=True)
     return talk.call(tool, **arguments)
 
@@ -59,14 +60,14 @@ def test_a_file_that_names_another_outside_brings_nothing_of_it(attacked: Attack
     assert {code(end) for end in ends.values()} <= {"OK", "GDAL_ERROR"}
     assert [name for name, end in ends.items() if not discreet(end)] == []
     taken = [path for path in attacked.place.workspace.glob("taken-*") if path.is_file()]
-    assert taken  # some of them are honest besides
+    assert taken  # some of them are also valid files
     assert [path.name for path in taken if leaked(path.read_bytes())] == []
 
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.reads-nothing-outside")
 def test_the_same_files_harm_whoever_just_opens_them(careless: Careless, ground: Ground):
-    """That nothing came out above is the containers' doing."""
+    """Shows that only the containers prevented the bait from being returned above."""
     names = {*PICTURES, *ARRAYS, *TABLES} - {"h5-virtual.h5"}  # which HDF5 does not follow everywhere
     assert careless.sprung(ground.place.path(name) for name in names) == names
 
@@ -112,7 +113,7 @@ def test_the_same_files_make_requests_for_whoever_just_opens_them(careless, grou
     quiet = {trap(name) for name in QUIET}
     careless.sprung(path for name, path in names.items() if name not in quiet)
     until(lambda: names.keys() - quiet <= listener.arrivals.keys())
-    for host in addresses():  # each address of the host would have answered
+    for host in addresses():  # each address of the host would have been requested
         assert listener.arrivals[f"net-at-{host.replace('.', '-').replace(':', 'c')}-vrt"] > 0
 
 

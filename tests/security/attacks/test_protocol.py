@@ -1,4 +1,4 @@
-"""A client that lies: arguments, identifiers and floods that no library of the protocol would send."""
+"""A client that misbehaves: arguments, identifiers and floods that no library of the protocol would send."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def pipes(request: pytest.FixtureRequest, attacked: Attacked, grounds: Path) -> 
 
 
 def write(pipes: Pipes, identifier: int | str, arguments: str, tool: str = "info") -> None:
-    """A call with arguments as they stand, which need not be JSON."""
+    """Sends a call with raw arguments, which need not be JSON."""
     meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
     call = (
         '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s","arguments":{%s},"_meta":%s}}\n'
@@ -77,7 +77,7 @@ def test_a_request_that_cannot_be_read_is_answered_and_no_client_waits_for_ever(
         assert pipes.answer(number)["error"]["code"] == -32700
     assert "tools" in pipes.ask("tools/list")["result"]  # all before it is answered
     before = unnamed(pipes)
-    for text in list(UNREADABLE.values())[4:]:  # whose id nobody can tell
+    for text in list(UNREADABLE.values())[4:]:  # requests without a readable id
         write(pipes, 6_000_010, '"path":' + text)
     assert "tools" in pipes.ask("tools/list")["result"]
     assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32700, -32700]
@@ -115,7 +115,7 @@ def test_what_is_no_request_is_never_answered(pipes: Pipes):
 
 @pytest.mark.claim("args.one-reading-of-a-call")
 def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes):
-    """What is checked is what runs, whichever of the two the parser takes."""
+    """The checked arguments are those that run, whichever of the two keys the parser takes."""
     for first, second in (("ok.tif", "../outside/secret.tif"), ("../outside/secret.tif", "ok.tif")):
         identifier = f"twice-{first}"
         write(pipes, identifier, f'"path":"{first}","path":"{second}"')

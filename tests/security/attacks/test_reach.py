@@ -1,6 +1,7 @@
-"""Every place where a path, a dataset's name or a step can stand: what reaches further is refused before anything runs.
+"""Every place of a call that can contain a path, a dataset name or a step: a name that reaches further is refused
+before a run.
 
-What is tried once, and what a single argument can hold, is in `table.py`.
+Attacks that are tried once, and texts for a single argument, are in `table.py`.
 """
 
 import pytest
@@ -11,7 +12,7 @@ from tests.security.attacks.table import TABLE, Call, info, read, sql, steps, to
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("args.refused-before-anything-runs")]
 
-# those that the table tries by one tool each, and more of their kind
+# the attacks that the table tries by one tool each, and similar ones
 PATHS = [one.calls[0][1]["path"] for key, one in TABLE.items() if key[0] == "P" and one.letter == "V" and one.calls[0][0] == "info"]  # fmt: skip
 NAMES = [
     *(one.calls[0][1]["path"] for key, one in TABLE.items() if key[0] == "D" and one.letter == "V"),
@@ -30,7 +31,9 @@ NAMES = [
 
 
 def uses(name: str) -> dict[str, Call]:
-    """The places where a dataset can be named: alone, in a list, beside the input, in a step, by name, as a file to work on."""
+    """The places that can name a dataset: as input, in a list, beside the input, in a step, by name, as a file to
+    change.
+    """
     return {
         "read": read("raster info", input=name),
         "features": read("vector info", input=name, features=True),
@@ -70,14 +73,15 @@ def uses(name: str) -> dict[str, Call]:
 
 
 def some(name: str, number: int) -> dict[str, Call]:
-    """Reading it, and a third of its other uses: each name meets some, each use meets many names.
+    """Reading the name, and a third of its other uses, so that each name and each use are combined with several
+    others.
 
-    A name without a slash is a fine one for a file that is yet to be written.
+    A name without a slash is a valid name for a new file.
     """
     made = uses(name)
     may = set() if "/" in name or not name.isprintable() else {"write", "sink"}
     keys = ["read", "features", *list(made)[2 + number % 3 :: 3]]
-    may |= {"schema"} if name.startswith("{") else set()  # a document is what it takes
+    may |= {"schema"} if name.startswith("{") else set()  # an argument that takes a document
     return {key: made[key] for key in keys if key not in may}
 
 

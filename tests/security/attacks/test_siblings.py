@@ -1,4 +1,6 @@
-"""What resembles the attacks of the table: other bombs, letters that hide, texts in every place, values of every wrong shape."""
+"""Variants of the attacks in the table: other bombs, hidden letters, texts in every place, values of every wrong
+type.
+"""
 
 import contextlib
 import json
@@ -21,12 +23,14 @@ from tests.security.attacks.leaks import code, discreet
 from tests.security.attacks.table import Call, read
 
 _DXF = "0\nSECTION\n2\nHEADER\n9\n$ACADVER\n1\nAC1015\n0\nENDSEC\n0\nSECTION\n2\nTABLES\n0\nENDSEC\n0\nSECTION\n2\nBLOCKS\n{blocks}0\nENDSEC\n0\nSECTION\n2\nENTITIES\n{first}0\nENDSEC\n0\nEOF\n"
-# a view, as the writer of a column that is computed would compute it too
+# GDAL would evaluate this view too, in order to write a computed column
 _COMPUTED = "CREATE VIEW computed AS SELECT a, printf('%.*c', 900000000, 'x') AS b FROM plain"
 
 
 def lay_bombs(folder: Path) -> list[str]:
-    """Puts them into a folder and tells their names; each costs its reader more than any limit of these tests."""
+    """Creates the bombs in a folder and returns their names; each needs more than any limit of these tests to be
+    read.
+    """
     texts = {"bomb-blocks.dxf": _blocks(), "bomb-bands.vrt": _bands()}
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -42,7 +46,7 @@ def _insert(name: str) -> str:
 
 
 def _blocks() -> str:
-    """Each drawing holds the next ten times, 24 deep."""
+    """A drawing in which each block contains the next one ten times, 24 levels deep."""
     held = [*(_insert(f"B{number + 1}") * 10 for number in range(24)), "0\nPOINT\n10\n1\n20\n1\n"]
     blocks = "".join(f"0\nBLOCK\n2\nB{n}\n10\n0\n20\n0\n{inner}0\nENDBLK\n" for n, inner in enumerate(held))
     return _DXF.format(blocks=blocks, first=_insert("B0"))
@@ -83,10 +87,11 @@ def test_a_call_that_takes_all_time_does_not_take_the_server(hurried: Talk):
     assert code(under_way.result(timeout=120)) in LIMITS
 
 
-# --- letters that hide ---
+# --- hidden letters ---
 
 HIDDEN = {"turned": "\u202e", "narrow": "\u200b", "tag": "\U000e0041", "soft": "\u00ad", "mark": "\ufeff", "isolate": "\u2066"}  # fmt: skip
-JOINED = "\u0646\u0642\u0634\u0647\u200c\u0647\u0627.tif"  # Persian for maps, with the joiner that it is written with
+# the Persian word for maps, with the joiner that its spelling needs
+JOINED = "\u0646\u0642\u0634\u0647\u200c\u0647\u0627.tif"
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +135,9 @@ RASTER = (
 
 @pytest.fixture(scope="module")
 def speaking(attacked: Attacked) -> None:
-    """Files that speak in names of layers, fields, bands, arrays and CRSs, in metadata, styles, values, and in what GDAL says of them."""
+    """Files with texts in names of layers, fields, bands, arrays and CRSs, in metadata, styles and values, and in
+    GDAL's messages.
+    """
     folder = attacked.place.workspace
     rows = [{"type": "Feature", "id": SAID, "properties": {SAID: SAID, "OGR_STYLE": f'LABEL(f:"{SAID}")'}, "geometry": BOTH}]  # fmt: skip
     (folder / "speak.geojson").write_text(json.dumps({"type": "FeatureCollection", "name": SAID, "description": SAID, "features": rows}))  # fmt: skip
@@ -170,7 +177,7 @@ SPOKEN: dict[str, Call] = {
 
 
 def facts(value: Any) -> Any:
-    """A result without what stands under `untrusted`."""
+    """A result without the texts under `untrusted`."""
     if isinstance(value, dict):
         return {key: facts(inner) for key, inner in value.items() if key != "untrusted"}
     return [facts(inner) for inner in value] if isinstance(value, list) else value
@@ -188,13 +195,13 @@ def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_an
             [kept] = attacked.talk.ask("read_resource", f"gdal://calls/{one['receipt']['call_id']}").contents
             told[f"record of {key}"] = json.loads(kept.text)
     silent = [key for key, end in ends.items() if MARK not in str(end.structured_content)]
-    assert silent == ["checked", "drawn"], silent  # every other one was heard
+    assert silent == ["checked", "drawn"], silent  # all others were returned
     assert [key for key, one in told.items() if MARK in json.dumps(facts(one))] == []
     assert [key for key, one in told.items() if UNSAFE.search(json.dumps(one, ensure_ascii=False))] == []
     assert all(discreet(end) for end in ends.values())
 
 
-# --- values of every wrong shape ---
+# --- values of every wrong type ---
 
 WORKFLOW: dict[str, Any] = {
     "workflow": 1,

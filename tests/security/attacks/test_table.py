@@ -19,7 +19,7 @@ LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "DISK_LIMIT", "OUTPUT_LIMIT"}
 
 
 def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bool:
-    """Whether a call ended as its letter says."""
+    """True if a call ended in the way of its letter."""
     ended, said = code(result), result.structured_content
     began = (said["error"] if result.is_error else said["receipt"])["call_id"] in started
     if letter == "V":
@@ -35,7 +35,7 @@ def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bo
 
 
 def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[str, t.CallToolResult]:
-    """How the calls of these letters ended, which is as they say."""
+    """Checks that the calls with these letters ended in the way of their letter, and returns the results."""
     asked = {key: one.calls for key, one in TABLE.items() if one.letter in letters}
     calls = {f"{key} {number}": call for key, some in asked.items() for number, call in enumerate(some)}
     ended = attacked.together(calls, talk)

@@ -1,4 +1,4 @@
-"""Folders made to be listed, walked and written in by somebody else's leave: loops, pipes, links that come and go."""
+"""Folders of another user that are listed, walked and written to: loops, pipes, links that appear and disappear."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def tree(attacked: Attacked) -> Path:
-    """A folder with everything that a walk could fall over."""
+    """A folder with everything that could make a walk fail."""
     made = attacked.place.path("tree")
     made.mkdir()
     for name in ("loop", "deep"):
@@ -96,7 +96,7 @@ def test_a_pipe_or_a_socket_is_refused_wherever_it_stands(attacked: Attacked, tr
 
 @pytest.mark.claim("files.nothing-outside-changes")
 def test_a_file_that_is_also_elsewhere_is_changed_here_alone(attacked: Attacked):
-    """A hard link cannot be told from the file; to write here must not write there."""
+    """A hard link cannot be told apart from the file, so writing here must not change the other name's contents."""
     place, outside = attacked.place, attacked.ground.outside
     honest = place.path("ok.tif").read_bytes()
     for name in ("over", "edited", "burnt", "deleted"):
@@ -120,7 +120,7 @@ def test_a_file_that_is_also_elsewhere_is_changed_here_alone(attacked: Attacked)
 
 @contextlib.contextmanager
 def swapping(path: Path, honest: bytes, bait: Path) -> Iterator[None]:
-    """The name is now a file and now a link to the bait, as fast as it goes, until the block ends."""
+    """Switches the name between a file and a link to the bait, as fast as possible, until the block ends."""
     ended = threading.Event()
     file, link = path.with_name(f"{path.name}.file"), path.with_name(f"{path.name}.link")
 

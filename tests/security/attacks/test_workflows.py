@@ -1,4 +1,4 @@
-"""Attacks through workflows: another caller's results, results that are no longer true, files that would be lost."""
+"""Attacks through workflows: results of another caller, outdated results, and files that could be lost."""
 
 import json
 import os

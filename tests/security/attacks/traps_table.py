@@ -1,4 +1,4 @@
-"""The files of `table.py` that no other test needs."""
+"""The files of `table.py` that only these attacks need."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Containers from the real template that run hostile code, with canaries of the host's around them."""
+"""Containers from the real template that run hostile code, surrounded by canaries of the host."""
 
 import json
 import os
@@ -28,13 +28,15 @@ SECRET = "canary-of-the-host"
 
 @dataclass(frozen=True)
 class Ground:
-    """A workspace with an input, another call's output and a file beside the workspace, all of which hold the secret."""
+    """A workspace with an input, another call's output and a file beside the workspace, all of which contain the
+    secret.
+    """
 
     workspace: Path
     area: StagingArea
 
     def state(self) -> dict[str, tuple[bytes, int, int]]:
-        """Contents, mode and times of everything but staging."""
+        """Contents, mode and times of all files except those in staging."""
         found = [path for path in self.workspace.parent.rglob("*") if path.is_file()]
         return {
             str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
@@ -61,13 +63,13 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 @dataclass(frozen=True)
 class Way:
-    """How hostile code gets into a container: in the worker's place, or as the code of `run_python`."""
+    """A way for hostile code to get into a container: in place of the worker, or as the code of `run_python`."""
 
     name: str
     make_template: TemplateMaker
 
     def job(self, body: str, seconds: float, **given: Any) -> tuple[SandboxTemplate, Any]:
-        """The container, and what it is asked. `body` ends `run(job, report)`; `seconds` is the time of the code."""
+        """The container and its job. `body` ends `run(job, report)`; `seconds` is the time limit of the code."""
         asked, source = given.pop("request", {}), handler(body)
         if self.name == "worker":
             limits = replace(SMALL, wall_seconds=seconds, **given.pop("limits", {}))
@@ -78,12 +80,12 @@ class Way:
         return template, python.request(code, seconds, arguments=asked)
 
     def said(self, result: SandboxResult) -> dict[str, Any]:
-        """What `run` gave back."""
+        """The value that `run` returned."""
         assert result.outcome == Exited(0), result.stderr
         return dict(json.loads(result.stdout)["result"] if self.name == "run_python" else result.final)
 
     def out_of_time(self, result: SandboxResult, seconds: float) -> bool:
-        """Whether it was ended at its deadline: the container, or the code by its worker."""
+        """True if the container was ended at its deadline, or the code by its worker."""
         if self.name == "worker":
             return result.outcome == TimedOut(seconds)
         return (result.outcome, result.final["timed_out"]) == (Exited(1), True)
@@ -96,7 +98,7 @@ def way(request: pytest.FixtureRequest, make_template: TemplateMaker) -> Way:
 
 @pytest.fixture
 def attack(way: Way, runner, cancel) -> Callable[..., SandboxResult]:
-    """`attack(body, seconds=30.0, quota=None, **template)`: how it ended, either way."""
+    """`attack(body, seconds=30.0, quota=None, **template)`: the outcome, whichever way the code got in."""
 
     def one(body: str, seconds: float = 30.0, quota: Any = None, **given: Any) -> SandboxResult:
         return runner.run(Job("call-0001", *way.job(body, seconds, **given), quota), cancel)
@@ -117,7 +119,7 @@ def like_a_call(make_template, ground) -> Callable[[Path], SandboxTemplate]:
 
 @pytest.fixture(autouse=True)
 def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
-    """After each attack: no container, no staging folder, and every file outside it untouched."""
+    """Checks after each attack that no container or staging folder is left and that no file outside changed."""
     before = ground.state()
     yield
     assert [one for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []

@@ -1,4 +1,6 @@
-"""`gdal-mcp doctor --escape`: nothing gets out of a container like a call's, and every weakness fails its rows."""
+"""`gdal-mcp doctor --escape`: nothing escapes from a container like that of a call, and every weakness fails its
+rows.
+"""
 
 import json
 from dataclasses import replace
@@ -29,7 +31,7 @@ def test_every_check_of_the_benchmark_has_its_number_its_reason_and_its_evidence
     rows = [row for row in escape() if row.group != BENCHMARK]
     for row in rows:
         assert set(row.cis.split(", ")) <= {"", *NUMBERS}
-        # the check fails with any row that is evidence for it, and without evidence
+        # the check fails if any row that is evidence for it fails, and if there is no evidence
         spoiled = [replace(one, verdict="failed") if one is row else one for one in rows]
         failing = {one.cis for one in benchmark(spoiled) if one.verdict == "failed"}
         assert failing == set(row.cis.split(", ")) - {""}
@@ -62,7 +64,7 @@ def test_an_answer_without_its_findings_fails_every_row_that_rests_on_them(make_
 def test_what_was_not_tried_did_not_hold(make_template):
     attempts = {name: {"tried": "EPERM"} for name in ATTEMPTS}
     for emptied in (*ATTEMPTS, "calls"):
-        if emptied == "other architectures":  # not every machine has one
+        if emptied == "other architectures":  # not every machine has another architecture
             continue
         calls = {} if emptied == "calls" else {"ptrace": "EPERM"}
         look = {"attempts": {**attempts, emptied: {}}, "calls": calls}

@@ -1,4 +1,4 @@
-"""Hostile code that speaks to the kernel: every raw attempt of one container, as it ended."""
+"""Hostile code that calls the kernel directly: every raw attempt of one container and its result."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.security.escape.conftest import SECRET
 
 pytestmark = pytest.mark.engine
 
-# from 424 on a call has the same number on every architecture; of these jobs may make these
+# from 424 on, a system call has the same number on every architecture; jobs may use these of them
 ALLOWED = {
     "close_range": 436, "openat2": 437, "faccessat2": 439, "fchmodat2": 452, "mseal": 462,
     "landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
@@ -33,7 +33,8 @@ REFUSED = {"EPERM", "ENOSYS", "ENOTSUP"}
 NAMESPACES = ("NEWNS", "NEWCGROUP", "NEWUTS", "NEWIPC", "NEWUSER", "NEWPID", "NEWNET")
 HARMLESS = {f"/dev/{name}" for name in ("full", "null", "random", "urandom", "zero", "tty")}
 ODD = {"x32": "SIGSYS", "32-bit": "SIGSYS"} if platform.machine() == "x86_64" else {}
-# group of attempts -> some that must be among them, and how each of them may end; where that is None, in any way but success
+# group of attempts -> some attempts that it must contain, and the permitted results of each; None permits every result
+# but success
 TRIED: dict[str, tuple[set[str], set[str] | None]] = {
     "sockets": ({str(family) for family in range(46)} - {"1"}, REFUSED),
     "local sockets": ({"connect to a file", "take an abstract name"}, {"EPERM"}),
@@ -51,13 +52,13 @@ TRIED: dict[str, tuple[set[str], set[str] | None]] = {
 }  # fmt: skip
 
 
-# the same program as code of `run_python`, which runs in a process of its own
+# the same program as code of `run_python`, which runs in a separate process
 AS_CODE = f"{source('sandbox.isolation', 'probe.py')}{further()}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None)['look'])"
 
 
 @pytest.fixture(scope="module", params=["worker", "run_python"])
 def answer(request, runner, make_template, ground) -> Mapping[str, Any]:
-    """What one container said that tried everything, also every newer call by its number."""
+    """The report of one container that tried everything, including every newer system call by its number."""
     asked = everything(platform.machine())
     asked["calls"]["numbers"] |= NEWER
     with closing(Cancellation()) as cancel, ground.area.open("staging-0001", USER) as staging:
@@ -88,7 +89,7 @@ def test_no_attempt_of_any_group_works(answer, engine, ground, subtests):
         with subtests.test(group):
             tried = dict(answer["attempts"][group])
             assert known <= set(tried)
-            if engine.info().limits_by_node:  # nobody can mount a Pod's scratch without it: ADR 28
+            if engine.info().limits_by_node:  # a Pod's scratch cannot be mounted without it: ADR 28
                 tried.pop("load code from /tmp", None)
             assert set(tried.values()) <= ends if ends else "SUCCEEDED" not in tried.values()
     assert str(ground.workspace) in answer["attempts"]["writing"]

@@ -22,7 +22,7 @@ Run = Callable[..., tuple[SandboxResult, dict[str, bytes]]]
 
 @pytest.fixture(scope="module")
 def run(runner, make_template, ground) -> Iterator[Run]:
-    """`run(code)`: how it ended, and what it left in its output folder."""
+    """`run(code)`: the outcome, and the files in its output folder."""
     with closing(Cancellation()) as cancel:
 
         def one(

@@ -1,4 +1,4 @@
-"""Hostile code that leaves traps in its output folder: none is published, and all of it is taken away."""
+"""Hostile code that leaves traps in its output folder: none is published, and all of them are removed."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from tests.conftest import SMALL, USER
 
 pytestmark = pytest.mark.engine
 
-# each trap in a folder of its own, so that one container lays them all
+# each trap in a separate folder, so that one container can create all of them
 TRAPS = """
 import fcntl
 
@@ -57,7 +57,7 @@ REFUSED = {
 
 @pytest.fixture
 def laid(way, attack, ground) -> Iterator[Staging]:
-    """An output folder with every trap in it, its container gone."""
+    """An output folder with every trap in it, after its container has ended."""
     with ground.area.open("staging-0001", USER) as staging:
         limits = {"file_bytes": SMALL.file_bytes, "files": SMALL.staging_files}
         result = attack(TRAPS, request=limits, workspace=ground.workspace, staging=staging.path)

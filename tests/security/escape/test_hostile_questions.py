@@ -1,4 +1,4 @@
-"""Hostile code that asks its host to read: out of turn, too much, for nothing, and without hearing the answers."""
+"""Hostile code that asks its host to read: out of turn, too much, without need, and without reading the answers."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.security.escape.test_hostile_worker import WIRE
 pytestmark = [pytest.mark.engine, pytest.mark.claim("content.questions-strict")]
 
 BRIEF = replace(SMALL, wall_seconds=1.5)
-# `ask(id, op, name, ranges)` as a frame on the wire itself
+# `ask(id, op, name, ranges)` as a raw frame
 ASK = """
 import struct
 wire = report._wire
@@ -27,7 +27,7 @@ def ask(*words): wire.send(b"Q", question(*words))
 
 
 class Library:
-    """Answers from memory, and counts. While `shut` it does not answer at all."""
+    """Answers from memory and counts the questions. While `shut` is set, it does not answer."""
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
@@ -128,7 +128,7 @@ def test_what_does_not_hear_its_answers_ends_at_its_deadline(run, library):
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
 def test_a_read_that_fails_ends_the_job_whatever_it_does_then(run, library):
-    """It hears nothing of it, and would go on to its deadline."""
+    """The code does not learn of the failure and would continue until its deadline."""
     library.answer = lambda _question: Answer(Status.EIO)
     for heard in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):
         ended = run(f"{ASK}asked = report.ask(1, b'0/a.tif')\n{heard}", answerer=library)
@@ -136,7 +136,7 @@ def test_a_read_that_fails_ends_the_job_whatever_it_does_then(run, library):
 
 
 def test_a_cancellation_ends_what_is_being_read(run, library, cancel):
-    """The questions under way are given up at once: nobody waits for a host that does not answer."""
+    """Open questions are given up at once: no thread waits for a host that does not answer."""
     library.shut.clear()
     body = "asked = [report.ask(1, b'0/a.tif') for _ in range(8)]\nfor one in asked: one.wait()"
     threading.Thread(target=lambda: (library.many.wait(60), cancel.set()), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Hostile code in the worker's place: it does not stop, does not die, and says what no worker says."""
+"""Hostile code in place of the worker: it does not stop, does not die, and sends messages that no worker sends."""
 
 import os
 import signal
@@ -15,11 +15,11 @@ from tests.security.escape.conftest import SECRET
 
 pytestmark = pytest.mark.engine
 
-MARK = f"mark-{os.getpid()}"  # of this run: others may be under way on this machine
+MARK = f"mark-{os.getpid()}"  # unique for this run, because other runs may use this machine
 
 
 def marked() -> list[str]:
-    """Processes of this host that have the mark in their name."""
+    """Processes of this host whose names contain the mark."""
     found = []
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
@@ -70,8 +70,9 @@ for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):
 
 @pytest.mark.claim("escape.always-ends")
 def test_what_stops_itself_ignores_every_signal_and_spins_is_gone_at_its_deadline(way, attack):
-    """Process 1 of a namespace does not even get the signals that nobody else can ignore."""
-    spin = "import re\nre.match('(a+)+$', 'a' * 64 + 'b')"  # which lets no other thread run, so not the worker's watch
+    """Process 1 of a namespace does not receive the signals that no other process can ignore."""
+    # blocks all other threads, including the worker's watch
+    spin = "import re\nre.match('(a+)+$', 'a' * 64 + 'b')"
     assert way.out_of_time(attack(DEAF + TO_ITSELF + spin, 1.5, limits={"cpus": 0.5}), 1.5)
 
 
@@ -83,7 +84,7 @@ def test_processes_that_left_their_session_and_closed_everything_end_with_the_co
 @pytest.mark.claim("escape.always-ends")
 def test_what_closes_its_streams_and_goes_on_is_removed(way, attack):
     ended = attack(DEAF + "os.closerange(0, 256)\nwhile True: signal.pause()", 1.5)
-    # of a Pod nobody can tell it from a node that lost the stream
+    # for a Pod, this cannot be told apart from a node that lost the stream
     assert isinstance(ended.outcome, ProtocolViolated | Evicted) or way.out_of_time(ended, 1.5)
 
 
@@ -106,7 +107,7 @@ return {"code": 0, "first": os.waitstatus_to_exitcode(os.wait()[1])}
 def test_what_crashes_leaves_no_core_anywhere(way, attack, ground):
     with ground.area.open("staging-0001", USER) as staging:
         result = attack("os.chdir('/staging')\nos.abort()", staging=staging.path)
-        # process 1 does not get the signal of its own abort, and then breaks off with a fault
+        # process 1 does not receive the signal of its own abort, and then ends with a fault
         crashes = (Killed(128 + signal.SIGABRT), Killed(128 + signal.SIGSEGV))
         assert result.outcome in (crashes if way.name == "worker" else (Exited(1),))
         assert os.listdir(staging.path) == []
@@ -119,7 +120,7 @@ def test_an_answer_that_is_cut_off_is_none(run):
     assert isinstance(run(cut).outcome, Killed)
 
 
-# while a handler is prepared stdout is stderr, and the wire is the one pipe of a higher number
+# while a handler is prepared, stdout is stderr, and the frames go to the only pipe with a higher number
 WIRE = "max(one for one in range(3, 20) if 'pipe' in os.path.realpath(f'/proc/self/fd/{one}'))"
 
 

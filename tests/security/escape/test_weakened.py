@@ -1,6 +1,6 @@
-"""Containers that are weaker than asked, in Docker's words: each weakness fails its own rows and no other.
+"""Containers that are weaker than requested, in Docker's terms: each weakness fails its own rows and no other.
 
-Without a daemon `tests/engines/test_oci.py` weakens `config.json` point by point.
+For the engine without a daemon, `tests/engines/test_oci.py` weakens `config.json` in each point.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]
 
 @pytest.fixture
 def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
-    """`weaken(change)`: an engine that lets `change` alter what is asked, and a server that looks away."""
+    """`weaken(change)`: an engine in which `change` alters the request, and a server that does not check."""
     assert isinstance(engine, DockerEngine)
 
     def one(change: Callable[..., None]) -> None:
@@ -120,7 +120,7 @@ def test_a_container_that_measures_itself_as_weaker_is_not_tried_at_all(escape, 
 
 
 def test_the_command_tells_of_a_host_that_was_attested_before(doctor, weaken):
-    """Its attestation is remembered, and its containers get out."""
+    """The stored attestation of the host is used although its containers let things escape."""
     assert doctor()[0] == 0
     weaken(without_filter)
     code, text = doctor()

@@ -1,6 +1,8 @@
-"""A client process of its own, so that it can be killed: it starts a server, says hello, and makes one call when it is told to.
+"""A separate client process that a test can kill: it starts a server, introduces itself, and makes one call on
+request.
 
-It prints the server's process id once it is ready, and the result of the call. Its stdin: a line to start, its end to stop.
+It prints the server's process id when the server is ready, and the result of the call. A line on stdin starts the
+call, the end of stdin stops the client.
 """
 
 import json

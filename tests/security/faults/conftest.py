@@ -1,4 +1,4 @@
-"""One process that servers are copied from, and one place that they all work in, whose host is attested already."""
+"""One process that servers are copied from, and one workspace for all of them, whose host is already attested."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Small file systems that a test may fill, make read-only and take away. Mounting needs root, or `sudo` without a password."""
+"""Small file systems that a test can fill, make read-only and unmount. Mounting needs root, or `sudo` without a
+password.
+"""
 
 import contextlib
 import os
@@ -16,7 +18,7 @@ def _run(*command: str) -> None:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """A file system of so many bytes at the folder, gone at the end with all that is mounted over it."""
+    """A file system with this number of bytes at the folder; unmounted at the end with everything mounted over it."""
     folder.mkdir(parents=True, exist_ok=True)
     options = f"size={size},mode=0755,uid={os.geteuid()},gid={os.getegid()}"
     _run("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))
@@ -29,7 +31,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def full(folder: Path) -> Iterator[None]:
-    """No byte is free on the disk of a folder while the block lasts."""
+    """Fills the disk of a folder completely until the block ends."""
     filler = folder / ".filler"
     with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(bytes(4096)):
@@ -42,7 +44,7 @@ def full(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Whoever comes to the folder by its path finds it read-only while the block lasts."""
+    """Makes the folder read-only for everybody who opens it by its path, until the block ends."""
     _run("mount", "--bind", str(folder), str(folder))
     _run("mount", "-o", "remount,bind,ro", str(folder))
     try:

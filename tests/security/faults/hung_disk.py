@@ -1,6 +1,7 @@
-"""A read-only file system in user space whose files some readers never get: their reads hang as those of a dead network mount do.
+"""A read-only file system in user space on which the reads of some processes hang, as on a dead network mount.
 
-It speaks the kernel's FUSE protocol (include/uapi/linux/fuse.h, 7.31) as far as reading needs, since no package that is light does.
+It implements the kernel's FUSE protocol (include/uapi/linux/fuse.h, 7.31) as far as reading needs it, because no
+small package does.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from pathlib import Path
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE = 1, 2, 3, 14, 15, 17, 18
 FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 25, 26, 27, 28, 29, 36, 42
-_SILENT = {FORGET, INTERRUPT, BATCH_FORGET}  # the kernel expects no answer
+_SILENT = {FORGET, INTERRUPT, BATCH_FORGET}  # messages for which the kernel expects no answer
 _ROOT, _FIRST = 1, 2  # node ids
 _DIRECT_IO = 1  # no page cache: each read comes here, with its reader
 _READ_ONLY = 1 | 2 | 4  # MS_RDONLY, MS_NOSUID, MS_NODEV
@@ -25,7 +26,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class HungDisk:
-    """`hangs` says of which processes the reads of files hang; `waiting` counts the reads that did."""
+    """`hangs` selects the processes whose reads of files hang; `waiting` counts these reads."""
 
     files: Mapping[str, bytes]
     hangs: Callable[[int], bool]
@@ -100,7 +101,7 @@ class HungDisk:
 
 @contextlib.contextmanager
 def hung_disk(folder: Path, files: Mapping[str, bytes], hangs: Callable[[int], bool]) -> Iterator[HungDisk]:
-    """The file system at a folder, for every user. Needs root. Its end ends the reads that hang."""
+    """The file system at a folder, for every user. Needs root. When the block ends, hanging reads end too."""
     folder.mkdir(parents=True, exist_ok=True)
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()},allow_other,default_permissions"
@@ -114,6 +115,6 @@ def hung_disk(folder: Path, files: Mapping[str, bytes], hangs: Callable[[int], b
     try:
         yield disk
     finally:
-        _LIBC.umount2(os.fsencode(folder), 1 | 2)  # MNT_FORCE ends what hangs, MNT_DETACH takes it away
+        _LIBC.umount2(os.fsencode(folder), 1 | 2)  # MNT_FORCE ends hanging reads, MNT_DETACH unmounts it
         serving.join(10)
         os.close(device)

@@ -1,4 +1,6 @@
-"""A place with its servers, calls that wait at a point while a test breaks something, and what is promised of each fault."""
+"""A workspace with its servers, calls that wait at a point while a test breaks something, and the promised result of
+each fault.
+"""
 
 import contextlib
 import itertools
@@ -20,14 +22,14 @@ from tests.security.faults.zygote import REACHED
 from tests.waiting import until
 
 _NUMBERS = itertools.count(1)
-# seconds that a server is made to give the engine or SQLite for each answer, where waiting is what is tested: a loaded
-# machine may take some for a healthy one
+# seconds that a server waits for each answer of the engine or SQLite in tests of waiting; on a loaded machine, a
+# healthy answer may take some seconds
 PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a caller is promised when something breaks."""
+    """The promised error of a call if something breaks."""
 
     id: str
     fault: str
@@ -41,7 +43,7 @@ ROWS = {row["id"]: Row(**row) for row in tomllib.loads(_TABLE)["fault"]}
 
 
 def tells(row: str, call: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
-    """The answer of a call that meets the fault of a row: of the code that is promised, in the time that is."""
+    """Checks that the answer of a call has the promised error code and came within the promised time."""
     begun = time.monotonic()
     result = call()
     assert outcome_of(result) in ROWS[row].code.split(" or "), result
@@ -68,7 +70,7 @@ FINISHED = at("records", "self.audit.append(self._ending(")
 
 
 def writes(output: str, before: bytes | None = None, approval: str = "never") -> Scene:
-    """A call that makes one file."""
+    """A scene with a call that creates one file."""
     old = {output: before} if before else {}
     return Scene(output, "convert", {"input": "in.tif", "output": output}, before=old, approval=approval)
 
@@ -100,7 +102,9 @@ def held(
     clock: Path | str = "",
     patience: float = 0.0,
 ) -> Iterator[Held]:
-    """Such a call, with a person's yes where it needs one. The host was attested before, so nothing else comes to the point."""
+    """A held call, with a person's approval if needed. The host is attested before, so only the call comes to the
+    point.
+    """
     armed = place.state / f"armed-{next(_NUMBERS)}"
     for name, contents in scene.before.items():
         place.path(name).write_bytes(contents)
@@ -118,7 +122,7 @@ def held(
 
 
 def made(folder: Path, prepare: Callable[[Path], object] = lambda _workspace: None) -> Place:
-    """A place that a container's user may enter, with something to read. `prepare` is given the empty workspace."""
+    """A workspace that a container's user may enter, with a file to read. `prepare` gets the empty workspace."""
     for one in (folder, *folder.parents[:3]):
         one.chmod(one.stat().st_mode | 0o055)
     place = Place.made(folder)
@@ -128,7 +132,7 @@ def made(folder: Path, prepare: Callable[[Path], object] = lambda _workspace: No
 
 
 def serves_again(servers: Nursery, place: Place, scene: Scene, *options: str) -> None:
-    """A new server makes the same call, and when it has ended nothing of either is left but files and records."""
+    """Checks that a new server can make the same call and that both then leave nothing but files and records."""
     with servers.serving(place, "--approval", scene.approval, *options) as pipes:
         assert outcome_of(scene.call(pipes)) == "OK"
     assert place.staged == []

@@ -1,4 +1,4 @@
-"""Server processes that start in a fraction of a second and die at a point of the test's choice."""
+"""Server processes that start in a fraction of a second and die at a point that the test chooses."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.forking import Forked, Forks
 
 @dataclass(frozen=True)
 class Nursery:
-    """The zygote and its copies, whose errors go to a log."""
+    """The zygote and its copies, which write errors to a log."""
 
     forks: Forks
     log: Path
@@ -32,7 +32,7 @@ class Nursery:
 
     @contextlib.contextmanager
     def serving(self, place: Place, *options: str, **stop: object) -> Iterator[Pipes]:
-        """A server and a client that has said hello."""
+        """A server and a client that has introduced itself."""
         _, *argv = place.command(*options)[2:]
         forked = self.program(*argv, **stop)
         pipes = Pipes(forked, ERAS[0])  # type: ignore[arg-type]

@@ -1,6 +1,8 @@
-"""The places in a call's life where its server may die, read from the source, and a trace that tells when it comes there.
+"""The points in a call's life at which its server may die, read from the source, and a trace that reports when it
+gets there.
 
-A point lies before each statement of the functions of these modules, so a new step is a new point without anybody's doing.
+There is a point before each statement of the functions of these modules, so a new statement is automatically a new
+point.
 """
 
 import ast
@@ -23,26 +25,27 @@ MODULES = (
     "sandbox.slot",
 )
 UNDOING = (
-    "gdal_mcp.server.operations.undoing"  # no part of a call's life: tests/security/faults/test_undoing.py
+    "gdal_mcp.server.operations.undoing"  # not part of a call's life: tests/security/faults/test_undoing.py
 )
 _BODIES = ("body", "orelse", "finalbody")
-# parts that keep nothing outside the process: to die before one of them is to die before what follows it
+# parts that store nothing outside the process: dying before one of them is the same as dying before the next statement
 _IN_MEMORY = """active activity reaches admission changes running request watched results ending place
 reservation""".split()
-_LENT = (("lease",), ("staging",), ("engine",), ("wire",), ("slot",))  # what a call holds of the sandbox
+# resources of the sandbox that a call holds
+_LENT = (("lease",), ("staging",), ("engine",), ("wire",), ("slot",))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Just before one statement. `module` has no package, `text` is the statement's first line."""
+    """The point just before one statement. `module` has no package, `text` is the statement's first line."""
 
     module: str
     function: str
     line: int
     text: str
-    # only a call that fails comes here: an `except` block, a `raise`, what leads to nothing else
+    # only a call that fails gets here: an `except` block, a `raise`, or statements that lead only to these
     failing: bool
-    step: bool  # another part of the server is called, which changes or asks something outside the process
+    step: bool  # calls another part of the server, which changes or requests something outside the process
 
     @property
     def name(self) -> str:
@@ -50,19 +53,19 @@ class Point:
 
     @property
     def place(self) -> str:
-        """The same for as long as the statement is, wherever it moves in its file."""
+        """A name that stays the same if the statement moves in its file."""
         return f"{self.module}.{self.function}: {self.text}"
 
 
 @cache
 def points() -> tuple[Point, ...]:
-    """All of them, in the order of the source."""
+    """All points, in the order of the source."""
     return tuple(point for name in MODULES for point in _of(name))
 
 
 @cache
 def undoing() -> tuple[Point, ...]:
-    """Those of the function that takes a call back."""
+    """The points of the function that undoes a call."""
     return tuple(point for point in _of(UNDOING) if point.function == "undo")
 
 
@@ -86,7 +89,7 @@ def _path(name: str) -> Path:
 def _statements(
     node: ast.AST, function: tuple[str, ...], *, failing: bool
 ) -> Iterator[tuple[ast.stmt, tuple[str, ...], bool]]:
-    """Every statement in a function, without docstrings, with its function's name."""
+    """Every statement in a function, with the function's name; docstrings are omitted."""
     for field, body in _bodies(node):
         lost = failing or field == "handler" or (field == "body" and _only_fails(node, body))
         for number, statement in enumerate(body):
@@ -118,7 +121,7 @@ def _bodies(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
 
 
 def _only_fails(node: ast.AST, body: list[ast.stmt]) -> bool:
-    """Whether a branch ends in an exception."""
+    """True if a branch ends in an exception."""
     return isinstance(node, ast.If) and isinstance(body[-1], ast.Raise)
 
 
@@ -127,7 +130,9 @@ def _is_docstring(statement: ast.stmt, number: int) -> bool:
 
 
 def _is_step(statement: ast.stmt) -> bool:
-    """Whether something outside its object is called or waited for: `self.records.record_start(...)`, `lease.run(...)`."""
+    """True if a statement calls or awaits something outside its object: `self.records.record_start(...)`,
+    `lease.run(...)`.
+    """
     return any(_hands_over(node) for node in _own(statement))
 
 
@@ -142,7 +147,7 @@ def _hands_over(node: ast.AST) -> bool:
 
 
 def _owner(call: ast.Call) -> tuple[str, ...]:
-    """Whose method is called: `("self", "records")` of `self.records.record_start()`."""
+    """The owner of the called method: `("self", "records")` of `self.records.record_start()`."""
     names: list[str] = []
     node = call.func.value if isinstance(call.func, ast.Attribute) else None
     while isinstance(node, ast.Attribute):
@@ -152,7 +157,7 @@ def _owner(call: ast.Call) -> tuple[str, ...]:
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement without the statements that it holds."""
+    """The nodes of a statement, without the statements inside it."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -163,7 +168,7 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def instrument(passing: Callable[[str], None]) -> None:
-    """From now on every thread calls `passing` with a point's name as it comes to it."""
+    """Makes every thread call `passing` with a point's name when it gets there."""
     known = {point.name for point in (*points(), *undoing())}
     stems = {str(_path(name)): _path(name).stem for name in (*MODULES, UNDOING)}
 

@@ -1,4 +1,6 @@
-"""The calls that the tests kill servers in: between them they come to every point of a call's life that a test can bring about."""
+"""The calls during which the tests kill servers; together they get to every point of a call's life that a test can
+cause.
+"""
 
 import contextlib
 import json
@@ -13,13 +15,13 @@ from tests.e2e.mcp.pipes import Pipes
 from tests.e2e.mcp.talk import Place
 
 WIDTH, HEIGHT = 40, 30
-# what each tag of its one directory says
+# the values of the tags of its only directory
 _ENTRIES = {256: WIDTH, 257: HEIGHT, 258: 8, 259: 1, 262: 1, 273: 122, 277: 1, 278: HEIGHT}
 _ENTRIES |= {279: WIDTH * HEIGHT}
 
 
 def tiff(seed: int) -> bytes:
-    """A grey picture as a TIFF file, so that nobody needs GDAL to make it."""
+    """A grey picture as a TIFF file, made without GDAL."""
     rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in _ENTRIES.items())
     pixels = bytes((number * seed) % 251 for number in range(WIDTH * HEIGHT))
     return b"II*\0\x08\0\0\0" + struct.pack("<H", len(_ENTRIES)) + rows + bytes(4) + pixels
@@ -31,7 +33,7 @@ _GIVEN = re.compile(r"_[0-9a-f]{10}\.")
 
 @dataclass(frozen=True)
 class Scene:
-    """One call, what stood in the workspace before, and whether a person says yes to it."""
+    """One call, the contents of the workspace before it, and whether a person approves it."""
 
     name: str
     tool: str
@@ -39,11 +41,11 @@ class Scene:
     approval: str = "never"
     before: Mapping[str, bytes] = field(default_factory=dict)
     outcome: str = "OK"
-    # an answer without a container is in the audit log alone, where nobody ends it after a crash
+    # a call without a container is only in the audit log, where no server records its end after a crash
     has_end: bool = True
 
     def prepare(self, place: Place) -> None:
-        """The workspace as it was before the call, and nothing else but what is kept for undo."""
+        """Restores the workspace of the time before the call, and removes everything except files kept for undo."""
         for name in seen(place):
             place.path(name).unlink()
         shutil.rmtree(place.path("outputs"), ignore_errors=True)
@@ -51,13 +53,13 @@ class Scene:
             place.path(name).write_bytes(contents)
 
     def call(self, pipes: Pipes) -> dict[str, Any] | None:
-        """The structured result, after whatever the server asked was accepted; None when the server died."""
+        """The structured result, after accepting what the server asked; None if the server died."""
         with contextlib.suppress(BrokenPipeError):
             return self.finish(pipes, self.begin(pipes))
         return None
 
     def begin(self, pipes: Pipes) -> int:
-        """Sends the call; returns its request's id."""
+        """Sends the call and returns the id of its request."""
         return pipes.send("tools/call", {"name": self.tool, "arguments": dict(self.arguments)})
 
     @classmethod
@@ -100,20 +102,20 @@ SCENES = (
 
 
 def seen(place: Place) -> dict[str, bytes]:
-    """The user's files, by name."""
-    # where a server prunes meanwhile
+    """The user's files by name."""
+    # a file may disappear while a server removes old ones
     tops = [path for path in place.workspace.iterdir() if path.name != ".gdal-mcp"]
     paths = [path for top in tops for path in (top, *top.rglob("*")) if path.is_file()]
     return {str(path.relative_to(place.workspace)): path.read_bytes() for path in paths}
 
 
 def plain(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The same without what each call makes anew in a name that the server gives."""
+    """The same files under names without the part that a server chooses for each call."""
     return {_GIVEN.sub(".", name): contents for name, contents in files.items()}
 
 
 def outcome_of(result: Mapping[str, Any] | None) -> str:
-    """OK, the code of an error, or nothing when there was no answer."""
+    """OK, the code of an error, or an empty text if there was no answer."""
     if result is None:
         return ""
     return str(result["error"]["code"]) if "error" in result else "OK"

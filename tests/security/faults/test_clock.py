@@ -1,4 +1,4 @@
-"""The wall clock of a server jumps: deadlines do not follow it, and no yes outlives or foreruns its time."""
+"""The wall clock of a server jumps: deadlines do not follow it, and no approval is valid outside its time."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ def test_a_yes_of_another_time_lets_nothing_run(place, servers, clock, row, jump
         tells(row, call.go_on)
         assert f"{row}.tif" not in seen(place)
         clock.write_text("0")
-        assert outcome_of(scene.call(call.pipes)) == "OK"  # with a yes of now
+        assert outcome_of(scene.call(call.pipes)) == "OK"  # with a new approval
 
 
 @pytest.mark.engine

@@ -1,4 +1,6 @@
-"""Disks fill up, become read-only and go away under a call: no file is half-written, no old one is lost, service comes back."""
+"""Disks become full, read-only or unavailable during a call: no file is half-written, no old file is lost, and
+service resumes.
+"""
 
 import contextlib
 import shutil
@@ -32,7 +34,7 @@ LARGE = write("large", "raster resize", {}, input="in.tif", output="large.tif", 
 
 @pytest.fixture(scope="module")
 def disks(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Iterator[Place]:
-    """A place whose workspace and state folder are small disks."""
+    """A workspace and a state folder on small disks."""
     folder = tmp_path_factory.mktemp("disks")
     with small_disk(folder / "state", _DISK), contextlib.ExitStack() as stack:
         place = made(folder, lambda workspace: stack.enter_context(small_disk(workspace, _DISK)))
@@ -42,7 +44,7 @@ def disks(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Iterato
 
 @pytest.fixture
 def again(disks: Place, servers: Nursery) -> Iterator[None]:
-    """Whatever happened, the next server works, and nothing of the last one is left."""
+    """Checks that the next server works after the fault, and that nothing of the last one is left."""
     yield
     serves_again(servers, disks, writes("again.tif"))
 

@@ -1,6 +1,7 @@
-"""The engine stops, dies, restarts or loses the image, at every turn of a call: one typed error in time, and service comes back.
+"""The engine stops, dies, restarts or loses the image during each phase of a call: one typed error in time, and
+service resumes.
 
-All of it happens to an engine of the tests' own.
+The tests do this to an engine of their own.
 """
 
 import contextlib
@@ -97,7 +98,7 @@ def test_an_engine_that_goes_away_before_and_during_calls(engine, place, servers
         place.path(f"{name}.tif").unlink()
 
 
-def test_an_image_that_is_removed_during_a_call(  # last: it does not come back
+def test_an_image_that_is_removed_during_a_call(  # the last test, because the image does not come back
     engine, image, place, servers, options
 ):
     scene = writes("removed.tif")

@@ -1,4 +1,4 @@
-"""Inputs on a file system that answers containers, and on which every read of the server itself hangs."""
+"""Inputs on a file system that answers containers, but on which every read of the server itself hangs."""
 
 import os
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ __all__ = ["grounds"]
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("resources.deadline")]
 
 CALLS = 4
-SECONDS = 60  # a bound on waiting: 10 s for digests and 2 s of grace are promised after the end of each call
+SECONDS = 60  # limit of waiting: after the end of each call, 10 s for digests and 2 s of grace are promised
 
 
 def of_a_server(pid: int) -> bool:
-    """Whether a thread is a process's of this host, and neither this test's nor a container's."""
+    """True if a thread belongs to a process of this host that is neither this test nor in a container."""
     if os.path.exists(f"/proc/self/task/{pid}"):
         return False
     try:
@@ -52,12 +52,12 @@ def test_a_digest_that_hangs_ends_neither_its_call_late_nor_anybody_elses(place:
             talk.start("convert", input=str(folder / f"dem{n}.tif"), output=f"out{n}.tif")
             for n in range(CALLS)
         ]
-        assert not talk.call("list_workspace").is_error  # meanwhile
+        assert not talk.call("list_workspace").is_error  # the server answers meanwhile
         results = [one.result(SECONDS) for one in calls]
         assert [one.is_error for one in results] == [False] * CALLS
         assert hung.waiting >= CALLS
         ended = [one for one in place.audited if one["type"] == "call.finished" and one["tool"] == "convert"]
         assert [one["materials"][0]["sha256"] for one in ended] == [
             None
-        ] * CALLS  # not known, and recorded so
+        ] * CALLS  # the digest is unknown, and recorded as unknown
         assert all(one["materials"][0]["reason"] for one in ended)

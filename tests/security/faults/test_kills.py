@@ -1,7 +1,9 @@
-"""A server is killed just before a step of a call's life and another one started: nothing is lost, half-written or left.
+"""A server is killed just before a step of a call's life and another one is started: nothing is lost, half-written or
+left.
 
-`make test` tries the steps that change something outside the process, `make test-all` every step (`points.Point.step`), `make
-faults` every statement. Which steps a call comes to is seen in a rehearsal of it, so a new step is tried without anybody's doing.
+`make test` tries the steps that change something outside the process, `make test-all` every step
+(`points.Point.step`), `make faults` every statement. A rehearsal of each call finds the steps that it gets to, so a
+new step is tried automatically.
 """
 
 import contextlib
@@ -33,13 +35,13 @@ BY_NAME = {scene.name: scene for scene in SCENES}
 
 @dataclass(frozen=True)
 class Rehearsed:
-    passed: frozenset[str]  # points
-    after: Mapping[str, bytes]  # the workspace
+    passed: frozenset[str]  # points that the call gets to
+    after: Mapping[str, bytes]  # files of the workspace after the call
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What all the kills share: the place, the servers, and of each scene what it passes and what it makes."""
+    """Shared by all kills: the workspace, the servers, and for each scene its points and its outputs."""
 
     place: Place
     nursery: Nursery
@@ -48,7 +50,7 @@ class Stage:
     rehearsed: dict[str, Rehearsed] = field(default_factory=dict)
 
     def rehearsal(self, scene: Scene) -> Rehearsed:
-        """The scene without a kill, once."""
+        """Runs the scene once without a kill."""
         if scene.name not in self.rehearsed:
             self.rehearsed[scene.name] = self._rehearse(scene, self.trails / scene.name)
         return self.rehearsed[scene.name]
@@ -61,7 +63,7 @@ class Stage:
         return Rehearsed(frozenset(trail.read_text().split()), plain(seen(self.place)))
 
     def new_in(self, scene: Scene) -> list[str]:
-        """The points that no scene before this one comes to."""
+        """The points that no scene before this one gets to."""
         earlier = (self.rehearsal(one).passed for one in SCENES[: SCENES.index(scene)])
         return sorted(self.rehearsal(scene).passed.difference(*earlier))
 
@@ -95,14 +97,16 @@ def test_a_server_killed_before_any_step_loses_nothing_and_leaves_nothing(stage,
 
 
 def survived(stage: Stage, scene: Scene, point: str) -> bool:
-    """Whether the call came to the point this time, which may depend on the moment. If so, all is well after the kill."""
+    """True if the call got to the point this time, which may depend on timing. If so, checks the state after the
+    kill.
+    """
     after = stage.rehearsal(scene).after
     scene.prepare(stage.place)
     before, known = seen(stage.place), _calls(stage)
     if not _killed(stage, scene, point):
         return False
     found = plain(seen(stage.place))
-    for name in before.keys() | found.keys():  # even before anything recovers
+    for name in before.keys() | found.keys():  # even before a server recovers anything
         assert found.get(name) in (before.get(name), after.get(name)), name
     dead = stage.place.owners
     with stage.nursery.serving(stage.place, "--approval", scene.approval) as pipes:
@@ -130,7 +134,7 @@ def _killed(stage: Stage, scene: Scene, point: str) -> bool:
     with stage.nursery.serving(stage.place, *options, point=point, armed=armed) as pipes:
         scene.call(pipes)
         with contextlib.suppress(BrokenPipeError):
-            pipes.process.stdin.close()  # the point may lie behind the answer
+            pipes.process.stdin.close()  # the point may be after the answer
         code = pipes.end()
     reached = armed.read_text() == REACHED
     armed.unlink()
@@ -143,7 +147,7 @@ def _calls(stage: Stage) -> set[str]:
 
 
 def _told_of(stage: Stage, known: set[str]) -> set[str]:
-    """The calls that died: each that began has an end in the log, and none is under way in the registry."""
+    """Checks the calls that died: each that began has an end in the log, and none is in progress in the registry."""
     events = [event for event in stage.place.audited if event.get("call") not in {*known, None}]
     begun = {event["call"] for event in events if event["type"] == "call.started"}
     assert begun <= {event["call"] for event in events if event["type"] == "call.finished"}
@@ -153,7 +157,7 @@ def _told_of(stage: Stage, known: set[str]) -> set[str]:
 
 
 def _listed(stage: Stage, call: str, new: Mapping[str, bytes]) -> None:
-    """What the call made is listed as what it is, and nothing else of it."""
+    """Checks that the outputs of the call are listed as they are, and nothing else of it."""
     with contextlib.closing(Registry(stage.place.state / "registry.sqlite")) as registry:
         listed = {one.uri: one.sha256 for one in registry.artifacts_of(call) if one.state == "listed"}
     made = {stage.place.path(name).as_uri(): hashlib.sha256(data).hexdigest() for name, data in new.items()}

@@ -1,6 +1,7 @@
-"""kill -9 of the client, the server or the engine in the middle of a call: after the next start nothing of it is left.
+"""kill -9 of the client, the server or the engine during a call: after the next start, nothing of the call is left.
 
-Kills at moments spread over as long as a call takes. `docs/engines.md` has the table that the test prints at its end.
+The kills are distributed over the duration of a call. `docs/engines.md` has the table that the test prints at its
+end.
 """
 
 import contextlib
@@ -44,13 +45,13 @@ pytestmark = [
 
 OUTPUT = "out.tif"
 CALL = {"name": "convert", "arguments": {"input": "in.tif", "output": OUTPUT, "overwrite": True}}
-KILLS = {"docker": 8, "crun": 6, "runc": 6, "podman": 6}  # of each victim
+KILLS = {"docker": 8, "crun": 6, "runc": 6, "podman": 6}  # kills of each victim
 VICTIMS = ("client", "server", "engine")
 
 
 @dataclass
 class Host:
-    """One engine, as a server is told of it and as the test sees and kills it."""
+    """One engine, as a server is configured for it and as the test observes and kills it."""
 
     options: tuple[str, ...]
     engine: Engine
@@ -63,12 +64,12 @@ class Host:
 
 
 class Count(NamedTuple):
-    """What there is of a place's servers and calls besides records and the user's files."""
+    """What is left of a workspace's servers and calls, except for records and the user's files."""
 
     containers: int = 0
-    staged: int = 0  # folders
-    locks: int = 0  # of servers
-    promised: int = 0  # ledgers of memory that a process holds
+    staged: int = 0  # staging folders
+    locks: int = 0  # lock files of servers
+    promised: int = 0  # ledgers of memory that a process has locked
     mounts: int = 0
 
 
@@ -114,7 +115,9 @@ def hosts(client: docker.DockerClient, image: Image) -> Iterator[dict[str, Host]
                 podman.start()
 
         def kill_runtime(host: Host, owners: set[str]) -> None:
-            """Without a daemon the engine is the runtime, while it works, and the container's first process."""
+            """Kills the running runtime and the container's first process: without a daemon, the runtime is the
+            engine.
+            """
             for one in host.containers(owners):
                 _kill_runtimes(one)
                 if process := host.engine.container(one).process():
@@ -157,7 +160,7 @@ class Session:
         self.client.stdin.flush()
 
     def answer(self) -> str | None:
-        """OK or the code of an error; None when there was no answer."""
+        """OK or the code of an error; None if there was no answer."""
         assert self.client.stdout is not None
         answer = json.loads(self.client.stdout.readline() or "null")
         if answer is None:
@@ -166,7 +169,7 @@ class Session:
         return str(result["error"]["code"]) if "error" in result else "OK"
 
     def server_runs(self) -> bool:
-        """A server whose parent was killed is somebody else's child, and perhaps nobody's who waits for it."""
+        """True if the server runs. A server whose parent was killed has another parent, which may never wait for it."""
         try:
             return Path(f"/proc/{self.server}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
         except OSError:
@@ -226,7 +229,7 @@ def _is_held(file: Path) -> bool:
 
 
 def descriptors(process: int) -> list[str]:
-    """What a process holds open of calls: files in staging, files that were removed, and containers' processes."""
+    """Descriptors that a process holds for calls: files in staging, removed files, and containers' processes."""
     links = []
     for one in Path(f"/proc/{process}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -246,7 +249,7 @@ def test_a_kill_in_the_middle_of_a_call_leaves_nothing_after_the_next_start(
         prepare(place)
         with session(place, host, log) as opened:
             opened.start_call()
-            time.sleep(seconds * (number + 0.5) / KILLS[name])  # the moment is what is tested
+            time.sleep(seconds * (number + 0.5) / KILLS[name])  # the moment of the kill is what this tests
             owners = place.owners
             kill(victim, host, opened, owners)
             tally.answered += opened.answer() == "OK"
@@ -272,7 +275,7 @@ def kill(victim: str, host: Host, opened: Session, owners: set[str]) -> None:
 
 
 def rehearse(place: Place, host: Host, log: Path) -> tuple[bytes, float]:
-    """What the call makes, and how many seconds it takes in a server that has just started and attested its host before."""
+    """The outputs of the call, and the seconds that it takes in a new server whose host is already attested."""
     for _ in range(2):
         prepare(place)
         with session(place, host, log) as opened:
@@ -284,9 +287,11 @@ def rehearse(place: Place, host: Host, log: Path) -> tuple[bytes, float]:
 
 
 def serves_again(place: Place, host: Host, log: Path, after: bytes, dead: set[str]) -> None:
-    """A new server makes the same call, holds nothing of it afterwards, and removes what the dead server left.
+    """Checks that a new server makes the same call, holds nothing of it afterwards, and removes what the dead server
+    left.
 
-    A call waits only some seconds for that: Podman may take longer to remove a container whose start was interrupted.
+    A call waits only some seconds for this removal: Podman may take longer to remove a container whose start was
+    interrupted.
     """
     prepare(place)
     with session(place, host, log) as opened:

@@ -1,4 +1,4 @@
-"""An engine that takes requests and answers none, at each kind of request that a call makes."""
+"""An engine that accepts requests and answers none, for each kind of request that a call makes."""
 
 import contextlib
 import inspect
@@ -19,7 +19,7 @@ from tests.security.faults.scenes import Scene, outcome_of, seen
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
 
-# part of the request's first line, and the row that tells what comes of silence there
+# part of the request's first line, and the row with the promised result if it is not answered
 REQUESTS = {
     "making": (b"/containers/create", "engine-silent"),
     "reading back": (b"/json HTTP", "engine-silent"),
@@ -32,7 +32,7 @@ REQUESTS = {
 
 @dataclass(frozen=True)
 class Behind:
-    """A server that reaches the engine through a proxy of its own."""
+    """A server that reaches the engine through a separate proxy."""
 
     proxy: EngineProxy
     pipes: Pipes
@@ -82,6 +82,6 @@ def _all_at_once(behind: dict[str, Behind], scene: Scene | None = None) -> list[
 
 def test_the_seconds_that_are_told_cover_the_patience_that_a_server_has():
     answer = inspect.signature(connect).parameters["timeout"].default
-    # one request that is not answered, and the removal of what was made before it, whose last try may take as long again
+    # one request that is not answered, and the removal of earlier containers, whose last attempt may take as long again
     assert ROWS["engine-silent"].seconds >= 2 * answer + docker.DockerEngine.removal_seconds
     assert ROWS["engine-silent-at-removal"].seconds >= answer + docker.DockerEngine.removal_seconds

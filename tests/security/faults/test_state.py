@@ -24,7 +24,7 @@ _ASKED = writes("unrecorded.tif", approval="writes")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
-    """One of its own, as it is spoilt."""
+    """A separate workspace, because the test damages it."""
     prepared = made(tmp_path_factory.mktemp("state"))
     serves_again(servers, prepared, writes("first.tif"))
     return prepared
@@ -32,7 +32,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, servers: Nursery) -> Place:
 
 @pytest.fixture
 def pipes(place: Place, servers: Nursery) -> Iterator[Pipes]:
-    """A server that has recorded a call. After the test it has not run the other, and runs it now."""
+    """A server that has recorded a call. Checks after the test that it did not run the second call, and that it now
+    does.
+    """
     with servers.serving(place, "--approval", "never", patience=PATIENCE) as pipes:
         assert outcome_of(Scene("", "gdal_search", {"query": "slope"}).call(pipes)) == "OK"
         yield pipes
@@ -84,7 +86,7 @@ def test_an_audit_log_that_is_not_to_be_trusted(place: Place, pipes: Pipes, spoi
     log.write_bytes(spoilt)
     error = tells(f"audit-{spoil.__name__}", lambda: _SCENE.call(pipes))["error"]
     assert error["stage"] == "audit"
-    assert log.read_bytes() == spoilt  # it is evidence
+    assert log.read_bytes() == spoilt  # the damaged log is evidence
     assert not verify(log).ok
     log.write_bytes(sound)
 
@@ -110,7 +112,7 @@ def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: N
 
 
 def lets_nothing_run(place: Place, servers: Nursery, row: str, spoilt: AbstractContextManager[None]) -> None:
-    """What is spoilt when a person says yes."""
+    """Checks that nothing runs if the state is damaged when a person approves."""
     with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:
         identifier = _ASKED.begin(pipes)
         question = pipes.until(lambda message: message.get("method") == "elicitation/create")

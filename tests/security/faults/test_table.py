@@ -1,4 +1,4 @@
-"""The table of faults that the documentation shows says what the tests see."""
+"""The table of faults in the documentation matches the results of the tests."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whoever takes a call back is killed at each step of it: afterwards the list of outputs says what the workspace has."""
+"""A process that undoes a call is killed at each step: afterwards the list of outputs matches the workspace."""
 
 import contextlib
 import signal
@@ -21,7 +21,7 @@ POINTS = [one for one in undoing() if not one.failing]
 
 @pytest.fixture(scope="module")
 def calls(place: Place, servers: Nursery) -> dict[str, str]:
-    """Of each output the call that put it in place of an older file."""
+    """For each output, the call that replaced an older file with it."""
     made = {}
     with servers.serving(place, "--approval", "never") as pipes:
         for name in (f"undone-{point.line}.tif" for point in POINTS):

@@ -1,4 +1,4 @@
-"""The process that servers are copied from (see tests/forking.py), each of which dies or waits at a point if told to."""
+"""The process that servers are copied from (see tests/forking.py). Each copy dies or waits at a point on request."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.security.faults.points import instrument
 
 
 class Stop:
-    """What happens at a point once the test has armed it: the process dies, or waits until the test lets it go on."""
+    """The action at a point once the test has armed it: the process dies, or waits until the test releases it."""
 
     def __init__(self) -> None:
         self.point, self.armed, self.trail, self.dies = "", "", "", True
@@ -40,7 +40,7 @@ STOP = Stop()
 
 
 class Clock:
-    """The wall clock as the file at `path` moves it, in seconds; the monotonic one goes on as it does."""
+    """The wall clock, shifted by the seconds in the file at `path`; the monotonic clock is not shifted."""
 
     def __init__(self) -> None:
         self.path, self._real = "", time.time
@@ -53,7 +53,7 @@ CLOCK = Clock()
 
 
 def prepare(order: Mapping[str, Any]) -> None:
-    """What the test wants of this copy."""
+    """Prepares this copy as the test requests."""
     STOP.point, STOP.armed, STOP.trail, STOP.dies = (
         order[name] for name in ("point", "armed", "trail", "dies")
     )
@@ -66,7 +66,7 @@ def prepare(order: Mapping[str, Any]) -> None:
 
 
 def _go_by(clock: str) -> None:
-    """The wall clock is what this file says; containers of other servers, labelled by another clock, are left alone."""
+    """Makes the file set the wall clock. Containers of other servers, labelled by another clock, are left alone."""
     from gdal_mcp.server.mcp import background
 
     background.REAP_SECONDS = 1e9
@@ -74,7 +74,7 @@ def _go_by(clock: str) -> None:
 
 
 def _hurry(seconds: float) -> None:
-    """The server waits so long for each answer of the engine, where it would wait a minute."""
+    """Makes the server wait this long for each answer of the engine, for which it would otherwise wait a minute."""
     from gdal_mcp.records import schema as registry_schema
     from sandbox.engines import docker, opening
 

@@ -1,4 +1,6 @@
-"""Datasets whose other files are found by their names: what a call that names one needs besides."""
+"""Datasets whose other files are found by their names: the files that a call needs in addition to those that it
+names.
+"""
 
 from pathlib import Path
 from typing import Final
@@ -48,7 +50,7 @@ for driver, name in (("MapInfo File", "places.tab"), ("MapInfo File", "places.mi
 
 RASTERS: Final = ["over.tif", "masked.tif", "envi.img", "grid.asc", "ehdr.bil", "whole.zarr"]
 VECTORS: Final = ["zones.shp", "places.tab", "places.mif"]
-# the files that belong to each, which GDAL finds by their names
+# files of each dataset that GDAL finds by their names
 OWN: Final = {
     "stats.tif": ["stats.tif.aux.xml"], "over.tif": ["over.tif.ovr"], "masked.tif": ["masked.tif.msk"],
     "world.png": ["world.wld"], "envi.img": ["envi.hdr"], "grid.asc": ["grid.prj"],
@@ -60,7 +62,7 @@ OWN: Final = {
 
 
 def lay_beside(ws: Path, oracle: Oracle) -> None:
-    """Puts them into a workspace."""
+    """Creates these datasets in a workspace."""
     made = oracle.folder("beside")
     oracle.python(PROGRAM, str(made))
     for path in sorted(made.rglob("*")):

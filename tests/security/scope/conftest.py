@@ -1,4 +1,6 @@
-"""One workspace with data, bait and traps, and servers on it: some whose calls see all of it, some whose calls see what they name."""
+"""One workspace with data, bait and traps, and servers on it: calls of some see all of it, calls of others only what
+they name.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,7 +33,7 @@ __all__ = ["containers", "grounds"]
 
 @dataclass(frozen=True)
 class Twins:
-    """Two servers: `narrow` has `mount_scope = inputs`; in everything else they are the same."""
+    """Two servers that differ only in `mount_scope`, which is `inputs` for `narrow`."""
 
     place: Place
     wide: Talk
@@ -41,14 +43,16 @@ class Twins:
 
 @dataclass(frozen=True)
 class Inside:
-    """A server in this process with `mount_scope = inputs`, and containers of it that run a program of the test's."""
+    """A server in this process with `mount_scope = inputs`, and containers of it that run a program of the test."""
 
     app: App
     host: Host
     workspace: Path
 
     def sees(self, body: str, *names: str, whole: bool = False, **request: Any) -> dict[str, Any]:
-        """What a program returns in the container of a call that names these files, or sees the `whole` workspace."""
+        """The result of a program in the container of a call that names these files, or that sees the `whole`
+        workspace.
+        """
         app = self.app
         named = tuple(app.workspaces.input(name) for name in names)
         only = None if whole else places(Draft(Command("gdal", ()), named))
@@ -81,7 +85,7 @@ def inside(place: Place) -> Iterator[Inside]:
 
 @pytest.fixture(scope="session")
 def twins(place: Place, grounds: Path, containers: Containers) -> Iterator[Twins]:
-    """Both may keep containers waiting. After all the tests nothing of theirs is left."""
+    """Two servers that may keep containers ready. Checks after all tests that nothing of theirs is left."""
     command = place.command("--approval", "never")
     warm = environment(GDAL_MCP_POOL_MAX="4")
     log = grounds / "narrow.log"

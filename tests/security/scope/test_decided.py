@@ -1,4 +1,4 @@
-"""A yes holds for what a call would see, and a recorded call that is made again sees what it saw."""
+"""An approval is valid for what a call would see, and a recorded call that is repeated sees what it saw before."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engine
 
 @dataclass
 class Meanwhile:
-    """A person who says yes, after something has happened."""
+    """A person who approves after something has happened."""
 
     happens: Callable[[], object]
     texts: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: I
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_recorded_call_is_made_again_and_compared_with_what_it_names_alone(inside, capsys):
-    """A GeoPackage holds the time it was made, so that both are opened in a container to be compared."""
+    """A GeoPackage contains the time of its creation, so both files are opened in a container to be compared."""
     made = convert(inside.app, "zones.shp", "again.gpkg", NullApprover())
     assert made.error is None, made.error
     capsys.readouterr()

@@ -1,4 +1,6 @@
-"""A file that refers to another of the same workspace: with `mount_scope = inputs` the other is not there to be read."""
+"""A file that refers to another file of the same workspace: with `mount_scope = inputs`, the other file cannot be
+read.
+"""
 
 from concurrent.futures import Future
 from pathlib import Path
@@ -14,7 +16,7 @@ from tests.security.scope.traps import BAIT, CALLS, TRAPS
 pytestmark = pytest.mark.engine
 
 
-# all that can be read of each dataset, as one text: the pixels of bands and overviews, the rows of layers
+# all that can be read from each dataset, as one text: the pixels of bands and overviews, the rows of layers
 READ_ALL = """
 from osgeo import gdal
 gdal.UseExceptions()
@@ -36,12 +38,12 @@ return {"code": 0, "found": found}
 
 
 def read_by(inside: Inside, *, whole: bool) -> dict[str, str]:
-    """By trap what a container of such a call can read of it, in the whole environment of calls."""
+    """For each trap, what a container of such a call can read from it, with the complete environment of calls."""
     return inside.sees(READ_ALL, *TRAPS, whole=whole, top=str(inside.workspace))["found"]
 
 
 def shown(talk: Talk) -> dict[str, bytes]:
-    """By call all that came of it: the answer, and what was published, which is then taken away."""
+    """For each call, its answer and its published files, which are then removed."""
     under_way = {key: talk.start(tool, **arguments) for key, (tool, arguments) in CALLS.items()}
     return {key: _all_of(call) for key, call in under_way.items()}
 
@@ -70,7 +72,7 @@ def test_no_way_of_referring_reaches_a_file_that_was_not_named(inside: Inside):
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_every_one_of_them_reaches_it_when_the_whole_workspace_is_seen(inside: Inside):
-    """Else the test above would hold for a reason of its own."""
+    """Otherwise the test above would pass for a reason other than the setting."""
     assert [name for name, text in read_by(inside, whole=True).items() if BAIT.decode() not in text] == []
 
 
@@ -83,7 +85,7 @@ def test_calls_show_nothing_of_a_file_that_was_not_named(narrow: dict[str, bytes
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
 def test_whoever_misses_a_file_is_told_of_the_setting(narrow: dict[str, bytes]):
-    """GDAL names the file that it does not find; why it is not there, only we know."""
+    """GDAL names the file that it does not find; only the server knows why it is missing."""
     failed = [key for key, everything in narrow.items() if b"GDAL_ERROR" in everything]
     assert set(CALLS) - set(failed) == {"an overview"}  # without its overview a raster has its own pixels
     assert [key for key in failed if b"--mount-scope" not in narrow[key]] == []

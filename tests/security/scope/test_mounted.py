@@ -1,4 +1,4 @@
-"""What is mounted is what was looked up, and nothing besides, whatever happens to the names in between."""
+"""Containers mount only what was looked up, whatever happens to the names in the meantime."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ class MeddledContainer:
 
 @dataclass
 class Meddler:
-    """The real engine, and another program that does something in the instant before a container is made or started."""
+    """The real engine, with another program that acts just before a container is created or started."""
 
     inner: Engine
     before_create: Callable[[], None] = lambda: None
@@ -61,7 +61,7 @@ def read(app: App, path: str) -> Reply:
 
 @dataclass(frozen=True)
 class Scene:
-    """A server, and a file outside of its workspace that holds the bait."""
+    """A server, and a file outside its workspace that contains the bait."""
 
     inside: Inside
     outside: Path
@@ -105,7 +105,9 @@ def linked(path: Path, target: Path) -> None:
 
 
 def refused(scene: Scene, **acts: Callable[[], None]) -> None:
-    """The call is refused without a byte of the bait, the engine is not taken for lost, and the next call works."""
+    """Checks that the call is refused without a byte of the bait, that the engine still counts as available, and that
+    the next call works.
+    """
     with scene.meddling(**acts):
         reply = scene.call("inner/rows.csv")
     assert reply.error is not None
@@ -142,7 +144,7 @@ def test_a_file_that_is_replaced_or_taken_away_meanwhile_is_told_as_that(scene: 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_container_sees_the_named_files_with_their_own_and_nothing_else_of_the_workspace(scene, rows):
-    """Told by a program in the container's place that walks all it can reach there; also that nothing can be changed."""
+    """A program in the container lists everything that it can reach; it also tries to change it."""
     for name in ("other.csv", "rows.csvt", "rows.txt"):
         (rows.parent / name).write_text(BAIT.decode())
     walk = """
@@ -172,7 +174,7 @@ def test_every_container_is_started_for_its_call_and_the_records_say_what_it_saw
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
 def test_a_file_of_a_workspace_that_is_closed_to_others_is_read_by_itself_too(tmp_path: Path):
-    """For a server that is root it comes from below the id-mapped view of that workspace."""
+    """If the server is root, the file comes from below the id-mapped view of that workspace."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "rows.csv").write_text(ROWS)

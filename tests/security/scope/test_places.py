@@ -1,4 +1,4 @@
-"""Which places of the workspaces a call's container sees when it sees only what the call names. No engine is needed."""
+"""The places of the workspaces that a call's container sees if it sees only what the call names. No engine is needed."""
 
 import os
 import tempfile
@@ -35,7 +35,7 @@ def lay(root: Path, names: Iterable[str]) -> None:
 
 
 def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
-    """What a call that names these sees, relative to the workspace."""
+    """The places that a call with these names sees, relative to the workspace."""
     spaces = Workspaces((Workspace.at(root, writable=True),))
     inputs, others = (tuple(spaces.input(str(root / one)) for one in some) for some in (names, looked_at))
     found = places(Draft(Command("gdal", ()), inputs, looked_at=others))
@@ -145,7 +145,7 @@ def test_a_closed_folder_stays_closed_beside_a_mounted_file(root, closed):
 
 @pytest.mark.claim("sandbox.scope-inputs-closed-folders")
 def test_a_closed_folder_is_not_opened_by_another_in_its_place(root: Path):
-    """The check is made on the way to the file itself, so an open folder with another file does not stand in for it."""
+    """The check is made on the way to the file itself, so an open folder with another file cannot replace it."""
     lay(root, ["a/x.tif", "open/x.tif"])
     for folder in ("", "a", "open"):
         (root / folder).chmod(0o755)
@@ -187,7 +187,7 @@ def test_a_file_cannot_be_told_by_the_numbers_of_another_kernel(root: Path):
     row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
     with pytest.raises(IsolationRefused):
         refuse_replaced(made, {"mounts": [row]}, same_kernel=False)
-    # a whole workspace is no such file
+    # a whole workspace is not such a file
     refuse_replaced(replace(made, mounts=made.mounts[1:]), {}, same_kernel=False)
 
 
@@ -203,7 +203,7 @@ def test_facts_of_another_shape_are_a_difference(root: Path, subtests: pytest.Su
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root: Path):
     lay(root, ["x.tif"])
-    made = template(root)  # the other mount is not there, but was not looked up by itself
+    made = template(root)  # the other mount is missing, but it was not looked up by itself
     check_sources(made)
     (root / "x.tif").rename(root / "y.tif")
     (root / "x.tif").symlink_to(root / "y.tif")

@@ -1,4 +1,6 @@
-"""Normal work is the same whether a call sees the whole workspace or what it names: answers, published bytes, files found."""
+"""Normal calls give the same answers, published bytes and files whether they see the whole workspace or only what
+they name.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ def write(algorithm: str, **arguments: Any) -> Call:
     return "gdal_write", {"algorithm": algorithm, "arguments": arguments}
 
 
-# `{}` is a name of each server's own: companions, folders, several inputs, changes in place
+# `{}` is replaced by the name of each server: companions, folders, several inputs, changes in place
 CALLS: Final[dict[str, Call]] = {
     "described": ("info", {"path": "stats.tif"}),
     "pictured": ("preview", {"path": "world.png"}),
@@ -34,7 +36,9 @@ CALLS: Final[dict[str, Call]] = {
 
 
 def said(value: Any, name: str) -> Any:
-    """The same without what differs from call to call, and with one name for what each server wrote."""
+    """The same answer without the parts that differ from call to call, and with one name for the files of each
+    server.
+    """
     if isinstance(value, Mapping):
         return {key: said(one, name) for key, one in value.items() if key not in _OWN}
     if isinstance(value, list):
@@ -45,12 +49,12 @@ def said(value: Any, name: str) -> Any:
 _OWN: Final = frozenset(
     {"receipt", "mounts", "argv", "estimate", "modified", "call_id", "undo_id", "undo"}
 ) | {
-    *("before", "after")  # what is replaced is not seen by a container that sees the inputs alone
+    *("before", "after")  # a container that sees only the inputs does not see the file that is replaced
 }
 
 
 def done(talk: Talk, name: str, calls: Mapping[str, Call]) -> dict[str, Any]:
-    """By call what was told, and by name the digests of what was published; all of them at once."""
+    """The answer of each call, and the digests of the published files by name; all calls run at once."""
     under_way = {key: talk.start(tool, **_named(arguments, name)) for key, (tool, arguments) in calls.items()}
     told = {}
     for key, call in under_way.items():

@@ -1,7 +1,7 @@
-"""Files of a workspace that pull in a file beside them, by every way of referring that GDAL follows.
+"""Files of a workspace that include a file beside them, by every kind of reference that GDAL follows.
 
-The bait is in the same workspace, so that a call that sees the whole of it shows the bait, and one that sees what it names
-does not.
+The bait is in the same workspace. So a call that sees the whole workspace returns the bait, and a call that sees only
+what it names does not.
 """
 
 import json
@@ -28,7 +28,7 @@ ERS: Final = """DatasetHeader Begin{data}
 DatasetHeader End
 """
 
-# the pixels of bait.tif and the bytes of bait.raw are the text over and over
+# the pixels of bait.tif and the bytes of bait.raw are repetitions of the text
 PROGRAM = r"""
 import ctypes, glob, os, sys, numpy
 from osgeo import gdal, ogr, osr
@@ -127,7 +127,7 @@ def _texts(ws: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-# every file that pulls another in when GDAL opens it
+# files that include another file when GDAL opens them
 TRAPS: Final = (
     "absolute.vrt", "relative.vrt", "twice.vrt", "raw.vrt", "piped.gdalg.json", "kerchunk.json", "data.mrf", "tiles.gti.gpkg",
     "label.lbl", "header.ers", "external.h5", "big.tif", "big2.tif", "innocent.geojson", "joined.vrt", "rows.gdalg.json",

@@ -68,8 +68,9 @@ def run(job, report):
 
 
 def configuration(job, raster, digest):
-    """Everything that decides the result, so that it can be made again."""
-    # the call's own seed, or one derived from the image and the prompt, so that the same call gives the same bytes
+    """Everything that decides the result, so that the same result can be made once more."""
+    # the seed of the call, or one that follows from the image and the prompt, so that the same call gives the same
+    # bytes
     fixed = hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()
     return {
         **{key: job[key] for key in ("tool", "prompt", "steps", "options")},
@@ -80,7 +81,7 @@ def configuration(job, raster, digest):
 
 
 def attach_pictures(report, before, after):
-    """Small pictures for the client's own model."""
+    """Attaches small pictures of the image before and after, for the client's own model."""
     for name, one in (("before", before), ("after", after)):
         small = moving.layered(measuring.small(rasters.shown(one)))
         report.attach(name, rasters.encoded(small, None, "JPEG"))

@@ -45,7 +45,7 @@ _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
 _ID_AT_THE_END: Final = re.compile(
     r'ID\["([A-Za-z0-9_]{1,16})",(?:"([A-Za-z0-9_.]{1,24})"|([0-9]{1,9}))\](?:,\s*REMARK\["(?:[^"]|"")*"\])?\]\s*$'
 )
-_END: Final = 2000  # characters at the end of a WKT, with the code and a remark
+_END: Final = 2000  # characters at the end of a WKT that can contain the code and a remark
 _EPOCH: Final = words.shape(coordinateEpoch=words.Number)
 _NAME: Final = re.compile(r'[A-Z]+\["((?:[^"]|"")*)"')
 _KIND: Final = re.compile(r"\b(COMPOUND|PROJ|GEOG|GEOD|VERT|ENG)CRS\[")

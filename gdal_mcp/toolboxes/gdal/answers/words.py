@@ -168,12 +168,12 @@ DataType = Annotated[str, _among(lambda: DATA_TYPES)]
 Color = Annotated[str, _among(lambda: COLORS)]
 Geometry = Annotated[str, _among(lambda: GEOMETRIES)]
 FieldType = Annotated[str, _among(lambda: FIELD_TYPES)]
-# the units of lengths and areas in the result of a statement
+# units of lengths and areas in the result of a statement
 Measure = Literal[
     "metre", "foot", "US survey foot", "kilometre", "degree",
     "unknown", "square metre", "square foot", "square US survey foot", "square kilometre", "square degree",
 ]  # fmt: skip
-# what explains the values of a dataset
+# kinds of metadata that explain the values of a dataset
 Label = Literal[
     "attribute_table", "band_descriptions", "category_names", "color_table", "field_domains", "metadata_domains", "units"
 ]  # fmt: skip

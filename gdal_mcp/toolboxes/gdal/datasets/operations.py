@@ -79,7 +79,7 @@ def _delete_datasets(given: Given, paths: Paths) -> Draft:
 def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> Draft:
     """Copies or renames a dataset to a new name with the same extension.
 
-    Files of an existing dataset at the destination that are not replaced are removed.
+    If a dataset exists at the destination, its files that are not replaced are removed.
     """
     text = _one(given, "source")
     source = paths.input(text) if copies else _dataset(text, paths)
@@ -105,7 +105,7 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> Draft:
 def _on_datasets(
     given: Given, mains: tuple[WorkspacePath, ...], places: tuple[WorkspacePath, ...], changes: FileChanges
 ) -> Draft:
-    """The work on datasets that GDAL must identify first. `places` are the paths that change."""
+    """The draft for datasets that GDAL must identify first. `places` are the paths that change."""
     _refuse_several(places)
     if any("," in str(one) for one in mains):  # GDAL would split the path
         fix = "Use vsi move to give it another name first."
@@ -222,7 +222,10 @@ def _copy_file(given: Given, paths: Paths) -> Draft:
 
 
 def _sync(given: Given, paths: Paths) -> Draft:
-    """Plans `vsi sync`. As in GDAL, a source that ends with a slash means its contents, otherwise the folder itself."""
+    """Plans `vsi sync`.
+
+    As in GDAL, a source that ends with a slash stands for its contents, otherwise for the folder itself.
+    """
     text = _one(given, "source")
     source = _tree(text, paths)
     found = _place(_one(given, "destination"), paths)

@@ -31,7 +31,7 @@ def run(job: dict[str, Any], _report: Any) -> dict[str, Any]:
 
 
 def describe(path: str) -> dict[str, Any]:
-    """The description of a dataset; if that fails, `problem` with the name of the exception."""
+    """The description of a dataset; if the dataset cannot be described, `problem` with the name of the exception."""
     try:
         dataset = gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VECTOR)
         layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]

@@ -101,13 +101,16 @@ def run(job, report):
 
 
 def attempt(job, report, progress, errors, remote):
-    """How the program ended, and its described outputs. Whatever it raises is a failure of the command."""
+    """Runs the command. Returns how the program ended, and its described outputs.
+
+    Every exception except MemoryError is a failure of the command.
+    """
     ended = part("programs").Ended
     try:
         return perform(job, report, progress, errors, remote)
     except MemoryError:
         raise
-    except SystemExit as leaving:  # how GDAL's Python scripts end on a usage error
+    except SystemExit as leaving:  # GDAL's Python scripts end in this way after a usage error
         return ended(leaving.code in (0, None)), []
     except Exception as error:  # an error of the command is a result; its traceback goes to stderr
         if not isinstance(error, RuntimeError):

@@ -1,4 +1,4 @@
-"""A draft as calls of algorithms, in the form that estimates and checks work on."""
+"""Converts a draft to calls of algorithms, in the form that estimates and checks use."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from sandbox.template import Limits
 
 MAIN_INPUTS: Final = frozenset({"input", "dataset"})  # arguments with the main inputs
 _READS: Final = frozenset({"raster read", "vector read"})
-# write steps of a pipeline, and the algorithms that they are checked as
+# write steps of a pipeline, and the algorithms whose checks apply to them
 _ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
 
 _Inputs = tuple[DatasetFacts | None, ...]
@@ -50,10 +50,10 @@ def calls_of(draft: Draft, known: FactsCache, catalogue: Catalogue, limits: Limi
 
 
 def _facts_of_inputs(draft: Draft, known: FactsCache) -> tuple[_Inputs, dict[str, DatasetFacts]]:
-    """The facts of the main inputs, and those of other arguments with an input, by name."""
+    """The facts of the main inputs, and those of the other arguments with an input, by the name of the argument."""
     changed = [("input", one.target) for one in draft.outputs if one.update]
     facts = [(name, known.get(located)) for name, located in (*draft.named_inputs, *changed)]
-    # if two steps have the argument, its step is unclear
+    # an argument that several steps have does not tell to which step the input belongs
     count = Counter(name for name, _ in facts)
     others = {name: one for name, one in facts if one and name not in MAIN_INPUTS and count[name] == 1}
     return tuple(one for name, one in facts if name in MAIN_INPUTS), others
@@ -64,7 +64,8 @@ def _steps(draft: Draft, inputs: _Inputs) -> _Steps:
     if len(steps) >= 2:
         return steps
     path = draft.work.algorithm
-    if draft.command.program in table().algorithm:  # a classic program with its own row of costs
+    # a classic program that has its own row in the table of costs
+    if draft.command.program in table().algorithm:
         path = draft.command.program
     elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
         path = "vector convert"  # the tool `convert` accepts rasters and vectors
@@ -72,7 +73,7 @@ def _steps(draft: Draft, inputs: _Inputs) -> _Steps:
 
 
 def _with_output(calls: list[AlgorithmCall], draft: Draft, catalogue: Catalogue) -> list[AlgorithmCall]:
-    """The calls with the format that the last one writes."""
+    """The calls with the output format of the last call."""
     if draft.output is None:
         return calls
     last, name, algorithms = calls[-1], draft.output.target.name, catalogue.algorithms

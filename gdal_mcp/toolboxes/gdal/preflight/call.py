@@ -60,7 +60,7 @@ class AlgorithmCall:
     # tables of a statement by lower-case name, if known. In a query each geometry column is named `geom`
     tables: Mapping[str, DatasetFacts] = field(default_factory=dict)
     is_query: bool = False
-    source: str = ""  # name of the first input of the whole call, if this is the first step after it
+    source: str = ""  # name of the first input of the whole call; set only for the first step after it
 
     @property
     def path(self) -> str:

@@ -1,7 +1,7 @@
-"""Compares the prediction of an output with what a container reported about it. Pure.
+"""Compares the prediction of an output with the facts that a container reported about it. Pure.
 
-Only facts that decide what later steps do are compared, and only if both sides are known. The size of a raster is
-left out, because the prediction may be off by a pixel.
+Only facts that affect later steps are compared, and only if both values are known. The size of a raster is not
+compared, because the prediction may differ by a pixel.
 """
 
 import math
@@ -11,15 +11,15 @@ from typing import Final
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.layers import family
 
-Pair = tuple[str, str]  # the predicted fact and the actual one
+Pair = tuple[str, str]  # the predicted and the actual value
 
-# formats that store every data type and nodata value as they are
+# formats that store every data type and nodata value without a change
 _EXACT: Final = frozenset({"GTiff", "COG", "VRT"})
 _NO_GEOMETRY: Final = "None"
 
 
 def contradictions(predicted: DatasetFacts, made: DatasetFacts) -> Mapping[str, Pair]:
-    """The facts that differ, by name, as text."""
+    """The names of the facts that differ, each with the predicted and the actual value as text."""
     if predicted.kind != made.kind:
         return {"kind": (predicted.kind, made.kind)}
     of_kind = _of_rasters if made.kind == "raster" else _of_layers
@@ -27,7 +27,9 @@ def contradictions(predicted: DatasetFacts, made: DatasetFacts) -> Mapping[str, 
 
 
 def _of_crs(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
-    """A CRS where none was predicted is no difference: some formats imply one."""
+    """Yields a difference in the CRS. A CRS that was not predicted is not a difference, because some formats imply
+    one.
+    """
     if predicted.crs and made.crs and predicted.crs != made.crs:
         yield "CRS", (predicted.crs, made.crs)
     elif predicted.has_crs and made.has_crs is False:
@@ -69,5 +71,5 @@ def _of_layers(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[st
 
 
 def _geometry(facts: DatasetFacts) -> str:
-    """The type without the difference between single and multi; "" if it is unknown or mixed."""
+    """The geometry type without the distinction between single and multi; "" if it is unknown or mixed."""
     return facts.geometry if facts.geometry == _NO_GEOMETRY else family(facts.geometry)

@@ -1,4 +1,4 @@
-"""What a container is asked to describe of the inputs of a draft before it runs."""
+"""The information about the inputs of a draft that a container is asked for before the draft runs."""
 
 import re
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import (
 )
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import codes_named
 
-# arguments that name a CRS, each with the arguments for which the inputs' extent in that CRS is requested; PROJ takes
+# arguments that name a CRS, each with the arguments that require the inputs' extent in that CRS; PROJ needs
 # milliseconds to compute it
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 # arguments with a CRS that PROJ must know
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
 # algorithms whose output is wrong across the antimeridian
 _ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})
-_MAX_CRS: Final = 4  # number of CRSs for which a container is asked for extents
+_MAX_CRS: Final = 4  # CRSs for which extents are requested
 _MAX_CRS_TEXT: Final = 4096  # characters
 
 
 def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
-    """What a container describes of the inputs in addition to their facts."""
+    """The request for information about the inputs in addition to their facts."""
     return {
         "crs": crs_to_describe(draft),
         "changes": transformations.crs_changes(draft, catalogue),
@@ -34,7 +34,10 @@ def description_request(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
-    """The error for a file in a format that the image lacks, from its first bytes in hexadecimal (`head`)."""
+    """The error for a file whose format the image lacks; None for other files.
+
+    The format is recognized by the file's first bytes, in hexadecimal (`head`).
+    """
     head = row.get("head") if isinstance(row, Mapping) else None
     if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
         return None
@@ -43,7 +46,7 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 
 def every_crs(draft: Draft) -> tuple[str, ...]:
-    """Each CRS in the arguments, as spelled there; those in SQL as EPSG:CODE."""
+    """Each CRS in the arguments, as spelled there; a CRS in SQL as EPSG:CODE."""
     steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
     found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
     found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
@@ -51,7 +54,7 @@ def every_crs(draft: Draft) -> tuple[str, ...]:
 
 
 def crs_to_describe(draft: Draft) -> tuple[str, ...]:
-    """The CRSs in which the extent of the inputs is needed, then the other CRSs of the call with the prefix `?`.
+    """The CRSs in which the inputs' extent is needed, then the other CRSs of the call with the prefix `?`.
 
     They are spelled as in the call.
     """

@@ -26,7 +26,7 @@ _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
-# algorithms whose pixels mean the same as their inputs' pixels; `convert` converts rasters, too
+# algorithms whose pixels have the same meaning as those of their inputs; `convert` accepts rasters too
 _LABELLED: Final = PIXELS_OF_INPUT | {
     "convert",
     "raster sieve",
@@ -43,11 +43,11 @@ _LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments with whi
 
 
 def expected(draft: Draft) -> Sequence[str]:
-    """What the output must keep and what it may contain, as words for the container.
+    """The properties that the output must keep and those that it may have, as words for the container.
 
     * `features`, `fields`, `values`, `coordinates`, `pixels`: the output must keep them; `added`: features are added
       to a layer.
-    * `labels`: what explains the values, such as names of classes and units.
+    * `labels`: the output must keep the information that explains the values, such as names of classes and units.
     * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
     * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """
@@ -69,7 +69,7 @@ def expected(draft: Draft) -> Sequence[str]:
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask has one value
     if all(path in _METADATA for path, _ in steps):
-        found.append("constant")  # the pixels are those of the input
+        found.append("constant")  # the pixels are the same as in the input
     fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
     if fills and all(path in (*fills, "raster read", "raster write") for path, _ in steps):
         found.append("filled")
@@ -79,7 +79,7 @@ def expected(draft: Draft) -> Sequence[str]:
 
 
 def _hidden(steps: Sequence[AlgorithmStep]) -> Sequence[str]:
-    """`holes` if hidden pixels must stay hidden; `by_value` if those hidden by a nodata value may become visible."""
+    """`holes` if hidden pixels must stay hidden; `by_value` if pixels that a nodata value hides may become visible."""
     paths = {"raster convert" if path == "convert" else path for path, _ in steps}
     shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
     if not paths <= HIDES or shown:

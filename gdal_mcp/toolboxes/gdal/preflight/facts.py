@@ -70,7 +70,7 @@ class Schema:
     geometries: tuple[str, ...] = ()  # geometry columns; a name may be empty
     # True: at most one geometry column, and `geometries` are its possible names
     is_predicted: bool = False
-    feature_id: str = ""  # the column of feature ids, which is not a field; "" if it has no name
+    feature_id: str = ""  # name of the column of feature ids, which is not a field; "" if it has no name
 
     @property
     def columns(self) -> frozenset[str]:
@@ -104,9 +104,10 @@ class DatasetFacts:
     compression: str = ""  # value of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
-    # columns of the first layer by kind, for comparison with a call and never shown. Text columns: numbers
+    # columns of the first layer by kind, for comparison with a call and never shown. Kinds of text columns: numbers
     # (`number_texts`), mostly numbers (`mixed_texts`), decimal commas, values with more digits than a type can store,
-    # local dates, numbers with a unit, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers, if there are several
+    # local dates, numbers with a unit, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers
+    # if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     schema: Schema | None = None  # of the only layer
     # GDAL's name of the type; a predicted type does not distinguish single and multi geometries

@@ -169,7 +169,7 @@ def _footprint(call: AlgorithmCall) -> DatasetFacts | None:
 
 
 def _points(call: AlgorithmCall) -> DatasetFacts | None:
-    """The layer of `vector make-point`, which has the CRS of the argument, and no other."""
+    """The layer that `vector make-point` creates. Only the argument determines its CRS."""
     made = forwarded_facts(call)
     if made is None:
         return None

@@ -17,7 +17,7 @@ class PreflightReport:
     """The result of examining a draft."""
 
     estimate: Estimate | None = None
-    violation: LimitViolation | None = None  # the limit that the call is certain to break
+    violation: LimitViolation | None = None  # a limit that the call certainly exceeds
     findings: tuple[Finding, ...] = ()
     changes: tuple[Mapping[str, Any], ...] = ()  # changes of CRS, in the form of `answers.transformations`
 

@@ -90,7 +90,7 @@ class Preflight:
 
     def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
         """The findings of each step of a pipeline, with the number of the step."""
-        first = len(draft.work.chain) - len(calls)  # the read step is not a call
+        first = len(draft.work.chain) - len(calls)  # the read step is not among the calls
         for number, call in enumerate(calls, first):
             for one in findings(call):
                 yield replace(one, step=number) if len(draft.work.chain) > 1 else one
@@ -207,8 +207,9 @@ class Preflight:
     def contradictions(
         self, predicted: DatasetFacts | None, facts: Mapping[str, Any]
     ) -> Mapping[str, tuple[str, str]]:
-        """The predicted facts that the description of the written file contradicts: by name, the predicted and the
-        actual one.
+        """The predicted facts that the description of the written file contradicts, by name.
+
+        Each value is the predicted and the actual fact.
         """
         made = facts_of({"facts": facts})
         return contradictions(predicted, made) if predicted is not None and made is not None else {}

@@ -37,7 +37,9 @@ BITS = 64
 
 
 def keep_only(order, printed, report):
-    """Closes all descriptors except 0 (empty), 1 (printed text), 2 (the container's stderr), 3 (the job) and 4 (the report)."""
+    """Closes all descriptors except 0 (empty), 1 (printed text), 2 (the container's stderr), 3 (the job) and 4 (the
+    report).
+    """
     nothing = os.open("/dev/null", os.O_RDONLY)
     high = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (nothing, printed, order, report)]
     for place, one in zip((0, 1, 3, 4), high, strict=True):
@@ -72,7 +74,8 @@ def main(helper):
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
             failed(leaving)
-    except BaseException as error:  # the caller's code may raise anything; it is the result of the call
+    # the caller's code may raise anything; the exception is part of the call's result
+    except BaseException as error:
         del spare
         failed(error)
     finish()
@@ -202,7 +205,8 @@ def failed(error):
         one = before
     trace = "".join(summary.format())
     last_lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
-    lines = [frame.lineno for frame in summary.stack] or [getattr(error, "lineno", None)]  # of a SyntaxError
+    # a SyntaxError has its own line number
+    lines = [frame.lineno for frame in summary.stack] or [getattr(error, "lineno", None)]
     at = f"{NAME}, line {lines[-1]}: " if lines[-1] else ""
     send_json(
         b"E", {"message": f"{at}{last_lines[-1]}", "trace": trace, "memory": isinstance(error, MemoryError)}

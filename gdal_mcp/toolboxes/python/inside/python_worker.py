@@ -25,7 +25,7 @@ CHUNK = 65536
 PR_SET_DUMPABLE = 4
 LOOK_SECONDS = 0.1  # seconds between two checks if a child without a report has ended
 PROGRAM = "python"
-MAX_REPORT = 16 << 20  # bytes that are read of a child's report
+MAX_REPORT = 16 << 20  # bytes that are read from a child's report
 MAX_FIGURES, MAX_FIGURE = 4, 1 << 20
 MAX_MESSAGE = 200
 MAX_TEXT = 20_000  # characters of a traceback or a value; the host's limit for one text
@@ -120,7 +120,7 @@ class ChildOutput:
         self._received += len(data)
         if (
             self._received > MAX_REPORT
-        ):  # the rest is read and discarded, so that the code does not wait for it
+        ):  # the remaining output is read and discarded, so that the code does not block
             self._buffer.clear()
             return
         self._buffer += data

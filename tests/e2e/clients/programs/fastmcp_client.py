@@ -1,4 +1,4 @@
-"""fastmcp's client over stdio."""
+"""The client of fastmcp over stdio."""
 
 import base64
 from contextlib import asynccontextmanager

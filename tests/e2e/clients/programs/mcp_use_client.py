@@ -1,4 +1,4 @@
-"""mcp-use's client over stdio."""
+"""The client of mcp-use over stdio."""
 
 import base64
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""openai-agents' MCP server over stdio. Its session gives up after five seconds unless told otherwise."""
+"""The MCP server class of openai-agents over stdio. By default, its session times out after five seconds."""
 
 import base64
 from contextlib import asynccontextmanager

@@ -1,4 +1,6 @@
-"""mcpo: each tool is an address that takes JSON. It has no questions, progress, cancellation or resources of the protocol."""
+"""mcpo: each tool is an address that takes JSON. It does not have the protocol's questions, progress, cancellation or
+resources.
+"""
 
 import base64
 import json

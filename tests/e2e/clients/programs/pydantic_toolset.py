@@ -1,4 +1,4 @@
-"""pydantic-ai's MCP toolset over stdio."""
+"""The MCP toolset of pydantic-ai over stdio."""
 
 from contextlib import asynccontextmanager
 

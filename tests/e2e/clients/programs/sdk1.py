@@ -36,7 +36,8 @@ class Sdk(Client):
         return next(base64.b64decode(part.data) for part in result.content if part.type == "image")
 
     async def cancel(self, tool, arguments, is_running):
-        number = self.session._request_id  # the SDK has no call that cancels; its request ids are counted
+        # the SDK has no method that cancels a call; its request ids are counted
+        number = self.session._request_id
         call = asyncio.create_task(self.session.call_tool(tool, arguments))
         while not is_running():
             await asyncio.sleep(0.05)

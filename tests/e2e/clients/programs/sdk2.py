@@ -1,4 +1,4 @@
-"""The Python SDK 2.x, over stdio or HTTP, in the era that the first word after the setup names."""
+"""The Python SDK 2.x, over stdio or HTTP, in the era that is the first argument after the setup."""
 
 import base64
 import sys

@@ -1,7 +1,7 @@
-"""What every client is put through, by its own words for each step. Runs in the client's own environment, without this project.
+"""The steps that every client performs with its own API. Runs in the client's own environment, without this project.
 
-A program calls `main` with a class that has the steps. It prints one JSON object: by step `true`, or why not. A step that a client
-has no call for raises `Missing`.
+A program calls `main` with a class that has the steps. It prints one JSON object: for each step `true`, or the reason
+for a failure. A step for which a client has no method raises `Missing`.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ import traceback
 from pathlib import Path
 
 SECONDS = 60.0
-PATIENCE = 20.0  # seconds for the end of a call whose cancellation has arrived
+PATIENCE = 20.0  # seconds until a call whose cancellation has arrived must have ended
 
 
 class Missing(Exception):
-    """The client offers nothing for this step; the text says what."""
+    """The client lacks a method for this step; the text names it."""
 
 
 class Setup:
-    """The server to start, and what the steps are done with."""
+    """The server to start, and the data for the steps."""
 
     def __init__(self, words):
         given = json.loads(words)
@@ -36,7 +36,9 @@ class Setup:
 
 
 class Client:
-    """What a program fills in. `call` returns the structured result of a call, or its text read as JSON."""
+    """The methods that a program implements. `call` returns the structured result of a call, or its text read as
+    JSON.
+    """
 
     def __init__(self, setup):
         self.setup, self.asked, self.progress = setup, 0, []
@@ -57,7 +59,7 @@ class Client:
         raise Missing("no call that cancels")
 
     async def abandon(self, call, is_running):
-        """Waits until the container of the call is at work, and gives the call up as the client does."""
+        """Waits until the container of the call is at work, and then cancels the call as the client does."""
         task = asyncio.create_task(call)
         while not is_running():
             await asyncio.sleep(0.05)
@@ -74,14 +76,14 @@ async def reading(client):
 
 
 def approve(command):
-    """In another terminal: what waits is approved."""
+    """Approves the waiting call in another terminal."""
     rows = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
     for row in rows:
         subprocess.run([*command, row["id"], "--yes"], capture_output=True, check=True)
 
 
 async def writing(client):
-    """The person is asked by the client; a client that cannot ask leaves it to the server's own command."""
+    """Makes a call that writes. The client asks the person; for a client that cannot ask, the server's own command is used."""
     arguments = {"input": "rgb.tif", "output": "written.tif"}
     answer = await client.call("convert", arguments)
     if client.asked == 0:
@@ -110,7 +112,7 @@ async def cancelling(client):
     if not client.asked:
         raise Missing("not tried, as its calls wait for approval elsewhere")
     await client.cancel("reproject", client.setup.long, is_running)
-    await client.call("info", {"path": "rgb.tif"})  # whatever was sent before it has arrived
+    await client.call("info", {"path": "rgb.tif"})  # everything that was sent before it has arrived
     deadline = time.monotonic() + PATIENCE
     while '"CANCELLED"' not in client.setup.audited():
         if time.monotonic() > deadline:
@@ -159,8 +161,8 @@ def main(connect):
     found = {}
     try:
         asyncio.run(run(connect, Setup(sys.argv[1]), found))
-    # a library may fail at closing when the answer of a call that it gave up arrives; no step is about that
-    except BaseException:  # printed, and raised again if a step has no result
+    # a library may fail when it closes, if the answer of a cancelled call arrives then; no step tests that
+    except BaseException:  # printed, and re-raised if a step has no result
         traceback.print_exc()
         if len(found) < len(STEPS):
             raise

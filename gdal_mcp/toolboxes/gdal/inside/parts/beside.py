@@ -146,7 +146,8 @@ def rows_of(dataset, layer):
 def stale_extent(layer, *, copies):
     """True if a layer's stored extent differs from that of its features; False if there are too many features.
 
-    A call that copies features needs an extent with all of them. It may be larger, as after features were deleted.
+    A call that copies features needs an extent that contains all of them. It may be larger, as after features were
+    deleted.
     """
     if not layer.GetLayerDefn().GetGeomFieldCount() or not layer.TestCapability(ogr.OLCFastGetExtent):
         return False
@@ -248,7 +249,7 @@ def kml_checks(number, path):
 
 
 def sheet_checks(number, path, job):
-    """Reports what GDAL does not read of a spreadsheet as its author sees it."""
+    """Reports the parts of a spreadsheet that GDAL does not read as its author sees them."""
     if not path.lower().endswith((".xlsx", ".xlsm", ".ods")) or os.path.getsize(path) > MAX_BYTES:
         return
     words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
@@ -303,7 +304,7 @@ def raster_checks(number, path, job):
 
 
 def copies_features(job):
-    """True if a call makes layers of layers, so that nothing in its result is computed from an extent."""
+    """True if a call makes layers from layers, so that no result is computed from an extent."""
     words = job.get("options", ())[:2]
     return bool(job["outputs"]) and (
         words[:1] == ["convert"] or (words[:1] == ["vector"] and words[-1] not in BY_EXTENT)

@@ -78,7 +78,7 @@ def of_pixels(path, dataset, facts, rows, origin):
 
 
 def left_out(dataset, origin):
-    """Checks what the output must have of its inputs in addition to values and geometries."""
+    """Checks that the output has the labels and coordinate epochs of its inputs."""
     labels = part("labels")
     if has_pixels(dataset) and "labels" in origin.expected:
         yield from labels.raster_checks(dataset, origin.sources)

@@ -150,7 +150,7 @@ def described_input(path, job, heard):
 
 
 def look(dataset, name):
-    """The result of a probe; that of lengths needs no NumPy, whose loading takes time."""
+    """The result of a probe. The probe of lengths does not load NumPy, which takes time."""
     return (
         part("lengths").lines_with_heights(dataset)
         if name == "lengths"

@@ -1,6 +1,7 @@
 """Reports coordinate epochs that an output has lost.
 
-In a CRS that does not move with a plate, coordinates are those of one moment: after 20 years a place has others.
+In a CRS that does not move with a plate, coordinates are valid at one moment: 20 years later, the same place has
+others.
 """
 
 from osgeo import gdal
@@ -12,7 +13,7 @@ MAX_SOURCES = 10  # inputs that are compared
 
 
 def epoch_checks(dataset, sources):
-    """Reports an output in a CRS that needs an epoch, without the epoch of its input."""
+    """Reports an output that lacks the epoch of its input although its CRS needs one."""
     with quiet():
         opened = [gdal.OpenEx(path) for path, row in sources[:MAX_SOURCES] if row]
         dated = [crs for one in opened if one is not None for crs in systems(one) if crs.GetCoordinateEpoch()]
@@ -24,7 +25,10 @@ def epoch_checks(dataset, sources):
 
 
 def moves(crs, source):
-    """True if coordinates in a CRS change with time. Some formats do not store that of the source's datum."""
+    """True if coordinates in a CRS change with time.
+
+    Some formats do not store that a CRS is dynamic, so a CRS with the source's datum counts too.
+    """
     return crs.IsDynamic() or crs.GetAttrValue("DATUM") in (source.GetAttrValue("DATUM"), "WGS_1984")
 
 

@@ -1,4 +1,6 @@
-"""Reports what explains the values of an input and is not in the output: names of classes, colours, units and the like."""
+"""Reports information that explains the values of an input and that the output lacks, such as names of classes and
+units.
+"""
 
 import itertools
 
@@ -11,7 +13,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 MAX_SOURCES = 10  # inputs that are compared
 MAX_BANDS = 100
 FIRST_FEATURES = 100
-# metadata domains that GDAL makes itself, or that describe only how the file is stored
+# metadata domains that GDAL creates itself, or that only describe how the file is stored
 OWN_DOMAINS = (
     *("", "DERIVED_SUBDATASETS", "IMAGE_STRUCTURE", "SUBDATASETS", "TIFF", "COLOR_PROFILE", "EXIF"),
     *("GEOLOCATION", "RPC", "OGR_STYLE", "NATIVE_DATA"),
@@ -20,7 +22,7 @@ WITHOUT_COLORS = ("JPEG", "GTiff", "COG")  # formats for which GDAL itself repor
 
 
 def raster_checks(dataset, sources):
-    """Reports labels that an input has and the output has not. The bands of both need not correspond."""
+    """Reports labels that an input has and the output lacks. The bands of both need not correspond."""
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources[:MAX_SOURCES] if row]
         before = set().union(*(labels_of(one) for one in opened if one is not None))
@@ -49,13 +51,13 @@ def has_attributes(band):
 
 
 def has_unit(band):
-    """True for a unit other than the metre, which is what numbers without a unit are taken for."""
+    """True for a unit other than the metre, because numbers without a unit are taken for metres."""
     unit = band.GetUnitType().strip().lower()
     return bool(unit) and UNITS.get(unit) != "metre"
 
 
 def layer_checks(dataset, sources):
-    """Reports fields whose values are codes of a field domain, which the output has not."""
+    """Reports fields whose values are codes of a field domain that the output lacks."""
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_VECTOR) for path, row in sources[:MAX_SOURCES] if row]
         coded = {}
@@ -68,7 +70,7 @@ def layer_checks(dataset, sources):
 
 
 def coded_fields(dataset):
-    """The codes of each field with a domain of codes, by the name of the field."""
+    """The codes of each field that has a coded domain, by the name of the field."""
     every = itertools.chain.from_iterable(fields(layer.GetLayerDefn()) for layer in layers_of(dataset))
     named = [
         (one.GetName(), dataset.GetFieldDomain(one.GetDomainName())) for one in every if one.GetDomainName()
@@ -81,7 +83,7 @@ def coded_fields(dataset):
 
 
 def has_codes(dataset, name, codes):
-    """True if a field contains codes. For some formats GDAL writes what they stand for."""
+    """True if a field contains codes. For some formats, GDAL writes their meanings instead."""
     for layer in layers_of(dataset):
         index = layer.GetLayerDefn().GetFieldIndex(name)
         first = itertools.islice(layer, FIRST_FEATURES if index >= 0 else 0)

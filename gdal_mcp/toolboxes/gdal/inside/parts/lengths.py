@@ -1,4 +1,4 @@
-"""Examines lines with heights before a call measures them without the heights."""
+"""Examines lines with heights, for a call that measures them without heights."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ SAME_LENGTH = 1e-9  # fraction of a length, for the rounding error of a sum
 
 
 def lines_with_heights(dataset):
-    """The number of lines whose length with heights is longer than their length on the map, of the first lines."""
+    """The number of examined lines, and the number of those that are longer with heights than on the map."""
     lines = [
         geometry.Clone()
         for layer in layers_of(dataset)

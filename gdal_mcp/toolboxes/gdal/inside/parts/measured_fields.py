@@ -1,7 +1,7 @@
-"""Reports fields with areas, lengths, coordinates or counts of the geometries that the features had before.
+"""Reports fields that still contain areas, lengths, coordinates or counts of the input's geometries.
 
-GDAL copies the fields of a feature when a command cuts, moves or merges its geometry. A field is judged by its name and
-by its values: it must have agreed with the geometries of the input, up to a factor for the unit.
+When a command cuts, moves or merges the geometry of a feature, GDAL copies its fields unchanged. A field is judged by
+its name and its values: in the input, they must have agreed with the geometries, up to a factor for the unit.
 """
 
 import itertools
@@ -25,21 +25,24 @@ MEASURES = {
 COUNT = re.compile(
     r"(?:.*[_ ])?(?:pop|popul|population|inhabitants|residents|households|persons|people|dwellings|jobs)(?:[_ ]?\d*)"
 )
-# units of areas and lengths in square metres and metres, or in other units of a CRS
+# factors from square metres and metres, or a CRS's own units, to the units that fields use
 FACTORS = {
     "area": (1, 1e-2, 1e-4, 1e-6, 1 / 4046.8564224, 1 / 0.09290304, 1 / 2589988.110336),
     "length": (1, 1e-3, 1 / 0.3048, 1 / 1609.344),
 }
 COORDINATES = ("x", "y", "lon", "lat")
-CLOSE = 0.01  # fraction by which a field of the input may differ from its geometry
-APART = 0.03  # fraction by which a field of the output must differ to count as another value
-NEAR = {True: 1e-4, False: 1.0}  # degrees, and units of other CRSs
-ROUNDED = 0.006  # by which values with two decimals differ
-AGREE = 0.9  # fraction of the features of the input that must be close; all must not be apart
+CLOSE = 0.01  # largest fraction by which a field of the input may differ from its geometry
+APART = 0.03  # fraction from which a field of the output counts as different from its geometry
+NEAR = {True: 1e-4, False: 1.0}  # tolerance of coordinates: degrees, or units of another CRS
+ROUNDED = 0.006  # difference that rounding to two decimals can make
+AGREE = 0.9  # fraction of the input's features that must be within CLOSE; all must be within APART
 
 
 class Shape:
-    """A geometry with its measures, by the name of the measure; each has one or two values, on the map and on the earth."""
+    """A geometry and its measures by name.
+
+    An area or a length has two values, on the map and on the ellipsoid.
+    """
 
     def __init__(self, geometry, degrees, change):
         self._geometry, self._degrees, self._change = geometry, degrees, change
@@ -90,7 +93,7 @@ class Table:
 
 
 def field_checks(layer, sources):
-    """Reports fields of an output whose values were measures of the input's geometries, and are not those of its own."""
+    """Reports fields of an output that agree with the input's geometries and not with those of the output."""
     names = [one.GetName() for one in fields(layer.GetLayerDefn())]
     wanted = {name: kind for name in names if (kind := kind_of(name)) is not None}
     origins = {name: found for name in wanted if (found := origin_of(name, sources)) is not None}
@@ -109,7 +112,7 @@ def field_checks(layer, sources):
 
 
 def kind_of(name):
-    """What a field measures, by its name; None if the name says nothing."""
+    """The kind of measure that the name of a field stands for; None if it stands for none."""
     plain = without_prefix(name.lower())
     found = (kind for kind, pattern in MEASURES.items() if pattern.fullmatch(plain))
     return next(found, "count" if COUNT.fullmatch(plain) else None)
@@ -120,7 +123,7 @@ def without_prefix(name):
 
 
 def origin_of(name, sources):
-    """The number of the source that a field comes from, and its name there; None if no source has it.
+    """The number of the source that a field comes from, and the field's name there; None if no source has it.
 
     `vector layer-algebra` prefixes the names of fields.
     """
@@ -134,9 +137,12 @@ def origin_of(name, sources):
 
 
 def is_stale(kind, old, new):
-    """True if a field, as a table and a name, agreed with its geometries in the input and does not in the output."""
+    """True if a field agreed with its geometries in the input and does not in the output.
+
+    `old` and `new` are pairs of a table and the name of the field in it.
+    """
     (before, old_name), (after, name) = old, new
-    # points and borders of polygons may have the areas of the polygons on purpose
+    # points and borders of polygons may have the areas of the polygons intentionally
     if kind not in COORDINATES and not after.dimensions <= before.dimensions:
         return False
     if kind == "count":
@@ -162,7 +168,7 @@ def agrees(shape, value, kind, factor, slack):
 
 
 def is_cut(before, after, name):
-    """True if a feature with a count has only a part of the area or length that it had with the same values."""
+    """True if a feature kept its count and other values although its area or length became smaller."""
     new_names = {without_prefix(one): one for one in after.names} | {one: one for one in after.names}
     common = [(one, new_names[one]) for one in before.names if one in new_names]
     whole = {}

@@ -7,7 +7,7 @@ from osgeo import gdal
 MAX_PIXELS = 4 << 20  # pixels of a band whose overviews are compared
 STALE = 0.01  # fraction of an overview's pixels
 MERCATOR = "EPSG:3857"
-WORLD = 156543.03392804097  # metres per pixel of the tile of zoom level 0, at the equator
+WORLD = 156543.03392804097  # metres per pixel at zoom level 0, at the equator
 NEAR = 1.2  # GDAL may read an overview that is coarser than needed by this factor
 
 
@@ -50,12 +50,12 @@ def overview_checks(dataset):
 
 
 def is_masked(band):
-    """True if a mask or alpha hides pixels, and no nodata value."""
+    """True if pixels are hidden by a mask or alpha band, not by a nodata value."""
     return bool(band.GetMaskFlags() & (gdal.GMF_PER_DATASET | gdal.GMF_ALPHA))
 
 
 def values_of(band):
-    """The pixels of a band as floating point, NaN for those that nodata, a mask or alpha hides."""
+    """The pixels of a band as floating-point numbers; NaN where nodata, a mask or an alpha band hides a pixel."""
     import numpy
 
     values = band.ReadAsArray().astype("float64")
@@ -80,9 +80,9 @@ def unexamined_when_reduced(dataset):
 
 
 def tiles_are_coarse(dataset, options):
-    """True if the largest zoom level of tiles has larger pixels than the finest overview.
+    """True if the pixels of the largest zoom level of tiles are larger than those of the finest overview.
 
-    Without one, GDAL takes the zoom level that is nearest to the raster's own pixels.
+    If the call sets no largest zoom level, GDAL takes the one nearest to the raster's own resolution.
     """
     levels = [one.partition("=")[2] for one in options if one.startswith("--max-zoom=")]
     band = dataset.GetRasterBand(1)
@@ -90,7 +90,7 @@ def tiles_are_coarse(dataset, options):
         return False
     flat = gdal.AutoCreateWarpedVRT(dataset, None, MERCATOR)
     if flat is None or any(one.startswith("--tiling-scheme=") for one in options):
-        return True  # not known
+        return True  # unknown; overviews may be used
     return WORLD / 2 ** int(levels[0]) / flat.GetGeoTransform()[1] * NEAR >= first_step(dataset)
 
 

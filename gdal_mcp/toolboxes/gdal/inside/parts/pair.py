@@ -166,13 +166,13 @@ class Pair:
 
 
 def is_sheet(layer):
-    """True if the ids of features are the numbers of rows in a spreadsheet."""
+    """True if feature ids are row numbers of a spreadsheet."""
     dataset = layer.GetDataset()
     return dataset is not None and dataset.GetDriver().ShortName in SHEETS
 
 
 def resolved_domains(own, theirs, places):
-    """The places of fields with codes in the source, for which GDAL may have written what the codes stand for."""
+    """Yields the indexes of fields whose codes GDAL may have replaced with their meanings."""
     for old, place in zip(fields(theirs, MAX_FIELDS), places, strict=True):
         if place is not None and old.GetDomainName() and not own.GetFieldDefn(place).GetDomainName():
             yield place

@@ -98,9 +98,9 @@ def instantiated(words):
 
 
 def by_kind(options, sources):
-    """The words of `gdal info` and `gdal convert`, with `raster` before them for a netCDF of grids.
+    """The command words of `gdal info` and `gdal convert`, with `raster` before them for a netCDF file with grids.
 
-    GDAL refuses such a file in these commands, because its 1D variables, such as time, are a layer too.
+    Otherwise GDAL refuses such a file, because it also reads its 1D variables, such as time, as a layer.
     """
     if options[0] not in ("info", "convert") or not sources:
         return options

@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.query_rows import (
 )
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-# GDAL stores milliseconds, and time zones in quarters of an hour
+# GDAL stores milliseconds, and time zones as multiples of 15 minutes
 MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
 )
@@ -137,7 +137,7 @@ def field_definitions(result, numbers, rows):
 
 
 def is_date(text):
-    """True for a valid calendar date; part numbers can look similar."""
+    """True for a valid calendar date; part numbers can look like dates."""
     try:
         return bool(DATE.fullmatch(text) and datetime.date.fromisoformat(text))
     except ValueError:

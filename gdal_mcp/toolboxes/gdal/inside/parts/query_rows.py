@@ -77,7 +77,9 @@ class Result:
         """The CRS of the geometries; None if they have none. Raises RuntimeError for several or unknown CRSs."""
         found = [self._crs_of(number) for number in sorted(self.srids)]
         if any(one is None or not same_coordinates(found[0], one) for one in found[1:]):
-            raise RuntimeError("the geometries are in several CRSs; bring them into one with ST_Transform")
+            raise RuntimeError(
+                "the geometries are in several CRSs; transform them to one CRS with ST_Transform"
+            )
         return found[0] if found else None
 
     def _crs_of(self, number):

@@ -1,4 +1,4 @@
-"""Finds cells of a spreadsheet that GDAL reads otherwise than they are meant: times as dates, titles as values.
+"""Finds spreadsheet cells that GDAL misreads: times as dates, titles as values.
 
 GDAL does not know the format `h:mm:ss`, which is the default of openpyxl.
 """
@@ -31,7 +31,7 @@ def cut_times(path):
 
 
 def untitled_sheets(path):
-    """The indexes of sheets whose first row has a text in each cell and is read as values.
+    """The indexes of sheets whose first row has text in each cell and is read as values.
 
     GDAL reads a first row as names only if another row has a number.
     """

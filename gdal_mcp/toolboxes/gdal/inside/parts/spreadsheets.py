@@ -1,4 +1,6 @@
-"""Finds what GDAL does not read of a spreadsheet as its author sees it: formulas, merged cells, header rows, dates."""
+"""Finds the parts of a spreadsheet that GDAL does not read as its author sees them: formulas, merged cells, headers,
+dates.
+"""
 
 import itertools
 import re
@@ -15,7 +17,7 @@ MOST_HEADERS = 3  # rows at the top that may be titles and headers
 UNNAMED = re.compile(r"Field\d+")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 OF_DATES = re.compile(r"(?:.*[_ ])?(?:date|datum|day|fecha|data)(?:[_ ].*)?|.*date", re.IGNORECASE)
-DAYS = range(20_000, 60_000)  # days since 1899-12-30 from 1954 to 2064
+DAYS = range(20_000, 60_000)  # days since 1899-12-30, for dates from 1954 to 2064
 CELL = re.compile(r"<(?:\w+:)?c\s[^>]*(?<!/)>(.*?)</(?:\w+:)?c>", re.DOTALL)
 FORMULA, VALUE = re.compile(r"<(?:\w+:)?f[ />]"), re.compile(r"<(?:\w+:)?(?:v|is)[ >]")
 ROWS_OF_RANGE = re.compile(r"\$?[A-Z]+\$?(\d+):\$?[A-Z]+\$?(\d+)")
@@ -27,7 +29,7 @@ ODS_HIDDEN = re.compile(
 
 
 def checks(path, words):
-    """Checks a workbook, or the sheets of it that the words of the call name."""
+    """Checks a workbook; if the words of the call name sheets, only these."""
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX", "ODS"])
     if dataset is None:
         return
@@ -52,7 +54,7 @@ def checks(path, words):
 
 
 def is_named(sheet, words):
-    """True if the words of a call contain the name of a sheet. In a query it may follow an alias and `_`."""
+    """True if the words of a call contain the name of a sheet. In a query, the name may follow an alias and `_`."""
     return re.search(rf"(?<![^\W_]){re.escape(sheet)}(?!\w)", words, re.IGNORECASE) is not None
 
 
@@ -73,7 +75,7 @@ def xlsx_cells(packed, named):
 
 
 def ods_cells(packed, named):
-    """The same of an OpenDocument spreadsheet."""
+    """The same numbers for an OpenDocument spreadsheet."""
     text = text_of(packed, "content.xml")
     unread = merged = hidden = 0
     hides = set(ODS_HIDDEN.findall(text))
@@ -104,14 +106,14 @@ def layer_checks(layer):
 
 
 def has_header(column):
-    """True if texts at the top of a column are followed by numbers alone."""
+    """True if texts at the top of a column are followed by numbers only."""
     texts = [at for at, value in enumerate(column) if value and not NUMBER.fullmatch(value)]
     rest = [value for value in column[(texts[-1] + 1) if texts else 0 :] if value]
     return bool(texts) and texts[-1] < MOST_HEADERS and bool(rest)
 
 
 def is_serial(field, column):
-    """True for whole numbers that can be days, in a column that is named for dates."""
+    """True if a column whose name suggests dates contains only whole numbers that can be days."""
     if field.GetType() not in (*NUMBERS, ogr.OFTString) or not OF_DATES.fullmatch(field.GetName()):
         return False
     values = [value for value in column if value]

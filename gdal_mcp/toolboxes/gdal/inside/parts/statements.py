@@ -17,7 +17,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
 NO_RESULT = -1.5e308  # replaces nodata when a formula is run again
-ENORMOUS = 1e150  # a result that was computed of NO_RESULT, such as its root
+ENORMOUS = 1e150  # a larger result was computed from NO_RESULT, for example as its root
 # options of `vector rasterize` with which polygons need no pixel, or always have one
 CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
 MAX_PIXELS = 4 << 20
@@ -172,7 +172,7 @@ def computed(job, *, calculates):
         return numpy.array([])
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
     found = numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])
-    # GDAL computes with the output's nodata value where an input has none
+    # if an input has no nodata value, GDAL computes with that of the output
     return found[~(numpy.isfinite(found) & (abs(found) > ENORMOUS))]
 
 

@@ -14,7 +14,7 @@ MAX_FEATURES = 20_000  # features of a layer that is read completely
 FIRST_FEATURES = 2_000  # features that are read of a larger layer
 MAX_SECONDS = 1.5  # seconds of CPU time for all layers of a call together
 MAX_FIELDS = 100
-MOST_GAPS = 2  # highest feature id per feature that deleted features explain
+MOST_GAPS = 2  # largest feature id per feature that can be explained by deleted features
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
 OGR_LIST = re.compile(r"\(\d+:(.*)\)", re.DOTALL)
@@ -27,7 +27,7 @@ OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 class Clock:
     """The remaining CPU time for the surveys of a call, and the number of features that each survey may read.
 
-    Only the surveys themselves use up the time. It is CPU time, so that a busy machine examines as much as an idle one.
+    Only the surveys use up this time. CPU time is counted so that a busy machine examines as much as an idle one.
     """
 
     def __init__(self):

@@ -40,7 +40,7 @@ SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 HUGHES = (6378273.0, 298.279)
 MOST_APART = 2.0  # metres: EPSG's accuracy of WGS 84 itself, whose realizations count as one
 SAME_HEIGHT = 0.01  # metres below which heights count as the same
-YEARS = (2000.0, 2020.0)  # between which the motion of a place is measured
+YEARS = (2000.0, 2020.0)  # years between which the motion of a place is measured
 SAME_DRIFT = 0.002  # metres per year, less than any plate moves
 SAME_EPOCH = 0.01  # years
 MOST_TRIED = 20  # operations to WGS 84
@@ -82,7 +82,7 @@ class Proj:
         self.log_level(self.context, 0)
 
     def way(self, source, target, area):
-        """PROJ's way between two CRSs with x before y; None if there is none.
+        """PROJ's transformation between two CRSs, with x before y; None if there is none.
 
         `area` is the area of interest in degrees that GDAL passes to PROJ, or None.
         """
@@ -94,7 +94,7 @@ class Proj:
         return self.normalize_for_visualization(self.context, found) if found else None
 
     def used(self, way, box):
-        """The operations that are used in a box, each with its `share` of the sampled points, most frequent first."""
+        """The operations that PROJ uses in a box, each with its `share` of the sampled points, most frequent first."""
         if not way:
             return []
         counts, first = Counter(), {}
@@ -109,7 +109,10 @@ class Proj:
         return [{**first[name], "share": count / counts.total()} for name, count in counts.most_common()]
 
     def drift(self, way, box, unit):
-        """How far the middle of a box moves in a year, in metres, if the way depends on time. `unit` is in metres."""
+        """The metres per year by which the middle of a box moves, if the transformation depends on time.
+
+        `unit` is the number of metres in one unit of the target CRS.
+        """
         places = []
         for year in YEARS if way else ():
             at = (ctypes.c_double * 4)((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, 0.0, year)
@@ -267,9 +270,9 @@ def described(source, target, box, raster, asked):
 
 
 def time_facts(proj, way, source, target, box):
-    """The metres per year that are unknown without an epoch, or the years between two epochs; empty if neither matters.
+    """The drift in metres per year if an epoch is unknown, or the years between two epochs; empty if neither matters.
 
-    GDAL moves coordinates only to or from a CRS without an epoch.
+    GDAL moves coordinates only if one of the two CRSs has no epoch.
     """
     epochs = source.GetCoordinateEpoch(), target.GetCoordinateEpoch()
     if all(epochs):

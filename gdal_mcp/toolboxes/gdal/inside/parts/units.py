@@ -38,7 +38,10 @@ def unit_of(dataset, row):
 
 
 def systems(dataset, table, code):
-    """The CRSs that geometries of a table, or transformed to a CRS, may have. Without a table, it may be any table."""
+    """The CRSs that the geometries of a table may have, or the CRS that they are transformed to.
+
+    If the table is unknown, it may be any table.
+    """
     if code:
         return [reference(code)]
     layers = layers_of(dataset)

@@ -85,7 +85,7 @@ def layer_checks(dataset, rows, origin):
 
 
 def measured_before(layer, readable, origin):
-    """Checks fields with measures of the geometries that the features had in the inputs."""
+    """Checks fields whose values were measured from the geometries of the inputs."""
     sources = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
     return [] if origin.updates else part("measured_fields").field_checks(layer, sources)
 

@@ -73,7 +73,7 @@ def steps(run):
 
 
 def silently(step):
-    """Runs a step without its output and its failure."""
+    """Runs a step and suppresses its output and exceptions."""
     nowhere = io.StringIO()
     with quiet(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         with contextlib.suppress(Exception):  # a job that needs it fails in the same way, and reports that

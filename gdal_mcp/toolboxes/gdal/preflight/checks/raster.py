@@ -19,7 +19,7 @@ _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
-# names of rasters with the number of people in each pixel
+# names of rasters whose pixels contain a number of people
 _PEOPLE: Final = re.compile(r"(?<![a-z])(?:population|pop|ppp|inhabitants|headcounts?)(?![a-z])")
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
@@ -277,7 +277,7 @@ def is_float(facts: DatasetFacts | None) -> bool:
 
 
 def _counts(call: AlgorithmCall) -> bool:
-    """True if the name of a raster says that its pixels count people, which nothing in the file does."""
+    """True if the name of a raster says that its pixels count people. Nothing else in the file can tell."""
     name = call.source.rpartition("/")[2].lower()
     return _PEOPLE.search(name) is not None and "dens" not in name and _continuous(call.input)
 

@@ -157,7 +157,7 @@ def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft
 
 
 def _epochs(change: Mapping[str, Any], inputs: tuple[int, ...]) -> Iterator[Finding]:
-    """Finds coordinates whose epoch matters and is unknown, or that would only get another epoch."""
+    """Finds coordinates whose epoch matters and is unknown, or whose epoch would change without a transformation."""
     if drift := change.get("drift"):
         yield make_finding("epoch_unknown", {"drift": 100 * drift}, inputs=inputs)
     if years := change.get("years"):

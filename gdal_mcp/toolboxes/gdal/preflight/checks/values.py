@@ -2,8 +2,7 @@
 
 The name of a probe is a data type or format that the pixels are converted to (`UInt8`, `PNG`; with bands
 `UInt8:1,3`), or `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `neighbours`, `curves`, `masked` or
-`lengths`. A
-probe reads up to some million pixels, so it runs only for calls whose arguments can lose data.
+`lengths`. A probe reads up to several million pixels, so it runs only for calls whose arguments can lose data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ _OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
     "raster proximity": (("target-values", "nodata_as_target", ""), ("nodata", "far_undeclared", "-1")),
     "raster as-features": (("skip-nodata", "nodata_as_rows", "true"),),
 }
-# pixel functions that leave nodata pixels out
+# pixel functions that ignore nodata pixels
 _SKIPS_NODATA: Final = frozenset(
     "mean sum median mode min max geometric_mean harmonic_mean stdev quantile".split()
 )
@@ -141,7 +140,7 @@ def _mixes_neighbours(step: AlgorithmStep) -> bool:
 
 
 def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
-    """Names of the probes for data that the algorithms skip or misread."""
+    """Yields the names of the probes for data that the algorithms ignore or misread."""
     if any(_takes_shapes(path, given) for path, given in steps):
         yield "curves"
     if any(path in IGNORES_MASKS for path, _ in steps):
@@ -204,8 +203,8 @@ def findings(
 ) -> Iterator[Finding]:
     """Findings from the results of probes.
 
-    `looks` are the requested probes by name, `nodata` is the nodata value of the input, `merges` is True for
-    gdal_merge.
+    `looks` maps the names of the requested probes to their results, `nodata` is the nodata value of the input, and
+    `merges` is True for gdal_merge.
     """
     for name, seen in looks.items():
         edit = _nodata_of_edit(steps)

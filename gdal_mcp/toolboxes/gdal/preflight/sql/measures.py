@@ -1,6 +1,6 @@
-"""The columns of a result that are lengths or areas, with the geometries that they measure. Pure.
+"""Finds the columns of a result that are lengths or areas, with the geometries that they measure. Pure.
 
-The container knows the CRSs of the tables, and adds the units (`inside/parts/units.py`).
+The container knows the CRSs of the tables and adds the units (`inside/parts/units.py`).
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import bare, first_select, funct
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-# functions that measure, with the power of the unit and the number of arguments from which they measure on the
-# ellipsoid, in metres
+# functions that measure, each with the power of the unit and the number of arguments from which the function measures
+# on the ellipsoid, in metres
 _MEASURES: Final[Mapping[str, tuple[int, int]]] = {
     "area": (2, 2),
     **dict.fromkeys(("length", "3dlength", "glength", "perimeter"), (1, 2)),
@@ -25,7 +25,7 @@ _SAME_UNIT: Final = frozenset("sum total avg min max round abs coalesce ifnull c
 
 
 def measured_columns(tree: "Expr") -> list[Mapping[str, Any]]:
-    """The terms of a statement that are lengths or areas; calculations with them are left out."""
+    """The terms of a statement that are lengths or areas. Calculations with lengths or areas are omitted."""
     budget = Budget()
     rows = (_measured(term, budget) for term in selected(first_select(tree)))
     return [one for one in rows if one is not None]
