@@ -175,6 +175,9 @@ class MemoryHosting(Hosting):
         self.world.waiting_for_engine -= 1
         return self.host
 
+    def _hosts(self) -> tuple[Host, ...]:
+        return (self.host,)
+
 
 @dataclass
 class Person(Approver):

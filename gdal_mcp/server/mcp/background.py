@@ -62,6 +62,8 @@ async def reap(app: App) -> None:
             removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
         except SandboxError as error:
             _log.info("not_reaped", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the outermost handler of this task: without it the server would end
+            _log.warning("not_reaped", reason=str(error), exc_info=True)
         else:
             if removed:
                 _log.warning("reaped", containers=len(removed))

@@ -13,25 +13,34 @@ import pytest
 from gdal_mcp.server.app import running
 from gdal_mcp.server.operations.undoing import undo
 from tests.e2e.mcp.talk import Person, Place, Talk, settings_for, talking
-from tests.e2e.shares.mounts import FILE_SYSTEMS
+from tests.e2e.shares.mounts import FILE_SYSTEMS, REPLACED_ON
 
 SHARES = os.environ.get("SHARES", "").split()
-_PATIENCE = 300.0  # seconds; long, because the processor is emulated
+# where each server's log and exit status stay after the kernel has ended
+OUT = Path(os.environ.get("OUT", "/"))
+_PATIENCE = 300.0  # seconds; the processor is emulated
 _STATE = Path("~/.local/state/gdal-mcp").expanduser()  # with the attestation of the first server
+# the client reports only that the connection was closed
+_WITH_STATUS = ("sh", "-c", '"$@"; echo "exit status $?" >&2', "sh")
 _HILL = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
 
 
 @pytest.fixture(scope="module", params=SHARES)
-def place(request: pytest.FixtureRequest) -> Place:
-    parent = Path(FILE_SYSTEMS[request.param].place)
+def share(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def place(share: str) -> Place:
+    parent = Path(FILE_SYSTEMS[share].place)
     made = Place.made(Path(tempfile.mkdtemp(dir=parent, prefix="ö maps ")))
     return replace(made, state=_STATE)
 
 
 @pytest.fixture(scope="module")
-def talk(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
+def talk(place: Place, share: str) -> Iterator[Talk]:
     command = place.command("--engine", "oci", "--memory", "256MiB", "--approval", "never")
-    with talking(command, tmp_path_factory.mktemp("server") / "log", person=Person()) as opened:
+    with talking([*_WITH_STATUS, *command], OUT / f"{share}.log", person=Person()) as opened:
         yield opened
 
 
@@ -54,11 +63,12 @@ def test_a_file_is_read_at_once_after_it_was_written_and_its_output_too(place: P
     assert place.staged == []
 
 
-def test_a_file_is_replaced_and_brought_back_or_nothing_changes(place: Place, talk: Talk) -> None:
+def test_a_file_is_replaced_and_brought_back_or_nothing_changes(place: Place, share: str, talk: Talk) -> None:
     place.path("hill.asc").write_text(_HILL, encoding="ascii")
     place.path("old.tif").write_bytes(b"old")
     assert called(talk, "convert", input="hill.asc", output="old.tif", overwrite=False).is_error
     result = called(talk, "convert", input="hill.asc", output="old.tif", overwrite=True)
+    assert result.is_error == (share not in REPLACED_ON)
     if not result.is_error:
         assert place.path("old.tif").read_bytes() != b"old"
         assert result.structured_content is not None

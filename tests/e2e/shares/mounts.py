@@ -132,8 +132,8 @@ FILE_SYSTEMS: Final = {
 
 CLOSED_TO_ROOT: Final = ("nfs", "vfat-root")  # root cannot give a folder to another user there
 PUBLISHED_ON: Final = tuple(name for name in FILE_SYSTEMS if name not in {"vfat-root", "wsl"})
-# docs/hosts.toml has the results of calls on the other two
-CALLED_ON: Final = tuple(name for name in PUBLISHED_ON if name not in {"9p", "fuse"})
+# which can swap two names atomically; on the others a call that would replace a file is refused, as docs/hosts.toml says
+REPLACED_ON: Final = ("ext4", "xfs", "btrfs", "tmpfs", "overlay", "vfat")
 
 
 def tools() -> Path:
