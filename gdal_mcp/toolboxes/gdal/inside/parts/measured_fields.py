@@ -75,6 +75,7 @@ class Table:
         kinds = [one.GetType() for one in fields(layer.GetLayerDefn())]
         self.numeric = {name for name, kind in zip(self.names, kinds, strict=True) if kind in NUMBERS}
         self.rows, degrees = [], bool(crs and crs.IsGeographic())
+        self.degrees = degrees
         world = osr.SpatialReference(epsg=4326)
         change = crs and osr.CreateCoordinateTransformation(traditional(crs), traditional(world))
         for feature in itertools.islice(layer, MOST_FEATURES if change else 0):
@@ -173,13 +174,22 @@ def is_cut(before, after, name):
     common = [(one, new_names[one]) for one in before.names if one in new_names]
     whole = {}
     for shape, values in before.rows:
-        whole.setdefault(tuple(values[one] for one, _ in common), []).append(size(shape))
+        whole.setdefault(tuple(values[one] for one, _ in common), []).append(shape)
     for shape, values in after.rows:
-        sizes = whole.get(tuple(values[one] for _, one in common), ())
-        if values[name] and len(sizes) == 1 and size(shape) < (1 - APART) * sizes[0]:
+        shapes = whole.get(tuple(values[one] for _, one in common), ())
+        if values[name] and len(shapes) == 1 and is_part(shape, shapes[0], before.degrees == after.degrees):
             return True
     return False
 
 
-def size(shape):
-    return shape.of("area")[1] or shape.of("length")[1]
+def is_part(shape, origin, same_units):
+    """True if a geometry is smaller than its origin: on the ellipsoid, and also on the map if both have the same units.
+
+    Exchanged axes change only the size on the ellipsoid.
+    """
+    kind = "area" if origin.of("area")[1] else "length"
+    smaller = [
+        part < (1 - APART) * all_of_it
+        for part, all_of_it in zip(shape.of(kind), origin.of(kind), strict=True)
+    ]
+    return all(smaller) if same_units else smaller[1]
