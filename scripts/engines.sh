@@ -15,6 +15,10 @@ has_package() {
 missing=""
 command -v podman >/dev/null 2>&1 || missing=$podman_packages
 command -v rootlesskit >/dev/null 2>&1 || missing="$missing rootlesskit uidmap"
+# What both need as a user whose control groups systemd delegates.
+command -v slirp4netns >/dev/null 2>&1 || missing="$missing slirp4netns"
+[ -e /usr/lib/systemd/user/dbus.socket ] || missing="$missing dbus-user-session"
+command -v curl >/dev/null 2>&1 || missing="$missing curl"
 # A share as a desktop's machine has it, for the tests of the server's image.
 command -v bindfs >/dev/null 2>&1 || missing="$missing bindfs"
 if ! command -v runsc >/dev/null 2>&1; then

@@ -7,8 +7,8 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -41,8 +41,9 @@ _LIMIT_FIELDS: Final = {"memory": "MemoryLimit", "cpu": "CpuCfsQuota", "pids": "
 
 
 HOW_TO_DELEGATE: Final = (
-    "Delegate them: in a drop-in of user@.service, `[Service]` and `Delegate=cpu memory pids`; then log in again. Podman also "
-    'needs `cgroup_manager = "systemd"` in containers.conf, as cgroupfs sets no limits without root.'
+    "Delegate them: in a drop-in of user@.service, `[Service]` and `Delegate=cpu memory pids`; then log in again. Without root "
+    "only systemd sets limits, so Docker needs `native.cgroupdriver=systemd` among the `exec-opts` of "
+    '~/.config/docker/daemon.json, and Podman `cgroup_manager = "systemd"` in containers.conf.'
 )
 
 
@@ -63,6 +64,20 @@ def refuse_unlimited(info: EngineInfo) -> None:
     raise IsolationRefused(f"{what} The host's kernel lacks these control groups, or they are not mounted.")
 
 
+@contextlib.contextmanager
+def refuse_undelegated(*, rootless: bool) -> Iterator[None]:
+    """Raises IsolationRefused if the low-level runtime cannot set a limit because its user lacks that control group.
+
+    An engine without root may report a limit that it has only above the user's own control group.
+    """
+    try:
+        yield
+    except EngineUnavailable as error:
+        if rootless and "cgroup" in str(error):
+            raise IsolationRefused(f"{error}. {HOW_TO_DELEGATE}") from error
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class DockerContainer:
     """One container of a Docker-compatible engine. All its state is kept by the engine."""
@@ -70,13 +85,17 @@ class DockerContainer:
     _api: docker.APIClient
     id: str
     removal_seconds: float
+    rootless: bool = False
 
     def start(self, _cancel: Cancellation | None = None) -> AttachedStreams:
         with translate_errors("asked for a container's streams"):
             stream = self._api.attach_socket(self.id, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         wire = DockerStreams(stream)
         try:
-            with translate_errors("asked to start a container"):
+            with (
+                refuse_undelegated(rootless=self.rootless),
+                translate_errors("asked to start a container"),
+            ):
                 self._api.start(self.id)
         except BaseException:  # re-raised after the streams are closed
             wire.close()
@@ -181,7 +200,7 @@ class DockerEngine:
         with translate_errors("asked to create a container"):
             try:
                 made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
-                container = self.container(str(made["Id"]))
+                container = replace(self.container(str(made["Id"])), rootless=self._info.rootless)
             except docker.errors.NotFound as error:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
         with removed_on_failure(container):

@@ -16,10 +16,10 @@ from typing import Any, Final
 import docker.errors
 
 from sandbox.engine import EngineInfo, removed_on_failure
-from sandbox.engines.docker import HOW_TO_DELEGATE, DockerContainer, DockerEngine, refuse_unlimited
+from sandbox.engines.docker import DockerContainer, DockerEngine, refuse_undelegated, refuse_unlimited
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import translate_errors
-from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
+from sandbox.errors import ImageMissing, IsolationRefused
 from sandbox.isolation.rows import failure_summary
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
@@ -78,16 +78,10 @@ class PodmanEngine(DockerEngine):
 
     def _prepare(self, container: DockerContainer) -> dict[str, Any]:
         """Has Podman write the runtime configuration without running anything. Returns the result of an inspection."""
-        try:
-            with translate_errors("asked to prepare a container"):
-                self._libpod("POST", f"/containers/{container.id}/init")
-                return self._libpod("GET", f"/containers/{container.id}/json")
-        except EngineUnavailable as error:
-            if self._info.rootless and "controller" in str(
-                error
-            ):  # the runtime cannot set a limit for this user
-                raise IsolationRefused(f"{error}. {HOW_TO_DELEGATE}") from error
-            raise
+        rootless = self._info.rootless
+        with refuse_undelegated(rootless=rootless), translate_errors("asked to prepare a container"):
+            self._libpod("POST", f"/containers/{container.id}/init")
+            return self._libpod("GET", f"/containers/{container.id}/json")
 
     def _libpod(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         response = self._api.request(method, f"{self._api.base_url}{_API}{path}", json=body)

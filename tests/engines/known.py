@@ -77,6 +77,12 @@ PODMAN_DELEGATED: Final = Known(
     "calls run",
     _EMULATED,
 )
+DOCKER_DELEGATED: Final = Known(
+    "Docker, rootless, with delegated control groups",
+    "20.10 with rootlesskit 1.1, runc 1.1 and systemd 252, control groups of version 2 with memory, pids and cpu delegated, Linux 6.1",
+    "calls run",
+    _EMULATED,
+)
 OCI: Final = Known(
     "oci: crun or runc, no daemon", "crun 1.8 and runc 1.1, control groups of version 1", "calls run"
 )
@@ -137,6 +143,7 @@ KUBERNETES: Final = Known(
 KNOWN: Final = (
     DOCKER,
     DOCKER_ROOTLESS,
+    DOCKER_DELEGATED,
     PODMAN_ROOTLESS,
     PODMAN_DELEGATED,
     OCI,

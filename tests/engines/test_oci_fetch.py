@@ -121,6 +121,14 @@ def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, s
     assert (status.st_uid, status.st_mode & 0o7777) == (7, 0o755)
 
 
+def test_an_image_that_is_named_by_its_digest_is_fetched_from_the_mirror_in_its_name(registry, store) -> None:
+    held, reference = registry
+    pinned = f"{reference.removesuffix(':1')}@{digest_of(held.manifest)}"
+    store.pull(pinned, lambda _line: None)
+    found = store.find(pinned)
+    assert (found.id, found.digest) == (digest_of(held.config), digest_of(held.manifest))
+
+
 def test_an_image_that_was_fetched_is_copied_to_docker_without_its_registry(registry, store, client) -> None:
     """The content id stays the same, also when the image is copied back into another store."""
     held, reference = registry

@@ -10,12 +10,15 @@ from pathlib import Path
 import docker
 import pytest
 
+from gdal_mcp.runtime.image import ensure
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from sandbox.engines.images import DockerImages
 from tests.e2e.deploy.server_image import base_image
 from tests.engines.kit import not_tried
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
+ALONE = {"entrypoint": [], "detach": True, "network_mode": "none"}
 
 
 @pytest.fixture
@@ -49,8 +52,7 @@ def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClien
     name, lines = f"{registry}/planted", []
     # a new layer, because layers that the engine has are not fetched
     command = ["sh", "-c", "head -c 30000000 /dev/urandom > /srv/new"]
-    alone = {"entrypoint": [], "detach": True, "network_mode": "none"}
-    made = client.containers.run(base_image(client), command, **alone)
+    made = client.containers.run(base_image(client), command, **ALONE)
     try:
         made.wait()
         made.commit(name, "1")
@@ -64,3 +66,27 @@ def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClien
     here, _, known = lines[-1].removesuffix(" MB of 1 layers").partition(" of ")
     assert int(here) == int(known) >= 30, lines
     assert len(lines) > 1
+
+
+@pytest.mark.claim("supply.image-named")
+def test_setup_pulls_from_a_mirror_the_image_that_the_digest_names(
+    registry: str, client: docker.DockerClient
+) -> None:
+    name = f"{registry}/osgeo/gdal"
+    made = client.containers.run(base_image(client), ["sh", "-c", "echo mirrored > /srv/new"], **ALONE)
+    try:
+        made.wait()
+        there = made.commit(name, "1")
+        client.images.push(name, "1")
+        pinned = client.images.get(f"{name}:1").attrs["RepoDigests"][0]
+        client.images.remove(f"{name}:1")
+        with pytest.raises(docker.errors.ImageNotFound):
+            client.images.get(there.id)
+        found = ensure(DockerImages(client.api), GDAL_IMAGE, pinned, print)
+    finally:
+        made.remove(force=True)
+    try:
+        assert (found.reference, found.id) == (pinned, there.id)
+        assert found.digest == pinned.partition("@")[2] != found.id
+    finally:
+        client.images.remove(pinned)

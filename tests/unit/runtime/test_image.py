@@ -78,6 +78,18 @@ def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, images: Docke
     assert (found.reference, found.id, found.digest) == (pinned, ID, DIGEST)
 
 
+@pytest.mark.claim("supply.image-named")
+def test_an_image_is_pulled_by_digest_from_the_mirror_that_is_named(
+    engine: SocketEngine, images: DockerImages
+) -> None:
+    mirrored = f"mirror.test:5000/osgeo/gdal@{DIGEST}"
+    engine.images[OFFICIAL] = body(Id=f"sha256:{'9' * 64}", RepoDigests=[f"ghcr.io/osgeo/gdal@{DIGEST}"])
+    engine.registry[mirrored] = body(RepoDigests=[mirrored])
+    found = ensure(images, GDAL_IMAGE, mirrored, silent)
+    assert asked_to_pull(engine)
+    assert (found.reference, found.id, found.digest) == (mirrored, ID, DIGEST)
+
+
 def test_an_image_named_without_a_tag_is_the_latest_even_behind_a_port() -> None:
     for name in ("gdal", "ghcr.io/osgeo/gdal", "registry:5000/gdal"):
         assert split(name) == (name, "latest")

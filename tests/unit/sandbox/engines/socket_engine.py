@@ -76,7 +76,8 @@ class _Handler(Handler):
 
     def _pull(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
-        reference = f"{query['fromImage'][0]}:{query['tag'][0]}"
+        name, tag = query["fromImage"][0], query["tag"][0]
+        reference = f"{name}@{tag}" if tag.startswith("sha256:") else f"{name}:{tag}"
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")  # by which the SDK knows a stream

@@ -301,6 +301,16 @@ def test_an_image_is_tried_out_once_and_known_by_its_name_and_its_id(asked):
     assert (images.name_of(found.id), tried) == (NAME, [asked])
 
 
+def test_an_image_of_a_mirror_is_pulled_from_it_and_known_by_its_digest():
+    """A node may report the first name by which it knows the same image."""
+    mirrored = NAME.replace("registry/", "mirror.test:5000/osgeo/")
+    images = PodImages(lambda: None, lambda _one: NAME)
+    found = images.find(mirrored)
+    assert (found.id, found.digest) == (NAME.partition("@")[2],) * 2
+    (container,) = asked(image=images.name_of(found.id))["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == (mirrored, "IfNotPresent")
+
+
 @pytest.fixture
 def kubeconfig(tmp_path, monkeypatch):
     """`kubeconfig(cluster, user)`: the configuration in force, with these values."""
