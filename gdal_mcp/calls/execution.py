@@ -43,7 +43,7 @@ _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 
 @dataclass(slots=True)
-class _Trail:
+class _RunResults:
     """The results of a run so far."""
 
     preflight: Report
@@ -68,7 +68,7 @@ class Executor:
 
     def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
         """The outcome of the plan. Does not raise for a failure of the job, the engine or a file."""
-        trail = _Trail(call.preflight)
+        trail = _RunResults(call.preflight)
         try:
             self._run(call, trail, cancel)
         except LaunchCancelled:
@@ -90,7 +90,7 @@ class Executor:
             return trail.outcome(failed(call.call_id, published=True))
         return trail.outcome(None)
 
-    def _run(self, call: Invocation, trail: _Trail, cancel: Cancellation) -> None:
+    def _run(self, call: Invocation, trail: _RunResults, cancel: Cancellation) -> None:
         """Raises ToolError, SandboxError, LaunchCancelled."""
         draft, begun = call.plan.draft, time.monotonic()
         with self._reading(call) as trail.reading, self._lease(call, cancel) as lease:
@@ -147,7 +147,7 @@ class Executor:
         self,
         call: Invocation,
         lease: Lease,
-        trail: _Trail,
+        trail: _RunResults,
         declined: list[ToolError],
         cancel: Cancellation,
     ) -> Job:
@@ -182,12 +182,12 @@ class Executor:
             result_only=staging is None,
         )
 
-        def go_on() -> None:
+        def check_cancelled() -> None:
             if cancel.is_set:
                 raise LaunchCancelled("cancelled before its inputs were copied")
 
         if staging is not None and operation.copies(plan.draft):
-            operation.copy_in(call, staging, self.hosting.templates.mount_source, go_on)
+            operation.copy_in(call, staging, self.hosting.templates.mount_source, check_cancelled)
         return job
 
     @staticmethod
@@ -228,7 +228,7 @@ class Executor:
         )
 
     def _enrich_error(
-        self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail
+        self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _RunResults
     ) -> ToolError:
         """The error with the toolbox's explanation, if it has one, and with paths of the host."""
         toolbox, draft = call.toolbox, call.plan.draft

@@ -15,7 +15,7 @@ from gdal_mcp.calls.records import artifact_of
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.records.registry import Call, Registry
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import Finding, KeptPublication
+from sandbox.outputs.store import KeptPublication, RecoveryOutcome
 from sandbox.owner import Owner
 
 _log = structlog.get_logger()
@@ -58,7 +58,7 @@ def recover(
                 {
                     "type": "undo.recovered",
                     "call": call_id,
-                    "outcome": str(Finding.UNDONE),
+                    "outcome": str(RecoveryOutcome.UNDONE),
                     "targets": [one.path for one in listed],
                     "source": {"server": owner.id},
                 }

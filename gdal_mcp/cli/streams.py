@@ -36,7 +36,7 @@ def say(text: str) -> None:
     sys.stderr.write(f"gdal-mcp: {cite(text)}\n")
 
 
-def agreed(question: str, words: str) -> bool:
+def confirm(question: str, words: str) -> bool:
     """Asks at the terminal; anything but yes is no. Raises SettingsError, which names the options `words`, without a terminal."""
     if not sys.stdin.isatty():
         raise SettingsError(f"there is no terminal to ask at; use {words}")

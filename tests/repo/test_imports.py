@@ -117,6 +117,19 @@ def test_no_module_imports_itself_through_others():
         visit(module, ())
 
 
+# a protocol and its implementation are the same idea
+SHARED_NAMES = {"Preflight": "the protocol of all toolboxes, and GDAL's implementation"}
+
+
+def test_no_class_name_has_two_meanings():
+    places: dict[str, list[str]] = {}
+    for module, path in ALL.items():
+        for name in {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)}:
+            places.setdefault(name, []).append(module)
+    repeated = {name: modules for name, modules in places.items() if len(modules) > 1}
+    assert repeated.keys() == SHARED_NAMES.keys(), repeated
+
+
 def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
     for module, path in ALL.items():
         if within(module, "sandbox"):

@@ -53,13 +53,17 @@ class Chip(NamedTuple):
 
 def run(job, report):
     folder = job["outputs"][0]["path"]
-    source = rasters.Source(job["path"])
+    source = rasters.RasterReader(job["path"])
     chosen, between = windows(job, source)
     for split in job["split"]:
         for part in ("images", *(["masks"] if job["mask"] else []), *(["labels"] if job["labels"] else [])):
             os.makedirs(f"{folder}/{split}/{part}")
-    sheet, own = Sheet(job, len(chosen)), threading.local()
-    book, begun, empty = Book(job, folder, Maker(job, folder, source.span).fields), time.perf_counter(), 0
+    sheet, own = ContactSheet(job, len(chosen)), threading.local()
+    book, begun, empty = (
+        ChipIndex(job, folder, Maker(job, folder, source.span).fields),
+        time.perf_counter(),
+        0,
+    )
     threads = int(os.environ.get("CHIP_THREADS", "1"))
 
     def work(window):  # each thread has its own datasets and transforms, because neither may be shared
@@ -151,8 +155,8 @@ class Maker:
 
     def __init__(self, job, folder, span):
         self._job, self._folder = job, folder
-        self._source = source = rasters.Source(job["path"], span)
-        self._mask = mask = rasters.Source(job["mask"], (0, 1)) if job["mask"] else None
+        self._source = source = rasters.RasterReader(job["path"], span)
+        self._mask = mask = rasters.RasterReader(job["mask"], (0, 1)) if job["mask"] else None
         if mask is not None and (mask.size, mask.place) != (source.size, source.place):
             raise rasters.Unreadable("the mask is not on the same grid as the raster")
         self._layer = vectors.Layer(job["labels"], source.crs) if job["labels"] else None
@@ -195,7 +199,7 @@ class Maker:
             return chip._replace(place=place, digest=hashlib.sha256(file.read()).hexdigest())
 
 
-class Book:
+class ChipIndex:
     """Collects the facts of the chips and writes them to files."""
 
     def __init__(self, job, folder, fields):
@@ -270,7 +274,7 @@ class Book:
         return hashlib.sha256(data).hexdigest()
 
 
-class Sheet:
+class ContactSheet:
     """A picture of some chips, evenly sampled from all windows."""
 
     def __init__(self, job, windows):

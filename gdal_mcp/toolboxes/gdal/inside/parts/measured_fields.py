@@ -38,7 +38,7 @@ ROUNDED = 0.006  # by which values with two decimals differ
 AGREE = 0.9  # fraction of the features of the input that must be close; all must not be apart
 
 
-class Shape:
+class MeasuredGeometry:
     """A geometry with its measures, by the name of the measure; each has one or two values, on the map and on the earth."""
 
     def __init__(self, geometry, degrees, change):
@@ -63,7 +63,7 @@ class Shape:
         return NEAR[kind in ("lon", "lat") or self._degrees]
 
 
-class Table:
+class LayerSample:
     """The first features of a layer: their shapes and the values of their fields."""
 
     def __init__(self, layer):
@@ -78,7 +78,7 @@ class Table:
             geometry = feature.GetGeometryRef()
             if geometry is not None and not geometry.IsEmpty():
                 values = {name: feature.GetField(i) for i, name in enumerate(self.names)}
-                self.rows.append((Shape(geometry.Clone(), degrees, change), values))
+                self.rows.append((MeasuredGeometry(geometry.Clone(), degrees, change), values))
         layer.ResetReading()
 
     @property
@@ -96,10 +96,10 @@ def field_checks(layer, sources):
     origins = {name: found for name in wanted if (found := origin_of(name, sources)) is not None}
     if not origins:
         return
-    after, tables = Table(layer), {}
+    after, tables = LayerSample(layer), {}
     stale = []
     for name, (number, old_name) in origins.items():
-        before = tables.setdefault(number, None) or Table(sources[number])
+        before = tables.setdefault(number, None) or LayerSample(sources[number])
         tables[number] = before
         both = old_name in before.numeric and name in after.numeric
         if both and is_stale(wanted[name], (before, old_name), (after, name)):

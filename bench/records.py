@@ -1,0 +1,118 @@
+"""The registry with a million calls: figures, pages of the history, searches, and the records of one more call."""
+
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from bench.report import Finding, Section, milliseconds, timed
+from gdal_mcp.records.figures import figures
+from gdal_mcp.records.registry import Call, Registry
+
+_DAY: Final = 86_400.0  # seconds
+_APART: Final = 10.0  # seconds between two calls; a million are four months
+_TOOLS: Final = ("info", "convert", "gdal_read", "gdal_write", "raster_reproject", "vector_sql", "gdal_query")
+_OUTCOMES: Final = (*("OK",) * 8, "GDAL_FAILED", "INPUT_INVALID")
+_PEOPLE: Final = 20
+
+
+def records(number: int, rounds: int, folder: Path | None = None) -> Section:
+    """Fills a registry with `number` calls and times what the server and the console do with it."""
+    with tempfile.TemporaryDirectory(prefix="gdal-mcp-bench-", dir=folder) as place:
+        path = Path(place) / "registry.sqlite"
+        with closing(Registry(path)) as registry:
+            _one_call(registry, "first")
+        filling = timed(lambda: _fill(path, number))
+        size = path.stat().st_size
+        with closing(Registry(path)) as registry:
+            first = timed(lambda: figures(registry, _TOOLS, time.time() - _DAY))
+            slowest = {name: _slowest(work, rounds) for name, work in _works(registry).items()}
+    rows = [
+        ("figures, the first time in a process", milliseconds(first)),
+        *((name, milliseconds(seconds)) for name, seconds in slowest.items()),
+    ]
+    note = f"{number:,} calls of {_PEOPLE} principals ({size / (1 << 30):.1f} GiB, filled in {filling:.0f} s); the slowest of {rounds} rounds."
+    *pages, call = slowest.values()
+    findings = (
+        Finding("records-figures", first),
+        Finding("records-search", max(pages[1:])),
+        Finding("records-call", call * 1000),
+    )
+    return Section(f"Registry with {number:,} calls", note, ("what", "slowest ms"), rows, findings)
+
+
+def _works(registry: Registry) -> Mapping[str, Callable[[], object]]:
+    numbers = iter(range(1_000_000))
+    return {
+        "figures, again": lambda: figures(registry, _TOOLS, time.time() - _DAY),
+        "first page of the history": registry.search,
+        "first page of one principal": lambda: registry.search(principal="person-7"),
+        "search for a file of many calls": lambda: registry.search(["scene-77"]),
+        "search that finds nothing": lambda: registry.search(["no such text"]),
+        "search of a principal without calls": lambda: registry.search(principal="nobody"),
+        "records of one more call": lambda: _one_call(registry, f"more-{next(numbers)}"),
+    }
+
+
+def _slowest(work: Callable[[], object], rounds: int) -> float:
+    return max(timed(work) for _ in range(rounds))
+
+
+def _one_call(registry: Registry, call_id: str) -> None:
+    """The start and the end of a call, with as much text as most have."""
+    argv = ("gdal", "raster", "convert", "/data/maps/scene-0.tif", "/data/maps/out/scene-0.cog.tif")
+    file = {"path": "/data/maps/out/scene-0.cog.tif", "bytes": 1_048_576, "sha256": "0" * 64}
+    limits = {"cpus": 2, "memory_bytes": 1 << 31, "wall_seconds": 300}
+    receipt = {"pool": "warm", "peak_memory_bytes": 80_000_000, "cpu_seconds": 0.2, "image": "0" * 64}
+    durations = {"queue": 0.001, "claim": 0.01, "run": 0.1, "publish": 0.02}
+    begun = Call(call_id, "person-0", "convert", {"input": argv[3]}, argv=argv, limits=limits)
+    registry.begin_call(begun)
+    ended = Call(
+        call_id, "", "", {}, outcome="OK", durations=durations, receipt=receipt, files=(file,), inputs=(file,)
+    )
+    registry.finish_call(ended)
+
+
+def _fill(path: Path, number: int) -> None:
+    """Variants of the one call that is recorded, in one transaction."""
+    with closing(sqlite3.connect(path)) as database, database:
+        database.row_factory = sqlite3.Row
+        database.execute("PRAGMA foreign_keys = OFF")
+        for table, varied in (("calls", _calls), ("ended", _ended)):
+            row = dict(database.execute(f"SELECT * FROM {table}").fetchone())
+            query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"
+            database.executemany(query, varied(row, number))
+
+
+def _calls(call: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    begin = time.time() - number * _APART
+    for count in range(number):
+        started, scene = begin + count * _APART, f"scene-{count % 1000}"
+        texts = {
+            name: call[name].replace("scene-0", scene) for name in ("arguments", "argv", "files", "inputs")
+        }
+        names = {
+            "id": f"{count:016x}",
+            "tool": _TOOLS[count % 7],
+            "outcome": _OUTCOMES[count % 10],
+            "principal": f"person-{count % _PEOPLE}",
+        }
+        yield {**call, **texts, **names, "started": started, "finished": started + 0.2}
+
+
+def _ended(row: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    begin = time.time() - number * _APART
+    for count in range(number):
+        # no two calls take equally long; the numbers return after some thousands
+        amounts = {name: row[name] * (1 + count * 7919 % 10_007 / 1000) for name in ("queue", "start", "run", "publish", "total")}  # fmt: skip
+        names = {"id": f"{count:016x}", "tool": _TOOLS[count % 7], "outcome": _OUTCOMES[count % 10]}
+        yield {
+            **row,
+            **amounts,
+            **names,
+            "finished": begin + count * _APART + 0.2,
+            "pool": ("warm", "cold")[count % 5 == 0],
+        }
