@@ -1,13 +1,14 @@
 """The registry with a million calls: figures, pages of the history, searches, and the records of one more call."""
 
+import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.report import Finding, Section, milliseconds, timed
 from gdal_mcp.records.figures import figures
@@ -16,8 +17,30 @@ from gdal_mcp.records.registry import Call, Registry
 _DAY: Final = 86_400.0  # seconds
 _APART: Final = 10.0  # seconds between two calls; a million are four months
 _TOOLS: Final = ("info", "convert", "gdal_read", "gdal_write", "raster_reproject", "vector_sql", "gdal_query")
-_OUTCOMES: Final = (*("OK",) * 8, "GDAL_FAILED", "INPUT_INVALID")
 _PEOPLE: Final = 20
+# what differs between the calls, as SQL with the number `n` of a call
+_BOTH: Final = {
+    "id": "printf('%016x', n)",
+    "tool": "json_extract(:tools, '$[' || n % 7 || ']')",
+    "outcome": "CASE n % 10 WHEN 8 THEN 'GDAL_FAILED' WHEN 9 THEN 'INPUT_INVALID' ELSE 'OK' END",
+    "finished": f":begin + n * {_APART} + 0.2",
+}
+_CALLS: Final = _BOTH | {
+    "principal": f"'person-' || n % {_PEOPLE}",
+    "started": f":begin + n * {_APART}",
+    **{
+        name: f"replace({name}, 'scene-0', 'scene-' || n % 1000)"
+        for name in ("arguments", "argv", "files", "inputs")
+    },
+}
+_ENDED: Final = _BOTH | {
+    "pool": "iif(n % 5, 'warm', 'cold')",
+    # thousands of different times, in no order
+    **{
+        name: f"{name} * (1 + n * 7919 % 10007 / 1000.0)"
+        for name in ("queue", "start", "run", "publish", "total")
+    },
+}
 
 
 def records(number: int, rounds: int, folder: Path) -> Section:
@@ -72,41 +95,15 @@ def _one_call(registry: Registry, call_id: str) -> None:
 
 def _fill(path: Path, number: int) -> None:
     """Variants of the one call that is recorded, in one transaction."""
+    values = {"number": number, "begin": time.time() - number * _APART, "tools": json.dumps(_TOOLS)}
     with closing(sqlite3.connect(path)) as database, database:
-        database.row_factory = sqlite3.Row
         database.execute("PRAGMA cache_size = -1000000")  # 1 GB: each page is written once
-        for table, varied in (("calls", _calls), ("ended", _ended)):
-            row = dict(database.execute(f"SELECT * FROM {table}").fetchone())
-            query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"
-            database.executemany(query, varied(row, number))
-
-
-def _calls(call: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
-    begin = time.time() - number * _APART
-    for index in range(number):
-        started, scene = begin + index * _APART, f"scene-{index % 1000}"
-        texts = {
-            name: call[name].replace("scene-0", scene) for name in ("arguments", "argv", "files", "inputs")
-        }
-        names = {
-            "id": f"{index:016x}",
-            "tool": _TOOLS[index % 7],
-            "outcome": _OUTCOMES[index % 10],
-            "principal": f"person-{index % _PEOPLE}",
-        }
-        yield {**call, **texts, **names, "started": started, "finished": started + 0.2}
-
-
-def _ended(row: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
-    begin = time.time() - number * _APART
-    for index in range(number):
-        # no two calls take equally long; the numbers return after some thousands
-        amounts = {name: row[name] * (1 + index * 7919 % 10_007 / 1000) for name in ("queue", "start", "run", "publish", "total")}  # fmt: skip
-        names = {"id": f"{index:016x}", "tool": _TOOLS[index % 7], "outcome": _OUTCOMES[index % 10]}
-        yield {
-            **row,
-            **amounts,
-            **names,
-            "finished": begin + index * _APART + 0.2,
-            "pool": ("warm", "cold")[index % 5 == 0],
-        }
+        for table, varied in (("calls", _CALLS), ("ended", _ENDED)):
+            database.execute(f"CREATE TEMP TABLE one_{table} AS SELECT * FROM {table}")
+            columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+            database.execute(
+                f"WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :number) "
+                f"INSERT INTO {table} ({', '.join(columns)}) "
+                f"SELECT {', '.join(varied.get(name, name) for name in columns)} FROM numbers, one_{table}",
+                values,
+            )
