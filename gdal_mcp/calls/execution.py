@@ -24,7 +24,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.pictures import checked_png
 from gdal_mcp.toolboxes.preflight import Report
 from gdal_mcp.toolboxes.toolbox import Toolbox
-from gdal_mcp.untrusted import clean_text, clean_value
+from gdal_mcp.toolboxes.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, LaunchCancelled, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.outputs.staging import Staging

@@ -11,7 +11,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.preflight import Preflight
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.outputs.staging import Staging
 from sandbox.outputs.store import Publication, Published
 from sandbox.waiting import Cancellation

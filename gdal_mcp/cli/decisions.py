@@ -17,7 +17,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.remote.address import folder_of
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 _WORDS: Final[Mapping[str, str]] = {
     "released": "approved, waiting for the call to be sent again",

@@ -87,7 +87,7 @@ def test_the_package_has_a_dozen_rooms():
     rooms = {path.name for path in (ROOT / "gdal_mcp").iterdir() if (path / "__init__.py").exists()}
     loose = {path.stem for path in (ROOT / "gdal_mcp").glob("*.py")}
     assert len(rooms) <= 12
-    assert loose == {"__init__", "__main__", "errors", "invoked", "logs", "plan", "untrusted"}
+    assert loose == {"__init__", "__main__", "errors", "invoked", "logs", "plan"}
 
 
 @pytest.mark.claim("content.host-opens-no-dataset")

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, Names
-from gdal_mcp.untrusted import clean_text, shown_text
+from gdal_mcp.toolboxes.untrusted import clean_text, shown_text
 from sandbox.browse import EntryKind, Folder, FolderEntry, SkipReason
 from sandbox.workspace import WorkspacePath
 
