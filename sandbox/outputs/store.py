@@ -135,7 +135,7 @@ class Recovery:
 
     call_id: str
     staging_id: str
-    finding: RecoveryOutcome
+    outcome: RecoveryOutcome
     targets: tuple[WorkspacePath, ...] = ()
     kept_in: str = ""  # a folder on the host
     detail: str = ""

@@ -150,8 +150,8 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
         entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
         names = ids(layout.staging) if discard else []
         stagings = [one for name in names if (one := layout.claim(layout.staging, name))]
-    findings = [finding for entry in entries if (finding := _recover_entry(entry)) is not None]
-    reported = {finding.staging_id for finding in findings}
+    recovered = [one for entry in entries if (one := _recover_entry(entry)) is not None]
+    reported = {one.staging_id for one in recovered}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
     for staging in stagings:
         name = staging.name
@@ -161,17 +161,17 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
                     staging.remove(layout.staging)
             except OSError as error:
                 detail = f"staging stays: {error.strerror or error}"
-                findings.append(Recovery(name, name, RecoveryOutcome.DAMAGED, detail=detail))
+                recovered.append(Recovery(name, name, RecoveryOutcome.DAMAGED, detail=detail))
                 continue
         if name in reported:
             continue
         # without an open journal, its process died before it published, or just after
         if (record := published.get(name)) is None:
-            findings.append(Recovery("", name, RecoveryOutcome.DISCARDED))
+            recovered.append(Recovery("", name, RecoveryOutcome.DISCARDED))
             continue
         targets = tuple(_located(layout.workspace, step.target, step.new) for step in record.steps)
-        findings.append(Recovery(record.call_id, name, RecoveryOutcome(record.state.value), targets))
-    return tuple(findings)
+        recovered.append(Recovery(record.call_id, name, RecoveryOutcome(record.state.value), targets))
+    return tuple(recovered)
 
 
 def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
@@ -215,8 +215,8 @@ def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
         entry.drop()
         return Recovery(record.call_id, record.staging_id, RecoveryOutcome.DISCARDED)
     conflicts = complete_all(entry, steps)
-    finding = State.CONFLICT if conflicts else after
-    mark_finished(entry, record, finding)
+    state = State.CONFLICT if conflicts else after
+    mark_finished(entry, record, state)
     targets = tuple(_located(workspace, step.target, step.new) for step in steps)
     kept_in = entry.undo_path if conflicts else ""
-    return Recovery(record.call_id, record.staging_id, RecoveryOutcome(finding.value), targets, kept_in)
+    return Recovery(record.call_id, record.staging_id, RecoveryOutcome(state.value), targets, kept_in)

@@ -76,7 +76,7 @@ def killed(root: Path, number: int, work: Work, *, native: bool) -> None:
 
 def settled(area: StagingArea) -> dict[str, bytes]:
     """The workspace after recovery, which must be complete in one go, need no person and leave nothing behind."""
-    findings = {one.finding for one in area.recover()}
+    findings = {one.outcome for one in area.recover()}
     assert not findings & {RecoveryOutcome.CONFLICT, RecoveryOutcome.DAMAGED}
     found = tree(area.workspace.root)
     assert leftovers(area.workspace.root) == []

@@ -272,7 +272,7 @@ def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
         rearrange(area_at(workspace, DirOps(checkpoint)), {"a.tif": "b.tif"})
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"theirs", "c.tif": b"c"}
     assert b"a" in kept()
-    assert {one.finding for one in area_at(workspace).recover()} <= {RecoveryOutcome.CONFLICT}
+    assert {one.outcome for one in area_at(workspace).recover()} <= {RecoveryOutcome.CONFLICT}
     assert b"a" in kept()
 
 

@@ -354,8 +354,8 @@ def test_what_cannot_be_removed_in_time_is_left_to_the_recovery_and_spoils_no_ca
         with area.open(CALL, USER) as staging:
             write(staging.path, {"a": b"1", "folder/inner/file": b"1"})
         assert leftovers(workspace) == [CALL]
-        assert [one.finding for one in area.recover()] == [RecoveryOutcome.DAMAGED]
-    assert [one.finding for one in area.recover()] == [RecoveryOutcome.DISCARDED]
+        assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DAMAGED]
+    assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DISCARDED]
     assert leftovers(workspace) == []
 
 
@@ -448,7 +448,7 @@ def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace
     with area.open("alive-call", USER) as staging:
         write(staging.path, {"half": b"1"})
         told = area.recover()
-        assert [(one.staging_id, one.finding) for one in told] == [("dead-call", RecoveryOutcome.DISCARDED)]
+        assert [(one.staging_id, one.outcome) for one in told] == [("dead-call", RecoveryOutcome.DISCARDED)]
         assert leftovers(workspace) == ["alive-call"]
         assert tree(staging.path) == {"half": b"1"}
     assert area.recover() == ()

@@ -59,7 +59,7 @@ def run(job, report):
         for part in ("images", *(["masks"] if job["mask"] else []), *(["labels"] if job["labels"] else [])):
             os.makedirs(f"{folder}/{split}/{part}")
     sheet, own = ContactSheet(job, len(chosen)), threading.local()
-    book, begun, empty = (
+    index, begun, empty = (
         ChipIndex(job, folder, Maker(job, folder, source.span).fields),
         time.perf_counter(),
         0,
@@ -74,20 +74,20 @@ def run(job, report):
     for done, chips in enumerate(in_order(work, chosen, threads)):
         empty += not chips
         for chip in chips:
-            book.enter(chip)
+            index.enter(chip)
             sheet.add(done, chip)
         share = 0.1 + 0.85 * (done + 1) / len(chosen)
         report.progress(share, f"processing: window {done + 1} of {len(chosen)}")
     seconds = time.perf_counter() - begun
     report.progress(0.96, "verification: writing the manifest")
-    config = book.close(source)
+    config = index.close(source)
     sheet.save(folder, report)
     report.progress(1.0, "complete")
-    skipped = {job["steps"][step]["name"]: count for step, count in sorted(book.skipped.items())}
+    skipped = {job["steps"][step]["name"]: count for step, count in sorted(index.skipped.items())}
     return {
-        "chips": len(book.rows), "windows": len(chosen), "left_out": {"empty": empty, "between_splits": between},
-        "splits": {one: book.splits[one] for one in job["split"]}, "labels": book.labelled if job["labels"] else None,
-        "skipped": skipped, "config": config, "georeference": book.worst, "chips_per_second": len(book.rows) / max(seconds, 1e-9),
+        "chips": len(index.rows), "windows": len(chosen), "left_out": {"empty": empty, "between_splits": between},
+        "splits": {one: index.splits[one] for one in job["split"]}, "labels": index.labelled if job["labels"] else None,
+        "skipped": skipped, "config": config, "georeference": index.worst, "chips_per_second": len(index.rows) / max(seconds, 1e-9),
     }  # fmt: skip
 
 
