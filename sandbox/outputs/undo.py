@@ -150,7 +150,7 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
         entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
         names = ids(layout.staging) if discard else []
         stagings = [one for name in names if (one := layout.claim(layout.staging, name))]
-    recovered = [one for entry in entries if (one := _recover_entry(entry)) is not None]
+    recovered = [done for entry in entries if (done := _recover_entry(entry)) is not None]
     reported = {one.staging_id for one in recovered}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
     for staging in stagings:
