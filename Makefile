@@ -37,9 +37,10 @@ image: engine
 lock: venv ## write the lock file anew (UPGRADE=1 moves to the newest versions)
 	@scripts/lock.sh $(if $(UPGRADE),--upgrade)
 
-lint: venv ## ruff: rules and formatting
+lint: venv ## ruff: rules and formatting; import-linter: which room may import which
 	$(python) -m ruff check
 	$(python) -m ruff format --check
+	.venv/bin/lint-imports --no-cache
 
 format: venv ## let ruff format and mend what it safely can
 	$(python) -m ruff format

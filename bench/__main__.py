@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench import answers, calls, doors, load, remote, report
+from bench import answers, calls, doors, load, records, remote, report
 from bench.clients import hardened_flags, plain
 from bench.place import NotMeasurable, Place, bare, machine, place, write_hills
 from bench.report import Effort
@@ -34,6 +34,7 @@ class Scale:
     http: float
     asked: int  # requests of each kind while all processors are busy
     pages: int  # visits of the console
+    records: int  # calls in the registry
     pixels: int  # width and height of the large raster
     features: int  # features of the large vector dataset
 
@@ -51,6 +52,7 @@ FULL = Scale(
     http=20,
     asked=100,
     pages=5,
+    records=1_000_000,
     pixels=10_000,
     features=1_000_000,
 )
@@ -67,6 +69,7 @@ QUICK = Scale(
     http=5,
     asked=10,
     pages=3,
+    records=100_000,
     pixels=4_000,
     features=100_000,
 )
@@ -80,6 +83,7 @@ SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = 
     "start": lambda rivals, scale: doors.start(rivals.place, scale.start),
     "http": lambda rivals, scale: [doors.http(rivals.place, scale.http)],
     "console": lambda rivals, scale: [doors.console(rivals.place, scale.pages)],
+    "records": lambda rivals, scale: [records.records(scale.records, scale.pages, rivals.place.state)],
     "approvals": lambda _rivals, _scale: [doors.approvals()],
     "lasting": lambda rivals, scale: [load.lasting(rivals, scale.calls)],
     "remote": lambda rivals, scale: remote.remote(rivals.place, scale.remote),

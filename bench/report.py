@@ -142,6 +142,9 @@ GOALS: Final = {
     "start": Goal("start of the server to its first answers, p50", 0.6, "s"),
     "approvals": Goal("approvals under contention, decided once each", 100, "", at_least=True),
     "console": Goal("console page with 10,000 records opens, p50", 1, "s"),
+    "records-figures": Goal("figures with 1,000,000 recorded calls, p50", 1, "s"),
+    "records-search": Goal("a page of their history or of a search, p50 of the slowest kind", 0.5, "s"),
+    "records-call": Goal("records of one more call, p50", 30, "ms"),
     "memory": Goal("memory of the server after all calls", 120, "MB"),
     # the allocator's own memory varies by this much from call to call; a leak of 4 kB a call would be 2 MB
     "growth": Goal("growth of that memory over the second half of the calls", 1.0, "MB"),

@@ -359,15 +359,15 @@ def _clients() -> Lines:
 
 
 def _rooms() -> Lines:
-    """The layers of the import contract, each with its sentence."""
+    """The layers of the import contracts, each with its sentence."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    first = project["tool"]["importlinter"]["contracts"][0]
-    layers = [layer.replace("gdal_mcp.", "") for layer in first["layers"]]
-    sentences = words("rooms", [*layers, "sandbox"])
+    server, packages, sandbox = (one["layers"] for one in project["tool"]["importlinter"]["contracts"])
+    rooms = [layer.replace("gdal_mcp.", "") for layer in server]
+    sentences = words("rooms", [*rooms, *packages[1:], *sandbox])
     yield ""
-    yield from (f"    {layer:<22}{sentences[layer]}" for layer in layers)
-    yield f"    {'-' * 8}"
-    yield f"    {'sandbox':<22}{sentences['sandbox']}"
+    rule = ["-" * 8]
+    for layer in (*rooms, *rule, *packages[1:], *rule, *sandbox):
+        yield f"    {layer:<36}{sentences.get(layer, '')}".rstrip()
     yield ""
 
 

@@ -43,7 +43,7 @@ class LinkTarget(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderEntry:
     """One entry found on a walk, with the result of `lstat`."""
 
     workspace: Workspace
@@ -112,7 +112,7 @@ class Folder:
         bounds.left -= len(kinds)
         self.names: Mapping[str, EntryKind] = {name: kinds[name] for name in sorted(kinds, key=os.fsencode)}
 
-    def look(self, name: str) -> Found | None:
+    def look(self, name: str) -> FolderEntry | None:
         """The entry of a name; None if it no longer exists."""
         try:
             status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
@@ -128,7 +128,7 @@ class Folder:
                 leads = LinkTarget.NOWHERE
             except PathRefused:
                 leads = LinkTarget.OUTSIDE
-        return Found(workspace, relative, kind, Identity.of(status), leads)
+        return FolderEntry(workspace, relative, kind, Identity.of(status), leads)
 
     @contextmanager
     def enter(self, name: str) -> Iterator["Folder | SkipReason"]:

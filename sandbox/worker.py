@@ -76,7 +76,7 @@ class FrameWriter:
         self.send(kind, json.dumps(value, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
-class Question:
+class OpenQuestion:
     """A question without an answer yet. GDAL's threads wait for answers independently of each other."""
 
     def __init__(self):
@@ -106,7 +106,7 @@ class Questions:
     def ask(self, op, name, ranges=()):
         """Sends a question about a name in bytes; `ranges` are (offset, length). Waits while too many are unanswered."""
         self._room.acquire()
-        asked = Question()
+        asked = OpenQuestion()
         with self._lock:
             self._last = number = (self._last + 1) & 0xFFFFFFFF
             self._waiting[number] = asked
@@ -132,7 +132,7 @@ class Questions:
                 asked.answer(status, body)
 
 
-class Report:
+class Reporter:
     """What a running job may send to its host."""
 
     def __init__(self, wire, questions):
@@ -412,7 +412,7 @@ def main():
     threading.Thread(target=questions.listen, args=(deadline,), daemon=True).start()
     os.chdir("/tmp")
     try:
-        answer = handler.run(job["request"], Report(wire, questions))
+        answer = handler.run(job["request"], Reporter(wire, questions))
     except MemoryError:
         answer = {"code": 1, "memory_exhausted": True}
     finally:

@@ -11,7 +11,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 CONTEXT: Final = 3  # context lines of a difference
 _KINDS: Final = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokenize.NUMBER: "number"}

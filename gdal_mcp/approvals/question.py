@@ -15,7 +15,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft, Plan
 from gdal_mcp.records.audit_record import time_text
 from gdal_mcp.remote.places import by_host, label, local
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 from sandbox.workspace import WorkspacePath
 
 MAX_LISTED: Final = 20  # paths of one kind that are shown

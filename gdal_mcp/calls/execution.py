@@ -24,7 +24,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.pictures import checked_png
 from gdal_mcp.toolboxes.preflight import Report
 from gdal_mcp.toolboxes.toolbox import Toolbox
-from gdal_mcp.untrusted import clean_text, clean_value
+from gdal_mcp.toolboxes.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, LaunchCancelled, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.outputs.staging import Staging
@@ -43,7 +43,7 @@ _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 
 @dataclass(slots=True)
-class _Trail:
+class _RunResults:
     """The results of a run so far."""
 
     preflight: Report
@@ -68,52 +68,52 @@ class Executor:
 
     def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
         """The outcome of the plan. Does not raise for a failure of the job, the engine or a file."""
-        trail = _Trail(call.preflight)
+        results = _RunResults(call.preflight)
         try:
-            self._run(call, trail, cancel)
+            self._run(call, results, cancel)
         except LaunchCancelled:
             ended = judge(SandboxResult(Cancelled(), Usage("cold")), call.toolbox)
             assert ended is not None
-            return trail.outcome(ended)
+            return results.outcome(ended)
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
                 self.hosting.failed(call.host)
-            return trail.outcome(None if trail.done else explain(error, Stage.RUN))
+            return results.outcome(None if results.done else explain(error, Stage.RUN))
         except ToolError as error:
-            return trail.outcome(None if trail.done else call.request.operation.explain(error))
+            return results.outcome(None if results.done else call.request.operation.explain(error))
         except (
             Exception
         ):  # once outputs are published, even an internal error must not hide them from the records
-            if trail.done is None:
+            if results.done is None:
                 raise
             _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
-            return trail.outcome(failed(call.call_id, published=True))
-        return trail.outcome(None)
+            return results.outcome(failed(call.call_id, published=True))
+        return results.outcome(None)
 
-    def _run(self, call: Invocation, trail: _Trail, cancel: Cancellation) -> None:
+    def _run(self, call: Invocation, results: _RunResults, cancel: Cancellation) -> None:
         """Raises ToolError, SandboxError, LaunchCancelled."""
         draft, begun = call.plan.draft, time.monotonic()
-        with self._reading(call) as trail.reading, self._lease(call, cancel) as lease:
-            trail.durations["claim"] = seconds_since(begun)
+        with self._reading(call) as results.reading, self._lease(call, cancel) as lease:
+            results.durations["claim"] = seconds_since(begun)
             declined: list[ToolError] = []
-            result = lease.run(self._job(call, lease, trail, declined, cancel), cancel)
-            trail.usage = result.usage
-            trail.durations["run"] = round(result.usage.run_seconds, 6)
+            result = lease.run(self._job(call, lease, results, declined, cancel), cancel)
+            results.usage = result.usage
+            results.durations["run"] = round(result.usage.run_seconds, 6)
             if declined:
                 raise declined[0]
-            if trail.reading is not None:
-                trail.reading.require_read(result.outcome)
+            if results.reading is not None:
+                results.reading.require_read(result.outcome)
             if failure := judge(result, call.toolbox, writes=lease.staging is not None):
-                raise self._enrich_error(failure, result, call, trail)
+                raise self._enrich_error(failure, result, call, results)
             done = self._done(call, result)
             if draft.printed.verify is not None:
                 draft.printed.verify(done.parsed)
             if lease.staging is not None:
                 begun = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
-                trail.durations["publish"] = seconds_since(begun)
-                trail.done = done  # even if something fails from here on
-        trail.done = done
+                results.durations["publish"] = seconds_since(begun)
+                results.done = done  # even if something fails from here on
+        results.done = done
 
     @contextmanager
     def _reading(self, call: Invocation) -> Iterator[RemoteReading | None]:
@@ -147,7 +147,7 @@ class Executor:
         self,
         call: Invocation,
         lease: Lease,
-        trail: _Trail,
+        results: _RunResults,
         declined: list[ToolError],
         cancel: Cancellation,
     ) -> Job:
@@ -160,7 +160,7 @@ class Executor:
         def judge_inputs(value: Mapping[str, Any]) -> bool:
             preflight = call.entitlements.preflights[call.toolbox.name]
             try:
-                trail.preflight = preflight.check_described(call.plan.draft, value)
+                results.preflight = preflight.check_described(call.plan.draft, value)
             except ToolError as error:
                 declined.append(error)
             return not declined
@@ -178,16 +178,16 @@ class Executor:
             # the caller's code can write anything into its messages, and people see them outside `untrusted`
             call.report_fraction if plan.draft.review.code else call.report_progress,
             on_interim=judge_inputs,
-            answerer=trail.reading,
+            answerer=results.reading,
             result_only=staging is None,
         )
 
-        def go_on() -> None:
+        def check_cancelled() -> None:
             if cancel.is_set:
                 raise LaunchCancelled("cancelled before its inputs were copied")
 
         if staging is not None and operation.copies(plan.draft):
-            operation.copy_in(call, staging, self.hosting.templates.mount_source, go_on)
+            operation.copy_in(call, staging, self.hosting.templates.mount_source, check_cancelled)
         return job
 
     @staticmethod
@@ -228,7 +228,7 @@ class Executor:
         )
 
     def _enrich_error(
-        self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail
+        self, failure: ToolError, result: SandboxResult, call: Invocation, results: _RunResults
     ) -> ToolError:
         """The error with the toolbox's explanation, if it has one, and with paths of the host."""
         toolbox, draft = call.toolbox, call.plan.draft
@@ -244,7 +244,7 @@ class Executor:
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.answering.failure
-        rows = (one.as_dict() for one in trail.preflight.findings)
+        rows = (one.as_dict() for one in results.preflight.findings)
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
         advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
         suggestion = f"{advice} {toolbox.analysis.mount_advice}".strip() if narrow else advice

@@ -24,7 +24,7 @@ import structlog
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.state import put_private
 from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
-from gdal_mcp.untrusted import UNTRUSTED, locked
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED, locked
 
 # bytes of JSON of an error, without the suggested call and the question to a person
 MAX_ERROR: Final = 700

@@ -11,7 +11,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.base import ImmediateResult, Tool
 from gdal_mcp.toolboxes.preflight import Preflight
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.outputs.staging import Staging
 from sandbox.outputs.store import Publication, Published
 from sandbox.waiting import Cancellation
@@ -77,17 +77,21 @@ class Operation:
         return bool(draft.files.copies) or any(output.update for output in draft.outputs)
 
     def copy_in(
-        self, call: "Invocation", staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
+        self,
+        call: "Invocation",
+        staging: Staging,
+        seen: Callable[[Path], Path],
+        check_cancelled: Callable[[], object],
     ) -> None:
         """Copies the files that the command changes, and those that the host copies for it.
 
-        `seen` is `Hosting.seen`, `go_on` is as in `Staging.copy_in`.
+        `seen` is `Hosting.seen`, `check_cancelled` is as in `Staging.copy_in`.
         """
         draft, limits = call.plan.draft, call.plan.limits
         updated = (output for output in draft.outputs if output.update)
         worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
         for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.files.copies)):
-            staging.copy_in(located, name, limits, seen(located.workspace.root), go_on)
+            staging.copy_in(located, name, limits, seen(located.workspace.root), check_cancelled)
 
     def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes the files in staging. Raises ToolError for a file that belongs to no output, and SandboxError."""

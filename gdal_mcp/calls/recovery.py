@@ -15,7 +15,7 @@ from gdal_mcp.calls.records import artifact_of
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.records.registry import Call, Registry
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import Finding, KeptPublication
+from sandbox.outputs.store import KeptPublication, RecoveryOutcome
 from sandbox.owner import Owner
 
 _log = structlog.get_logger()
@@ -40,14 +40,14 @@ def recover(
                 {
                     "type": "publication.recovered",
                     "call": found.call_id,
-                    "outcome": str(found.finding),
+                    "outcome": str(found.outcome),
                     "targets": [str(located) for located in found.targets],
                     "kept_in": found.kept_in,
                     "detail": found.detail,
                     "source": {"server": owner.id},
                 }
             )
-            _log.warning("recovered", call=found.call_id, outcome=str(found.finding))
+            _log.warning("recovered", call=found.call_id, outcome=str(found.outcome))
     kept = [one for area in areas.values() for one in area.kept()]
     registry.interrupted(owner.is_alive, partial(_ended, kept, audit, registry, owner.id))
     for call_id in {one.call_id for one in kept if one.is_undone}:
@@ -58,7 +58,7 @@ def recover(
                 {
                     "type": "undo.recovered",
                     "call": call_id,
-                    "outcome": str(Finding.UNDONE),
+                    "outcome": str(RecoveryOutcome.UNDONE),
                     "targets": [one.path for one in listed],
                     "source": {"server": owner.id},
                 }

@@ -13,7 +13,7 @@ from gdal_mcp.calls.invocation import Invocation, JobResult
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import CallAnswer
-from gdal_mcp.untrusted import UNTRUSTED
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import WorkspacePath

@@ -7,7 +7,7 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.toolbox import LibraryMessage, Toolbox
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,
     CapacityExhausted,

@@ -8,7 +8,7 @@ from gdal_mcp.records.audit import AuditLog, tail
 from gdal_mcp.records.audit_record import AuditRecord, Checkpoint
 from gdal_mcp.records.audit_verification import verify
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 
 def check(settings: Settings, checkpoint: str | None) -> Exit:

@@ -19,7 +19,7 @@ from gdal_mcp.server.operations.undoing import undo, undoable
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.toolboxes.base import spelling
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 
 def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:

@@ -23,7 +23,7 @@ from platformdirs import user_config_path
 
 from gdal_mcp import __version__
 from gdal_mcp.cli.exits import Exit
-from gdal_mcp.cli.streams import agreed, out, say
+from gdal_mcp.cli.streams import confirm, out, say
 from gdal_mcp.invoked import PACKAGE
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.state import put_private
@@ -123,7 +123,7 @@ def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
         out(f"{path} has this entry already.")
         return Exit.DONE
     question = f"This will be added to {path}:\n\n{found.shown(entry)}\nWrite it?"
-    if not assume_yes and not agreed(question, "--yes"):
+    if not assume_yes and not confirm(question, "--yes"):
         return Exit.FAILED
     try:
         copy = _write(found, path, entry)

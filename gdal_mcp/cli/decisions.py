@@ -12,12 +12,12 @@ from gdal_mcp.approvals.states import GIVEN
 from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.finding import of_question
-from gdal_mcp.cli.streams import agreed, out, out_either, say, seconds_of
+from gdal_mcp.cli.streams import confirm, out, out_either, say, seconds_of
 from gdal_mcp.errors import ToolError
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.remote.address import folder_of
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 _WORDS: Final[Mapping[str, str]] = {
     "released": "approved, waiting for the call to be sent again",
@@ -53,7 +53,7 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
         if row is None or row.state != "asked":
             say(f"question {question[:64]!r} is not open; `gdal-mcp approve` lists open questions.")
             return Exit.FAILED
-        yes = agreed(f"{row.summary}\n\nApprove?", "--yes or --no") if answer is None else answer
+        yes = confirm(f"{row.summary}\n\nApprove?", "--yes or --no") if answer is None else answer
         decision = Decision(approved=yes, by=_user(), how="gdal-mcp approve", way="terminal")
         try:
             after = service.decide(row.id, decision)

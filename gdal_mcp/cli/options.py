@@ -214,10 +214,10 @@ def settings_of(given: argparse.Namespace) -> Settings:
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
     settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), option_of, **typed)
     if settings.run_as == "owner":
-        from gdal_mcp.runtime.user import give_up_root, require_access  # noqa: PLC0415 - for root alone
+        from gdal_mcp.runtime.user import drop_privileges, require_access  # noqa: PLC0415 - for root alone
 
         require_access(settings)
-        give_up_root(settings)
+        drop_privileges(settings)
     import structlog  # noqa: PLC0415 - neither is needed for help, and they take a while
 
     from gdal_mcp import logs  # noqa: PLC0415

@@ -124,7 +124,7 @@ def _serve(given: argparse.Namespace) -> Exit:
 
     if given.transport == "http":
         return guarded(lambda: serving.over_http(settings_of(given)))
-    return guarded(lambda: serving.over_stdio(settings_of(given)), serving.unready)
+    return guarded(lambda: serving.over_stdio(settings_of(given)), serving.report_not_ready)
 
 
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:

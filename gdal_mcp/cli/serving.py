@@ -36,7 +36,7 @@ def over_stdio(settings: Settings) -> Exit:
             say("serving MCP on stdin and stdout, for a client; Ctrl-D ends it.")
         unread = False
         try:
-            anyio.run(serve, app, console.attend)
+            anyio.run(serve, app, console.serve_when_needed)
         except* BrokenPipeError:
             unread = True
         if unread:
@@ -44,7 +44,7 @@ def over_stdio(settings: Settings) -> Exit:
     return Exit.DONE
 
 
-def unready(reason: str) -> None:
+def report_not_ready(reason: str) -> None:
     """Reports why the server did not start, also to the client, which would only show that it is disconnected."""
     gc.enable()
     say(reason)

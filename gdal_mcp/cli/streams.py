@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gdal_mcp.invoked import cite
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 _LIKE: Final = """Arguments look like '{"path": "dem.tif"}', in single quotes for a shell."""
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -36,7 +36,7 @@ def say(text: str) -> None:
     sys.stderr.write(f"gdal-mcp: {cite(text)}\n")
 
 
-def agreed(question: str, words: str) -> bool:
+def confirm(question: str, words: str) -> bool:
     """Asks at the terminal; anything but yes is no. Raises SettingsError, which names the options `words`, without a terminal."""
     if not sys.stdin.isatty():
         raise SettingsError(f"there is no terminal to ask at; use {words}")

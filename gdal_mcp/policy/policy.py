@@ -82,13 +82,13 @@ def _as_source(text: str) -> str:
     return text
 
 
-class Table(BaseModel):
+class PolicyTable(BaseModel):
     """A table of the policy file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PolicyRule(Table):
+class PolicyRule(PolicyTable):
     """One rule of the file. Names may contain `*`; omitted fields match everything."""
 
     decision: Literal["allow", "require", "deny"]
@@ -100,7 +100,7 @@ class PolicyRule(Table):
     reason: str = Field("", max_length=200)
 
 
-class PolicyEntry(Table):
+class PolicyEntry(PolicyTable):
     """The permissions of principals in the file. It narrows the server's settings; None leaves them unchanged."""
 
     principals: Texts

@@ -23,17 +23,17 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from gdal_mcp.policy.policy import NO_ALIASES, Aliases, Policy, PolicyEntry, PolicyRule, Table
+from gdal_mcp.policy.policy import NO_ALIASES, Aliases, Policy, PolicyEntry, PolicyRule, PolicyTable
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.file import nearest, sentence, trusted_toml
 
 
-class _File(Table):
+class _File(PolicyTable):
     rule: tuple[PolicyRule, ...] = ()
     principal: tuple[PolicyEntry, ...] = ()
 
 
-_TABLES: Final[Mapping[str, type[Table]]] = {"rule": PolicyRule, "principal": PolicyEntry}
+_TABLES: Final[Mapping[str, type[PolicyTable]]] = {"rule": PolicyRule, "principal": PolicyEntry}
 
 
 def load_policy(

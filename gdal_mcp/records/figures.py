@@ -61,8 +61,9 @@ def _summary(
         count, most = rows(f"SELECT count(*) AS n, max({column}) AS most {some}")[0].values()
         if not count:
             return {"count": 0, "p50": None, "p95": None, "max": 0.0}
-        ranks = {name: math.ceil(part * count) - 1 for name, part in (("p50", 0.5), ("p95", 0.95))}
-        ordered = f"SELECT {column} AS amount {some} ORDER BY {by}{column} LIMIT 1 OFFSET "
+        # counted from the largest, which is nearer to the 95th percentile
+        ranks = {name: count - math.ceil(part * count) for name, part in (("p50", 0.5), ("p95", 0.95))}
+        ordered = f"SELECT {column} AS amount {some} ORDER BY {by}{column} DESC LIMIT 1 OFFSET "
         found = {name: rows(f"{ordered}{rank}")[0]["amount"] for name, rank in ranks.items()}
         return {"count": count, **found, "max": round(most, 6)}
 

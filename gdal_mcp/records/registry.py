@@ -24,6 +24,8 @@ __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailab
 
 _Row = TypeVar("_Row")
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
+# Rows that one search reads. The other threads of this server wait for it: as long as a call does for its own records.
+_SEARCHED_ROWS = 50_000
 _MAX_REFUSED = 64 << 10  # characters of JSON recorded of the arguments of a call that never ran
 # columns that are set when a call ends
 _OF_END = (
@@ -106,7 +108,6 @@ class Registry:
         self.path = path
         self._clock = clock
         self._rows = Rows(path, durable=False)
-        self._all_counted = False
 
     def close(self) -> None:
         self._rows.close()
@@ -155,18 +156,13 @@ class Registry:
             db.execute(query, stored(row))
 
     def count_ended(self) -> None:
-        """Counts the calls that ended under a version of this program without a table of figures. Searches for them
-        once.
-        """
-        missing = (
-            "SELECT * FROM calls WHERE finished IS NOT NULL AND id NOT IN (SELECT id FROM ended) LIMIT 1000"
-        )
-        while not self._all_counted:
-            calls = self._rows.all(Call, missing)
+        """Counts the calls that ended under a version of this program without a table of figures."""
+        uncounted = "SELECT calls.* FROM uncounted JOIN calls USING (id) LIMIT 1000"
+        while calls := self._rows.all(Call, uncounted):
             with self._rows.writing() as db:
                 for call in calls:
                     self._count(db, call)
-            self._all_counted = not calls
+                    db.execute("DELETE FROM uncounted WHERE id = ?", [call.id])
 
     def figures(self, query: str, **values: Any) -> list[dict[str, Any]]:
         """The rows of an aggregate over `ended`, or a count of calls."""
@@ -194,11 +190,13 @@ class Registry:
         """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest
         first.
 
-        Calls of the tools `without` are left out, and steps of workflows, which `steps_of` finds. Raises ValueError
-        for an invalid cursor.
+        Calls of the tools `without` are left out, and steps of workflows, which `steps_of` finds. One search reads a
+        bounded number of records, so a page can be short or empty although its cursor leads to further calls. Raises
+        ValueError for an invalid cursor.
         """
         clauses = [
             "rowid < :before",
+            "rowid >= :oldest",
             "part_of = ''",
             "(:principal IS NULL OR principal = :principal)",
             "(:outcome IS NULL OR outcome = :outcome)",
@@ -208,7 +206,9 @@ class Registry:
         # characters with a meaning for LIKE
         escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})
         values = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)}
-        before = _parse_cursor(cursor)
+        [newest] = self._rows.plain("SELECT max(rowid) AS number FROM calls")
+        before = min(_parse_cursor(cursor), (newest["number"] or 0) + 1)
+        oldest = before - _SEARCHED_ROWS
         # every clause is a literal of this module; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
         found = self._rows.all(
@@ -218,12 +218,15 @@ class Registry:
             principal=principal,
             outcome=outcome,
             before=before,
+            oldest=oldest,
             n=limit + 1,
             without=tuple(without),
         )
         calls = found[:limit]
-        more = len(found) > limit
-        return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
+        if len(found) > limit:
+            return Page(calls, str(self._rows.number("calls", calls[-1].id)))
+        older = self._rows.plain("SELECT 1 FROM calls WHERE rowid < :oldest LIMIT 1", oldest=oldest)
+        return Page(calls, str(oldest) if older else None)
 
     def prune(self, before: float, most: int = 500) -> int:
         """Removes up to `most` records of calls that ended before a time, and returns their number.

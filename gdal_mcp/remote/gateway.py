@@ -16,7 +16,7 @@ from gdal_mcp.remote.budgets import CallBudget, DailyQuota, Meter, Quota, ReadFa
 from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import BlockCache
 from gdal_mcp.remote.files import FetchDeps
-from gdal_mcp.remote.reading import AT_ONCE, RemoteReading, Source, explained
+from gdal_mcp.remote.reading import AT_ONCE, RemoteFiles, RemoteReading, explained
 from gdal_mcp.settings.remote import RemoteSettings
 from sandbox.parsing import parse_json
 
@@ -102,10 +102,10 @@ class RemoteGateway:
 
     def _source(
         self, asked: Address, call: CallBudget, deps: FetchDeps, within: tuple[str, ...] | None
-    ) -> Source:
+    ) -> RemoteFiles:
         """Opens the source of an address; for a STAC item, that of its asset. Raises ToolError, ReadFailed."""
         if not asked.item_asset:
-            return Source(asked, asked, deps, Meter(call, within))
+            return RemoteFiles(asked, asked, deps, Meter(call, within))
         item = replace(asked, item_asset="")
         text = self.checks.document(item, Meter(call, within), _MAX_ITEM)
         try:
@@ -116,4 +116,4 @@ class RemoteGateway:
             raise ReadFailed(what) from error
         # the item, not the caller, chose the query
         self.checks.listed(found.hidden, call.principal)
-        return Source(found.hidden, asked, deps, Meter(call))
+        return RemoteFiles(found.hidden, asked, deps, Meter(call))

@@ -33,7 +33,7 @@ _LONG_HEAD: Final = 4 * BLOCK
 _METADATA: Final = (".zmetadata", "zarr.json")
 
 
-class Source:
+class RemoteFiles:
     """The files of one address: a file with its sidecar files, or a tree. Creating it checks that they exist."""
 
     def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
@@ -161,7 +161,7 @@ class RemoteReading:
     """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
     # by the number in the container's paths, such as 1 in /vsihost/1/x.tif
-    sources: Mapping[str, "Future[Source]"]
+    sources: Mapping[str, "Future[RemoteFiles]"]
     call: CallBudget
     work: tuple[ThreadPoolExecutor, ...]
     closing: Callable[[], None]  # called once none of its threads is running
@@ -221,7 +221,7 @@ class RemoteReading:
             source.close()
         self.closing()
 
-    def _found(self) -> Iterator[Source]:
+    def _found(self) -> Iterator[RemoteFiles]:
         for one in self.sources.values():
             if one.done() and not one.cancelled() and one.exception() is None:
                 yield one.result()

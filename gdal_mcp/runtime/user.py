@@ -25,11 +25,11 @@ _NO_NEW_PRIVILEGES: Final = 38  # PR_SET_NO_NEW_PRIVS of linux/prctl.h
 
 
 def require_access(settings: Settings) -> None:
-    """Raises SettingsError if `give_up_root` would become a user who cannot read this program or reach the state folder."""
+    """Raises SettingsError if `drop_privileges` would become a user who cannot read this program or reach the state folder."""
     if settings.run_as != "owner" or os.geteuid() != 0:
         return
     place, groups, user = _chosen(settings)
-    # if this process cannot become that user, `give_up_root` explains what to do
+    # if this process cannot become that user, `drop_privileges` explains what to do
     if user[0] == 0 or not _as_user(user, groups, lambda: True):
         return
     who = f"--run-as owner: user #{user[0]}, the owner of {place},"
@@ -47,7 +47,7 @@ def require_access(settings: Settings) -> None:
         )
 
 
-def give_up_root(settings: Settings) -> None:
+def drop_privileges(settings: Settings) -> None:
     """Does nothing unless the settings ask for it and this process is root.
 
     A workspace that belongs to root and is closed to others is served by root, as without a container. Raises

@@ -9,7 +9,7 @@ from sandbox.template import Limits
 from sandbox.workspace import WorkspacePath
 
 
-class Finding(Protocol):
+class CallWarning(Protocol):
     """A warning about a call, which does not stop it."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -24,7 +24,7 @@ class Report(Protocol):
         """Expected bytes and number of files of the output, and memory in bytes; None if unknown."""
 
     @property
-    def findings(self) -> Sequence[Finding]:
+    def findings(self) -> Sequence[CallWarning]:
         """The warnings about the draft."""
 
     @property
@@ -39,7 +39,7 @@ class Report(Protocol):
 @dataclass(frozen=True, slots=True)
 class NoReport:
     figures: Mapping[str, int | None] | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CallWarning, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     untrusted: Mapping[str, Any] = field(default_factory=dict)
 

@@ -14,8 +14,8 @@ from gdal_mcp.remote.gateway import RemoteGateway
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED, clean_value
 from gdal_mcp.tools.common import WRITES_OUTPUT, DegreesBox, DraftContext, OutputPath
-from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
 _DAY: Final = r"(\.\.|\d{4}(-\d\d(-\d\d(T\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d))?)?)?)"
 _WHEN: Final = f"^{_DAY}(/{_DAY})?$"

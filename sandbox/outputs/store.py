@@ -119,7 +119,7 @@ class Undone:
     taken_away: tuple[WorkspacePath, ...]
 
 
-class Finding(StrEnum):
+class RecoveryOutcome(StrEnum):
     """The result of `recover` for one entry."""
 
     DISCARDED = "discarded"  # nothing was published; the output was removed
@@ -135,7 +135,7 @@ class Recovery:
 
     call_id: str
     staging_id: str
-    finding: Finding
+    outcome: RecoveryOutcome
     targets: tuple[WorkspacePath, ...] = ()
     kept_in: str = ""  # a folder on the host
     detail: str = ""

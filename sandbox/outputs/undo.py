@@ -16,7 +16,7 @@ from sandbox.outputs.filetree import opened_folder
 from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
-from sandbox.outputs.store import Finding, KeptPublication, PublishedFile, Recovery, Undone
+from sandbox.outputs.store import KeptPublication, PublishedFile, Recovery, RecoveryOutcome, Undone
 from sandbox.outputs.swap import Conflict, complete_all, mark_finished, transact, untouched
 from sandbox.workspace import Identity, Workspace, WorkspacePath, open_folder
 
@@ -150,8 +150,8 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
         entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
         names = ids(layout.staging) if discard else []
         stagings = [one for name in names if (one := layout.claim(layout.staging, name))]
-    findings = [finding for entry in entries if (finding := _recover_entry(entry)) is not None]
-    reported = {finding.staging_id for finding in findings}
+    recovered = [done for entry in entries if (done := _recover_entry(entry)) is not None]
+    reported = {one.staging_id for one in recovered}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
     for staging in stagings:
         name = staging.name
@@ -161,17 +161,17 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
                     staging.remove(layout.staging)
             except OSError as error:
                 detail = f"staging stays: {error.strerror or error}"
-                findings.append(Recovery(name, name, Finding.DAMAGED, detail=detail))
+                recovered.append(Recovery(name, name, RecoveryOutcome.DAMAGED, detail=detail))
                 continue
         if name in reported:
             continue
         # without an open journal, its process died before it published, or just after
         if (record := published.get(name)) is None:
-            findings.append(Recovery("", name, Finding.DISCARDED))
+            recovered.append(Recovery("", name, RecoveryOutcome.DISCARDED))
             continue
         targets = tuple(_located(layout.workspace, step.target, step.new) for step in record.steps)
-        findings.append(Recovery(record.call_id, name, Finding(record.state.value), targets))
-    return tuple(findings)
+        recovered.append(Recovery(record.call_id, name, RecoveryOutcome(record.state.value), targets))
+    return tuple(recovered)
 
 
 def _claim_open(layout: StagingLayout, call_id: str) -> LockedFolder | None:
@@ -197,9 +197,9 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
                 return _recover_record(entry, record)
             forgotten = DirEntry(entry.folder, DROPPED).status() is not None
             entry.drop()
-            return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
+            return None if forgotten else Recovery(call_id, "", RecoveryOutcome.DISCARDED)
         except (OSError, SandboxError) as error:
-            return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.undo_path, detail=str(error))
+            return Recovery(call_id, "", RecoveryOutcome.DAMAGED, kept_in=entry.undo_path, detail=str(error))
 
 
 def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
@@ -211,12 +211,12 @@ def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
         if undoing:
             targets = tuple(_located(workspace, step.target, step.new or step.old) for step in record.steps)
             entry.save(replace(record, state=State.PUBLISHED))
-            return Recovery(record.call_id, record.staging_id, Finding.PUBLISHED, targets)
+            return Recovery(record.call_id, record.staging_id, RecoveryOutcome.PUBLISHED, targets)
         entry.drop()
-        return Recovery(record.call_id, record.staging_id, Finding.DISCARDED)
+        return Recovery(record.call_id, record.staging_id, RecoveryOutcome.DISCARDED)
     conflicts = complete_all(entry, steps)
-    finding = State.CONFLICT if conflicts else after
-    mark_finished(entry, record, finding)
+    state = State.CONFLICT if conflicts else after
+    mark_finished(entry, record, state)
     targets = tuple(_located(workspace, step.target, step.new) for step in steps)
     kept_in = entry.undo_path if conflicts else ""
-    return Recovery(record.call_id, record.staging_id, Finding(finding.value), targets, kept_in)
+    return Recovery(record.call_id, record.staging_id, RecoveryOutcome(state.value), targets, kept_in)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.toolboxes.gdal.catalogue.checks import CHECKS, Context, Situation
+from gdal_mcp.toolboxes.gdal.catalogue.checks import CHECKS, ArgumentContext, Context
 from gdal_mcp.toolboxes.gdal.catalogue.documents import check_document, check_geometry
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
@@ -36,10 +36,10 @@ SEEDS = {
 LONGEST = 40_000  # letters; more than the longest text that any check reads
 
 
-def situation(check: str) -> Situation:
+def situation(check: str) -> ArgumentContext:
     algorithm, argument = ARGUMENTS[check]
     context = Context(packaged(), "out.tif", threads=4, allow_sql=True)
-    return Situation(context, algorithm, {}, argument)
+    return ArgumentContext(context, algorithm, {}, argument)
 
 
 def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:

@@ -26,7 +26,7 @@ from gdal_mcp.server.console.sessions import (
 from gdal_mcp.server.http.files import precondition
 from gdal_mcp.server.http.links import Subject
 from gdal_mcp.server.http.signing import Signer
-from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
+from gdal_mcp.toolboxes.untrusted import CUT, clean_text, clean_value, shown_text
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
 

@@ -14,7 +14,7 @@ PROGRAM = r"""
 import json, os, sys, tempfile, types
 handler = types.ModuleType("handler")
 exec(sys.argv[2], handler.__dict__)
-sys.meta_path.insert(0, handler.Parts(sys.argv[3:]))
+sys.meta_path.insert(0, handler.PartsImporter(sys.argv[3:]))
 libraries = handler.part("libraries")
 
 def loaded():

@@ -87,7 +87,7 @@ def test_the_package_has_a_dozen_rooms():
     rooms = {path.name for path in (ROOT / "gdal_mcp").iterdir() if (path / "__init__.py").exists()}
     loose = {path.stem for path in (ROOT / "gdal_mcp").glob("*.py")}
     assert len(rooms) <= 12
-    assert loose == {"__init__", "__main__", "errors", "invoked", "logs", "plan", "untrusted"}
+    assert loose == {"__init__", "__main__", "errors", "invoked", "logs", "plan"}
 
 
 @pytest.mark.claim("content.host-opens-no-dataset")
@@ -115,6 +115,19 @@ def test_no_module_imports_itself_through_others():
 
     for module in ALL:
         visit(module, ())
+
+
+# a protocol and its implementation are the same idea
+SHARED_NAMES = {"Preflight": "the protocol of all toolboxes, and GDAL's implementation"}
+
+
+def test_no_class_name_has_two_meanings():
+    places: dict[str, list[str]] = {}
+    for module, path in ALL.items():
+        for name in {node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)}:
+            places.setdefault(name, []).append(module)
+    repeated = {name: modules for name, modules in places.items() if len(modules) > 1}
+    assert repeated.keys() == SHARED_NAMES.keys(), repeated
 
 
 def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():

@@ -52,11 +52,11 @@ _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-class _Part(BaseModel):
+class _DocumentPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Parameter(_Part):
+class Parameter(_DocumentPart):
     """A value that differs between runs. Required if it has no default."""
 
     type: ParameterType
@@ -64,7 +64,7 @@ class Parameter(_Part):
     default: str | int | float | bool | None = None
 
 
-class StepSpec(_Part):
+class StepSpec(_DocumentPart):
     """One call. Its outputs stay private to the workflow unless `outputs` publishes them."""
 
     id: str = Field(pattern=_ID)
@@ -73,7 +73,7 @@ class StepSpec(_Part):
     after: tuple[str, ...] = Field((), description="Ids of further steps that must end first")
 
 
-class Publish(_Part):
+class Publish(_DocumentPart):
     """An output of a step, and the path in the workspace where it is published after every step has succeeded."""
 
     source: str = Field(alias="from", max_length=200, description="A reference such as ${steps.slope}")
@@ -81,7 +81,7 @@ class Publish(_Part):
     overwrite: bool = False
 
 
-class WorkflowDocument(_Part):
+class WorkflowDocument(_DocumentPart):
     """The document as written. `Workflow` adds what is computed from it."""
 
     workflow: Literal[1] = Field(description="The version of this format")

@@ -14,7 +14,7 @@ from gdal_mcp.calls.workflows.checked import Checked, CheckedStep
 from gdal_mcp.calls.workflows.store import StepResult
 from gdal_mcp.plan import Output
 from gdal_mcp.records.provenance import Materials
-from gdal_mcp.untrusted import UNTRUSTED
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 
 MANIFEST: Final = 1  # the version of the manifest
 

@@ -128,7 +128,11 @@ class WorkflowRun(WorkflowOperation):
         return True
 
     def copy_in(
-        self, call: Invocation, staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
+        self,
+        call: Invocation,
+        staging: Staging,
+        seen: Callable[[Path], Path],
+        check_cancelled: Callable[[], object],
     ) -> None:
         """Copies the outputs, under their new names, and the manifest."""
         del seen  # only this process sees the store
@@ -143,11 +147,13 @@ class WorkflowRun(WorkflowOperation):
             files = _name_files(one, run.results[one.source.step], call)
             _require_self_contained(one, [path for path, _ in files], runs)
             for path, name in files:
-                staging.copy_in(places.input(str(path)), name, limits, check_cancelled=go_on)
+                staging.copy_in(places.input(str(path)), name, limits, check_cancelled=check_cancelled)
         if run.manifest is not None:
             path = self.store.folder / run.run_id / "manifest.json"
             path.write_text(json.dumps(manifest(run, call), indent=1), encoding="utf-8")
-            staging.copy_in(places.input(str(path)), run.manifest.target.name, limits, check_cancelled=go_on)
+            staging.copy_in(
+                places.input(str(path)), run.manifest.target.name, limits, check_cancelled=check_cancelled
+            )
 
     def ended(self, call: Invocation) -> None:
         if call.prepared is not None and isinstance(call.plan.draft.detail, Run):

@@ -39,7 +39,7 @@ class Autostart:
             await self._settled.wait()
         return self._address
 
-    async def attend(self, app: "App") -> None:
+    async def serve_when_needed(self, app: "App") -> None:
         """Waits until the page is wanted, and serves it until it is cancelled."""
         if self._mode == "off":
             return

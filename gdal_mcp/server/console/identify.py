@@ -18,7 +18,7 @@ from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.operations.unasked import call_unasked
-from gdal_mcp.untrusted import UNTRUSTED
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 from sandbox.workspace import Workspaces
 
 WAITING: Final = 8  # clicks that may wait

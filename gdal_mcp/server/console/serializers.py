@@ -9,7 +9,7 @@ from gdal_mcp.calls.activity import RunningCall
 from gdal_mcp.plan import Effect
 from gdal_mcp.records.registry import Artifact, Call
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 _COMMAND: Final = 300  # characters of a command in a list
 _MESSAGE: Final = 300

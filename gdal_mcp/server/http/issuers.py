@@ -66,7 +66,7 @@ class Issuer:
         return made
 
 
-class Keys(jwt.PyJWKClient):
+class SigningKeys(jwt.PyJWKClient):
     """The keys of one issuer. PyJWT's client caches and chooses them; our own code fetches them."""
 
     def __init__(self, issuer: Issuer) -> None:

@@ -14,7 +14,7 @@ import jwt
 import structlog
 
 from gdal_mcp.policy.identity import SCOPES, Principal
-from gdal_mcp.server.http.issuers import ALGORITHMS, Keys
+from gdal_mcp.server.http.issuers import ALGORITHMS, SigningKeys
 
 _log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ _MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, Recur
 class SignedTokens:
     """Tokens of several issuers, for one resource."""
 
-    issuers: Mapping[str, Keys]
+    issuers: Mapping[str, SigningKeys]
     resource: str
 
     async def verify(self, text: str) -> Principal | None:

@@ -26,7 +26,7 @@ from gdal_mcp.server.http.concurrency import RequestLimit
 from gdal_mcp.server.http.files import FILES_PATH, Files
 from gdal_mcp.server.http.guard import HostFilter
 from gdal_mcp.server.http.health import HEALTH_PATH, READY_PATH, Watch, health_routes, look, metrics_route
-from gdal_mcp.server.http.issuers import Issuer, Keys
+from gdal_mcp.server.http.issuers import Issuer, SigningKeys
 from gdal_mcp.server.http.links import CredentialStatus
 from gdal_mcp.server.http.oauth import SignedTokens
 from gdal_mcp.server.http.protocol import ProtocolEndpoint
@@ -127,7 +127,9 @@ def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authen
     verifier = signed = None
     if settings.issuers:
         issuers = [Issuer.parsed(text) for text in settings.issuers]
-        signed = SignedTokens({one.name: Keys(one) for one in issuers}, address.resource(settings, port))
+        signed = SignedTokens(
+            {one.name: SigningKeys(one) for one in issuers}, address.resource(settings, port)
+        )
     if not settings.no_auth:
         verifier = TokenVerifier(TokenStore(settings.state.tokens), signed)
     metadata = address.base_url(settings, port) + METADATA_PATH if settings.issuers else ""

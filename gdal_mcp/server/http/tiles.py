@@ -57,7 +57,7 @@ _ENTRY_BYTES: Final = 1 << 10
 _NUMBER: Final = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
-class Content(NamedTuple):
+class TileSource(NamedTuple):
     """What tiles are kept for: one content of one file, drawn for one principal."""
 
     principal: str
@@ -90,17 +90,17 @@ class TileCache:
     """Tiles, and how they show the values, the least recently used dropped first. For one event loop."""
 
     most: int = KEPT_BYTES
-    legends: "OrderedDict[Content, Mapping[str, Any]]" = field(default_factory=OrderedDict)
-    _tiles: "OrderedDict[tuple[Content, Place], bytes]" = field(default_factory=OrderedDict)
+    legends: "OrderedDict[TileSource, Mapping[str, Any]]" = field(default_factory=OrderedDict)
+    _tiles: "OrderedDict[tuple[TileSource, Place], bytes]" = field(default_factory=OrderedDict)
     _bytes: int = 0
 
-    def get(self, content: Content, place: Place) -> bytes | None:
+    def get(self, content: TileSource, place: Place) -> bytes | None:
         found = self._tiles.get((content, place))
         if found is not None:
             self._tiles.move_to_end((content, place))
         return found
 
-    def put(self, content: Content, place: Place, data: bytes) -> None:
+    def put(self, content: TileSource, place: Place, data: bytes) -> None:
         if (old := self._tiles.pop((content, place), None)) is not None:
             self._bytes -= len(old) + _ENTRY_BYTES
         self._tiles[content, place] = data
@@ -108,7 +108,7 @@ class TileCache:
         while self._bytes > self.most:
             self._bytes -= len(self._tiles.popitem(last=False)[1]) + _ENTRY_BYTES
 
-    def remember(self, content: Content, shown: Mapping[str, Any]) -> None:
+    def remember(self, content: TileSource, shown: Mapping[str, Any]) -> None:
         self.legends[content] = {name: shown.get(name) for name in ("color", "bands", "stretch")}
         while len(self.legends) > 1000:  # some hundred bytes each
             self.legends.popitem(last=False)
@@ -177,7 +177,7 @@ class Tiles:
     async def _drawn(self, who: Principal, opened: Opened, place: Place) -> bytes:
         """Raises NotDrawn, Gone, LimitExceeded."""
         artifact = opened.artifact
-        content = Content(who.id, artifact.id, artifact.sha256, opened.fingerprint)
+        content = TileSource(who.id, artifact.id, artifact.sha256, opened.fingerprint)
         if (kept := self.cache.get(content, place)) is not None:
             return kept
         with self._waiting.request(), self._waiting.per_principal(who.id):
@@ -192,7 +192,7 @@ class Tiles:
         return tiles[place]
 
     async def _draw(
-        self, who: Principal, artifact: Artifact, content: Content, block: Place
+        self, who: Principal, artifact: Artifact, content: TileSource, block: Place
     ) -> Mapping[Place, bytes]:
         operation = DrawTiles(in_history=False, block=block, legend=self.cache.legends.get(content))
         arguments = {"path": artifact.path}

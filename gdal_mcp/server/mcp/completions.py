@@ -13,7 +13,7 @@ from typing import Final
 import mcp_types as t
 
 from gdal_mcp.toolboxes.base import Prompt, beginning
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 from sandbox.browse import EntryKind, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import Workspaces

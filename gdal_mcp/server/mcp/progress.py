@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import anyio
 from mcp.server.context import ServerRequestContext
 
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 Tell = Callable[[float, str], None]  # a fraction and a message; from any thread
 Send = Callable[[float, float | None, str | None], Awaitable[None]]

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from gdal_mcp.errors import ToolError
 from gdal_mcp.server.mcp.icons import PROMPT
 from gdal_mcp.toolboxes.base import Prompt, PromptValue
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 MAX_VALUE: Final = 1024  # characters; more than any path that people type
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z_]+)\}")

@@ -145,7 +145,7 @@ class Resources:
         except PathRefused as error:
             raise not_found(uri, version) from error
         content = _content(artifact, same=same)
-        part = _Part(
+        part = _ByteRange(
             uri, artifact.uri, artifact.media_type, offset, data, before.size, text=not self.lockdown
         )
         about = {**content, "path": artifact.path}
@@ -201,7 +201,7 @@ class Resources:
             data, size = found
             if offset == 0 and len(data) == size:
                 return _json(uri, data.decode("utf-8", "replace"))
-            return _Part(uri, result_uri(call_id), _JSON, offset, data, size, text=True).result(
+            return _ByteRange(uri, result_uri(call_id), _JSON, offset, data, size, text=True).result(
                 self.chunk, {}, {}
             )
         call = self.store.registry.call(call_id, of)
@@ -213,7 +213,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ByteRange:
     """Some bytes of a resource: `uri` was asked for, `plain` is the URI of the complete one."""
 
     uri: str

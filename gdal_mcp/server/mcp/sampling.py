@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.toolboxes.base import ModelQuestion, Tool
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 KEY: Final = "model"
 ASK_SECONDS: Final = 60.0  # for the client's model, and for its user to let it be asked

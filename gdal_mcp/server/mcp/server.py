@@ -41,7 +41,7 @@ from gdal_mcp.server.mcp.subscriptions import Lifespan, Subscriptions, events_of
 from gdal_mcp.server.mcp.tasks import Context, Who
 from gdal_mcp.server.mcp.workflow_prompts import workflow_prompts
 from gdal_mcp.toolboxes.base import Prompt
-from gdal_mcp.untrusted import shown_text
+from gdal_mcp.toolboxes.untrusted import shown_text
 
 _log = structlog.get_logger()
 

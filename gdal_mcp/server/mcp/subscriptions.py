@@ -55,7 +55,7 @@ def events_of(changed: Changed) -> tuple[ServerEvent, ...]:
 
 
 @dataclass(eq=False, slots=True)
-class _Watch:
+class _SubscribedSession:
     """One session of the handshake era: its subscriptions, and the events that it has not been sent yet."""
 
     who: Principal
@@ -101,7 +101,7 @@ class Subscriptions:
     ) -> None:
         self._who, self._readable, self.lists = who, readable, lists
         self._streams: dict[object, tuple[Principal, Listener]] = {}
-        self._sessions: dict[object, _Watch] = {}  # by the SDK's connection
+        self._sessions: dict[object, _SubscribedSession] = {}  # by the SDK's connection
         self._group: anyio.abc.TaskGroup
 
     def wrap_lifespan(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
@@ -159,13 +159,13 @@ class Subscriptions:
             self._session(ctx)
         return await call_next(ctx)
 
-    def _session(self, ctx: Context) -> _Watch:
+    def _session(self, ctx: Context) -> _SubscribedSession:
         connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public name for what outlives the request
         known, who = self._sessions.get(connection), self._who(ctx)
         if known is not None:  # a request with a lesser token of the same principal narrows its session
             known.who = replace(known.who, scopes=known.who.scopes & who.scopes)
             return known
-        watch = self._sessions[connection] = _Watch(who, self.lists)
+        watch = self._sessions[connection] = _SubscribedSession(who, self.lists)
         until_end = anyio.CancelScope()
 
         async def notify() -> None:

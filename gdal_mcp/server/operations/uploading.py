@@ -116,9 +116,13 @@ class Upload(Operation):
         return True
 
     def copy_in(
-        self, call: Invocation, staging: Staging, _seen: Callable[[Path], Path], go_on: Callable[[], object]
+        self,
+        call: Invocation,
+        staging: Staging,
+        _seen: Callable[[Path], Path],
+        check_cancelled: Callable[[], object],
     ) -> None:
-        staging.copy_from(self.received.staging, self.received.name, call.plan.limits, go_on)
+        staging.copy_from(self.received.staging, self.received.name, call.plan.limits, check_cancelled)
 
     def publish(self, call: Invocation, _staging: Staging, cancel: Cancellation) -> Published:
         return super().publish(call, self.received.staging, cancel)

@@ -19,7 +19,7 @@ from gdal_mcp.toolboxes.augment import sentences
 from gdal_mcp.toolboxes.augment.arguments import Options
 from gdal_mcp.toolboxes.augment.steps import Parsed
 from gdal_mcp.toolboxes.base import CallAnswer, ModelQuestion
-from gdal_mcp.untrusted import UNTRUSTED
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 
 CHAINED: Final[Mapping[str, Any]] = {
     "supports_chaining": {"type": "boolean"},

@@ -11,8 +11,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, OutputKind, PrintedOutput, Review, Work
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, DraftScope, Tool, taking
 from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 from gdal_mcp.toolboxes.wheels import WheelImage
-from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.workspace import WorkspacePath
 
 NAME: Final = "run_python"

@@ -37,7 +37,7 @@ _CONTROL_GROUPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class SecurityLabels:
     """The container's labels for the host's security modules; empty for a module that is not active."""
 
     apparmor: str = ""  # name of a loaded profile
@@ -49,7 +49,7 @@ def config(
     template: SandboxTemplate,
     cgroups_path: str,
     architecture: str,
-    labels: Labels = Labels(),
+    labels: SecurityLabels = SecurityLabels(),
     *,
     rootless: bool = False,
 ) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def config(
     }
 
 
-def _process(template: SandboxTemplate, labels: Labels, *, rootless: bool) -> dict[str, Any]:
+def _process(template: SandboxTemplate, labels: SecurityLabels, *, rootless: bool) -> dict[str, Any]:
     uid, gid = template.user
     return {
         "terminal": False,

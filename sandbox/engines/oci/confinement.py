@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from sandbox.engines.oci.config import Labels
+from sandbox.engines.oci.config import SecurityLabels
 from sandbox.errors import IsolationRefused
 
 PROFILE: Final = "gdal-mcp-sandbox"  # the name in apparmor.profile
@@ -26,24 +26,24 @@ def security_options() -> tuple[str, ...]:
     return tuple(f"name={name}" for name, on in modules if on)
 
 
-def confinement() -> Labels:
+def confinement() -> SecurityLabels:
     """The labels for one container. Raises IsolationRefused if a module is active and no label can be set."""
     options = security_options()
     if "name=apparmor" in options:
         # without root, an administrator must have loaded it; otherwise no container can be created
         if os.geteuid() == 0:
             _load()
-        return Labels(apparmor=PROFILE)
+        return SecurityLabels(apparmor=PROFILE)
     if "name=selinux" in options:
         return selinux_labels(secrets.randbelow(_CATEGORIES), secrets.randbelow(_CATEGORIES - 1))
-    return Labels()
+    return SecurityLabels()
 
 
-def selinux_labels(one: int, other: int) -> Labels:
+def selinux_labels(one: int, other: int) -> SecurityLabels:
     """SELinux labels with a pair of categories that hardly any other container has. `other` skips `one`."""
     first, second = sorted((one, other + (other >= one)))
     level = f"s0:c{first},c{second}"
-    return Labels(
+    return SecurityLabels(
         selinux=f"system_u:system_r:container_t:{level}",
         selinux_files=f"system_u:object_r:container_file_t:{level}",
     )

@@ -31,10 +31,10 @@ _HUB: Final = "registry-1.docker.io"  # default registry, for names without one
 _SECONDS: Final = 3600.0  # for one step; half a gigabyte takes long on a slow line
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
-Report = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
-def fetch(store: ImageStore, reference: str, report: Report) -> None:
+def fetch(store: ImageStore, reference: str, report: ReportProgress) -> None:
     """Fetches an image into the store. Raises PullFailed."""
     with contextlib.ExitStack() as opened:
         client = None
@@ -84,7 +84,7 @@ def from_archive(store: ImageStore, archive: Path, name: str, labels: Mapping[st
     return store.add(unpack)
 
 
-def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
+def _from_registry(store: ImageStore, reference: str, report: ReportProgress) -> None:
     """Adds an image from its registry. Resolves the digest first, and skopeo compares all parts with it."""
     _require_reachable(reference)
     ensure_installed(("skopeo", "umoci"), PACKAGES, report)
@@ -171,7 +171,7 @@ def described(layout: Path) -> tuple[str, dict[str, str]]:
         raise PullFailed(f"what was fetched is no image: {error!r}") from error
 
 
-def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: Report) -> None:
+def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: ReportProgress) -> None:
     """Installs programs as root on Debian and Ubuntu.
 
     On other systems, raises PullFailed with the command to run.

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
 from gdal_mcp.approvals.code import describe_code
 from gdal_mcp.errors import Code
@@ -350,3 +351,22 @@ def test_outputs_with_one_stem_are_both_in_the_gallery(
     assert about["approval"] == "writes"
     assert about["image"]
     assert {"OK", "WAITING", *map(str, Code)} == set(about["outcomes"])
+
+
+def test_a_search_of_the_history_goes_on_until_it_finds_calls_or_their_end(opened: Window):
+    asked_for: list[str] = []
+    pages = {
+        "": {"calls": [], "next": "7"},
+        "7": {"calls": [], "next": "3"},
+        "3": {"calls": [], "next": None},
+    }
+
+    def answer(route: Route) -> None:
+        cursor = parse_qs(urlsplit(route.request.url).query).get("cursor", [""])[0]
+        asked_for.append(cursor)
+        route.fulfill(json=pages[cursor])
+
+    opened.page.route("**/api/calls?*", answer)
+    opened.go("#/history")
+    expect(opened.page.locator("#calls .empty")).to_be_visible()
+    assert asked_for == ["", "7", "3"]

@@ -45,6 +45,22 @@ def test_steps_are_found_by_their_workflow_and_are_no_rows_of_the_history(regist
     assert registry.steps_of("s1") == ()
 
 
+def test_a_search_reads_a_bounded_number_of_calls_and_its_cursor_leads_to_all(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdal_mcp.records.registry._SEARCHED_ROWS", 3)
+    for number in range(10):
+        registry.begin_call(Call(f"c{number}", "alice", "old" if number in {0, 1, 5} else "new", {}))
+    pages, cursor = [], None
+    while len(pages) < 10:
+        page = registry.search(["old"], cursor=cursor, limit=2)
+        pages.append([one.id for one in page.items])
+        if (cursor := page.next_cursor) is None:
+            break
+    assert pages == [[], ["c5"], ["c1"], ["c0"]]
+    assert registry.search(["old"], limit=2, principal="bob").items == ()
+
+
 def test_a_call_id_is_taken_once(registry: Registry) -> None:
     begin(registry, "c1")
     with pytest.raises(ValueError):

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give u
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from gdal_mcp.runtime.user import give_up_root
+from gdal_mcp.runtime.user import drop_privileges
 from gdal_mcp.settings import load_settings
-give_up_root(load_settings(workspaces=(sys.argv[1],), state_dir=sys.argv[2], run_as=sys.argv[3]))
+drop_privileges(load_settings(workspaces=(sys.argv[1],), state_dir=sys.argv[2], run_as=sys.argv[3]))
 facts = dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\\t" in line)
 print(json.dumps({name: facts[name].split() for name in ("Uid", "Gid", "CapEff", "CapPrm", "NoNewPrivs")} | {"home": [os.environ["HOME"]]}))
 """

@@ -13,7 +13,7 @@ from staging_kit import Trail, area_at, leftovers, tree
 
 from sandbox.outputs.dirops import POINTS, DirOps
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import Finding
+from sandbox.outputs.store import RecoveryOutcome
 
 # each with whether the file system knows the flags of renameat2; without them nothing is replaced
 BOTH = {"native": (ALL_AT_ONCE, True), "links": (NOTHING_REPLACED, False)}
@@ -76,8 +76,8 @@ def killed(root: Path, number: int, work: Work, *, native: bool) -> None:
 
 def settled(area: StagingArea) -> dict[str, bytes]:
     """The workspace after recovery, which must be complete in one go, need no person and leave nothing behind."""
-    findings = {one.finding for one in area.recover()}
-    assert not findings & {Finding.CONFLICT, Finding.DAMAGED}
+    findings = {one.outcome for one in area.recover()}
+    assert not findings & {RecoveryOutcome.CONFLICT, RecoveryOutcome.DAMAGED}
     found = tree(area.workspace.root)
     assert leftovers(area.workspace.root) == []
     assert area.recover() == ()

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
-from sandbox.browse import EntryKind, Folder, Found, LinkTarget, SkipReason, opened
+from sandbox.browse import EntryKind, Folder, FolderEntry, LinkTarget, SkipReason, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 
-def walk(folder: Folder) -> Iterator[tuple[Found, bool]]:
+def walk(folder: Folder) -> Iterator[tuple[FolderEntry, bool]]:
     """What is in a folder and below it, each with whether it is a folder that was not entered."""
     for name in folder.names:
         found = folder.look(name)
@@ -28,13 +28,13 @@ def walk(folder: Folder) -> Iterator[tuple[Found, bool]]:
                 yield from walk(inner)
 
 
-def everything(root: Path, at: str = "", **bounds: int) -> list[tuple[Found, bool]]:
+def everything(root: Path, at: str = "", **bounds: int) -> list[tuple[FolderEntry, bool]]:
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     with opened(workspaces, workspaces.input(str(root / at)), **bounds) as folder:
         return list(walk(folder))
 
 
-def all_found(root: Path) -> list[Found]:
+def all_found(root: Path) -> list[FolderEntry]:
     return [found for found, _ in everything(root)]
 
 

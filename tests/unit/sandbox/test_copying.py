@@ -87,7 +87,7 @@ def test_a_copy_ends_where_the_call_does_and_where_the_disk_is_nearly_full(works
     def no_cloning(*_):
         raise OSError
 
-    def go_on():
+    def check_cancelled():
         asked.append(None)
         if len(asked) > parts:
             raise InterruptedCall
@@ -100,7 +100,7 @@ def test_a_copy_ends_where_the_call_does_and_where_the_disk_is_nearly_full(works
         for name in ("dem.tif", "cube.zarr"):
             asked.clear()
             with pytest.raises(InterruptedCall):
-                staging.copy_in(place(area, name), name, check_cancelled=go_on)
+                staging.copy_in(place(area, name), name, check_cancelled=check_cancelled)
             assert len(asked) == parts + 1
         monkeypatch.setattr(copying, "is_nearly_full", lambda _disk: len(asked) > parts)
         asked.clear()

@@ -26,7 +26,7 @@ from sandbox.outputs import inspection as outputs
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.journal import JournalDamaged, load
-from sandbox.outputs.store import Finding, Transfer
+from sandbox.outputs.store import RecoveryOutcome, Transfer
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, WorkspacePath
 
@@ -272,7 +272,7 @@ def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
         rearrange(area_at(workspace, DirOps(checkpoint)), {"a.tif": "b.tif"})
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"theirs", "c.tif": b"c"}
     assert b"a" in kept()
-    assert {one.finding for one in area_at(workspace).recover()} <= {Finding.CONFLICT}
+    assert {one.outcome for one in area_at(workspace).recover()} <= {RecoveryOutcome.CONFLICT}
     assert b"a" in kept()
 
 

@@ -9,7 +9,7 @@ from crash_scenarios import PUBLICATIONS, SHAPEFILE
 from staging_kit import CALL, area_at, tree, write
 
 from sandbox.outputs.dirops import DirOps
-from sandbox.outputs.store import Finding
+from sandbox.outputs.store import RecoveryOutcome
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +28,15 @@ def test_recovery_says_what_became_of_each_call(tmp_path):
         killed(root, number, scenario.run, native=True)
         told = area_at(root).recover()
         done = tree(root) == scenario.after
-        assert all(one.finding is (Finding.PUBLISHED if done else Finding.DISCARDED) for one in told)
+        assert all(
+            one.outcome is (RecoveryOutcome.PUBLISHED if done else RecoveryOutcome.DISCARDED) for one in told
+        )
         if done and told:
             assert {target.name for one in told for target in one.targets} == {*SHAPEFILE, "roads.sbn"}
             assert [one.call_id for one in told] == [CALL]
             assert [one.call_id for one in area_at(root).kept()] == [CALL]
-        findings |= {one.finding for one in told}
-    assert findings == {Finding.PUBLISHED, Finding.DISCARDED}
+        findings |= {one.outcome for one in told}
+    assert findings == {RecoveryOutcome.PUBLISHED, RecoveryOutcome.DISCARDED}
 
 
 def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path):
@@ -49,7 +51,7 @@ def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path):
             (root / name).write_bytes(b"edited since")
         told = area_at(root, DirOps(native=True)).recover()
         assert {tree(root)[name] for name in SHAPEFILE} == {b"edited since"}, point
-        if any(one.finding is Finding.CONFLICT for one in told):
+        if any(one.outcome is RecoveryOutcome.CONFLICT for one in told):
             conflicts += 1
             kept = [path.read_bytes() for path in Path(told[0].kept_in).iterdir()]
             assert b"new" in kept or b"old" in kept, point
@@ -71,6 +73,6 @@ def test_two_servers_that_start_at_once_do_not_recover_the_same_call(tmp_path):
             inner.append(area_at(root).recover())
 
     outer = area_at(root, DirOps(meanwhile)).recover()
-    assert [one.finding for one in outer] == [Finding.PUBLISHED]
+    assert [one.outcome for one in outer] == [RecoveryOutcome.PUBLISHED]
     assert inner == [()]
     assert tree(root) == scenario.after

@@ -20,7 +20,7 @@ from staging_kit import CALL, USER, Trail, area_at, leftovers, publish, tree, wr
 from sandbox.errors import OutputRejected, StagingFailed
 from sandbox.outputs import filetree
 from sandbox.outputs.dirops import DirOps
-from sandbox.outputs.store import Finding
+from sandbox.outputs.store import RecoveryOutcome
 from sandbox.template import Limits
 from sandbox.workspace import RESERVED, Workspace
 from tests.unit.sandbox.crash_child import ended
@@ -354,8 +354,8 @@ def test_what_cannot_be_removed_in_time_is_left_to_the_recovery_and_spoils_no_ca
         with area.open(CALL, USER) as staging:
             write(staging.path, {"a": b"1", "folder/inner/file": b"1"})
         assert leftovers(workspace) == [CALL]
-        assert [one.finding for one in area.recover()] == [Finding.DAMAGED]
-    assert [one.finding for one in area.recover()] == [Finding.DISCARDED]
+        assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DAMAGED]
+    assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DISCARDED]
     assert leftovers(workspace) == []
 
 
@@ -448,7 +448,7 @@ def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace
     with area.open("alive-call", USER) as staging:
         write(staging.path, {"half": b"1"})
         told = area.recover()
-        assert [(one.staging_id, one.finding) for one in told] == [("dead-call", Finding.DISCARDED)]
+        assert [(one.staging_id, one.outcome) for one in told] == [("dead-call", RecoveryOutcome.DISCARDED)]
         assert leftovers(workspace) == ["alive-call"]
         assert tree(staging.path) == {"half": b"1"}
     assert area.recover() == ()

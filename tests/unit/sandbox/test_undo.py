@@ -17,7 +17,7 @@ from sandbox.outputs import undo as undo_module
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.journal import Content, Mark, Record, State, Step, load, save
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import Finding
+from sandbox.outputs.store import RecoveryOutcome
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Workspace
 
@@ -256,7 +256,7 @@ def test_a_journal_that_points_outside_is_not_followed(workspace, tmp_path, targ
     step = {"slot": "0", "target": target, "new": None, "old": [1, 2, 3, 0]}
     forged(workspace, state="prepared", steps=[step])
     (told,) = area_at(workspace).recover()
-    assert told.finding is Finding.DAMAGED
+    assert told.outcome is RecoveryOutcome.DAMAGED
     assert tree(tmp_path / "workspace") == {"a.tif": b"new"}
     assert (tmp_path / "outside.tif").read_bytes() == b"precious"
     assert b"old" in kept(workspace)
@@ -267,7 +267,7 @@ def test_a_journal_with_a_foreign_slot_is_not_followed(tmp_path):
         root = tmp_path / str(number)
         step = {"slot": slot, "target": "a.tif", "new": [1, 2, 3, 0], "old": None}
         forged(root, state="prepared", steps=[step])
-        assert [one.finding for one in area_at(root).recover()] == [Finding.DAMAGED]
+        assert [one.outcome for one in area_at(root).recover()] == [RecoveryOutcome.DAMAGED]
         assert tree(root) == {"a.tif": b"new"}
 
 
@@ -288,7 +288,7 @@ def test_an_unreadable_journal_is_told_and_its_files_stay(workspace, contents):
     forged(workspace)
     (entry(workspace) / "manifest.json").write_bytes(contents)
     area = area_at(workspace)
-    assert [one.finding for one in area.recover()] == [Finding.DAMAGED]
+    assert [one.outcome for one in area.recover()] == [RecoveryOutcome.DAMAGED]
     assert b"old" in kept(workspace)
     with pytest.raises(StagingFailed):
         area.undo(CALL)

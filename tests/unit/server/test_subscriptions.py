@@ -197,7 +197,7 @@ async def test_the_stream_of_a_client_that_does_not_read_ends():
 
 @pytest.mark.claim("http.bounded")
 async def test_a_session_that_is_not_read_costs_one_report_of_each_resource():
-    watch = subscriptions._Watch(Principal(WHO), t.SubscriptionFilter(), {WATCHED, OTHER})
+    watch = subscriptions._SubscribedSession(Principal(WHO), t.SubscriptionFilter(), {WATCHED, OTHER})
     events = watch.events()
     for _ in range(5000):
         for uri in (WATCHED, OTHER):

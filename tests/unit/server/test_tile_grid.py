@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.records.artifacts import Fingerprint
 from gdal_mcp.server.http.tile_grid import MAX_ZOOM, SIDE, Place, bounds_of, finest_zoom, places_of, touches
-from gdal_mcp.server.http.tiles import Content, TileCache
+from gdal_mcp.server.http.tiles import TileCache, TileSource
 
 
 @st.composite
@@ -70,7 +70,7 @@ def test_the_memory_of_many_empty_tiles_counts() -> None:
     cache = TileCache(most=1 << 20)
     tracemalloc.start()
     for number in range(5_000):
-        content = Content("ann", number, f"{number:064}", Fingerprint(1, number, 1, 1, 1))
+        content = TileSource("ann", number, f"{number:064}", Fingerprint(1, number, 1, 1, 1))
         cache.put(content, Place(20, number, number), number.to_bytes(80, "big"))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

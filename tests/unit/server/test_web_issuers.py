@@ -14,7 +14,7 @@ import pytest
 
 from gdal_mcp.server.http import issuers
 from gdal_mcp.server.http.auth import Unavailable
-from gdal_mcp.server.http.issuers import FetchFailed, Issuer, Keys, fetched
+from gdal_mcp.server.http.issuers import FetchFailed, Issuer, SigningKeys, fetched
 from gdal_mcp.settings import SettingsError
 from tests.e2e.web.issuing import Issuer as Signing
 from tests.e2e.web.issuing import Signer, Site
@@ -37,14 +37,16 @@ class Web:
             raise FetchFailed(url)
         return found
 
-    def keys(self, name: str = "https://issuer.example", jwks: str = "https://issuer.example/jwks") -> Keys:
-        return Keys(Issuer(name, jwks))
+    def keys(
+        self, name: str = "https://issuer.example", jwks: str = "https://issuer.example/jwks"
+    ) -> SigningKeys:
+        return SigningKeys(Issuer(name, jwks))
 
 
 JWKS = "https://issuer.example/jwks"
 
 
-def found(keys: Keys, kid: str | None = "k1") -> bool:
+def found(keys: SigningKeys, kid: str | None = "k1") -> bool:
     return anyio.run(keys.find, "ES256", kid) is not None
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
 from gdal_mcp.server.http.issuers import Issuer as Known
-from gdal_mcp.server.http.issuers import Keys
+from gdal_mcp.server.http.issuers import SigningKeys
 from gdal_mcp.server.http.oauth import LEEWAY_SECONDS, SignedTokens
 from tests.e2e.web.issuing import Issuer, Signer
 
@@ -25,7 +25,7 @@ OTHER = Issuer("https://other.example")
 Verify = Callable[[str], Principal | None]
 
 
-class Given(Keys):
+class Given(SigningKeys):
     """The keys of an issuer that need not be fetched."""
 
     def __init__(self, name: str, document: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.toolboxes.gdal.preflight.contradictions import contradictions
-from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, LayerSchema
 
 RASTER = DatasetFacts(
     "GTiff", "raster", width=10, height=10, bands=1, data_type="Float32", nodata=-9999.0, crs="EPSG:32633", has_crs=True
@@ -18,7 +18,7 @@ LAYER = DatasetFacts(
     features=3,
     fields=2,
     geometry="Polygon",
-    schema=Schema("plots", ("id", "owner"), ("geom",), is_predicted=True),
+    schema=LayerSchema("plots", ("id", "owner"), ("geom",), is_predicted=True),
     crs="EPSG:32633",
     has_crs=True,
 )

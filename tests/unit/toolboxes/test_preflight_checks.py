@@ -6,7 +6,7 @@ from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding
 from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, vector
-from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, Schema, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, LayerSchema, facts_of
 from gdal_mcp.toolboxes.gdal.preflight.service import findings
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import compares, measures, transformed_to
 
@@ -63,7 +63,7 @@ PART_180 = replace(PART_360, extent=(-20.0, 40.0, 10.0, 60.0))
 POINTS_OF_CONTROL = replace(DEM, control_points=True, extent=None)
 FEET = replace(ZONES_M, crs="EPSG:2229", unit_metres=0.3048)
 
-NAMED = replace(ZONES_M, schema=Schema("zones", ("name", "pop"), ("geom",)), crs="EPSG:32611")
+NAMED = replace(ZONES_M, schema=LayerSchema("zones", ("name", "pop"), ("geom",)), crs="EPSG:32611")
 DOTS = replace(NAMED, geometry="Multi Point")
 
 DUE = [

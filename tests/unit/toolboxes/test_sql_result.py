@@ -5,16 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, LayerSchema
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import layer_made, missing_columns
 
 PLACES = {"EPSG:4326": CrsExtent(degrees=True), "?EPSG:3857": CrsExtent(degrees=False)}
 PLOTS = DatasetFacts(
-    "GPKG", "vector", schema=Schema("plots", ("id", "owner"), ("shape",)), geometry="Polygon", crs="EPSG:32633", has_crs=True, degrees=False,
+    "GPKG", "vector", schema=LayerSchema("plots", ("id", "owner"), ("shape",)), geometry="Polygon", crs="EPSG:32633", has_crs=True, degrees=False,
     features=16, extent=(0.0, 0.0, 8.0, 8.0), crs_extents=PLACES,
 )  # fmt: skip
-WELLS = replace(PLOTS, schema=Schema("wells", ("id", "depth"), ("",)), geometry="Point", features=3)
-TABLE = DatasetFacts("CSV", "vector", schema=Schema("t", ("lon", "lat", "n")), geometry="None", has_crs=False)
+WELLS = replace(PLOTS, schema=LayerSchema("wells", ("id", "depth"), ("",)), geometry="Point", features=3)
+TABLE = DatasetFacts(
+    "CSV", "vector", schema=LayerSchema("t", ("lon", "lat", "n")), geometry="None", has_crs=False
+)
 BLANK = DatasetFacts("GPKG", "vector", geometry="Point", crs="EPSG:32633", has_crs=True)
 TABLES: Mapping[str, DatasetFacts] = {"plots": PLOTS, "wells": WELLS, "t": TABLE, "blank": BLANK}
 UTM = ("EPSG:32633", True)

@@ -3,7 +3,7 @@
 import threading
 from types import SimpleNamespace
 
-from gdal_mcp.toolboxes.gdal.inside.parts.remote import ENOENT, Host
+from gdal_mcp.toolboxes.gdal.inside.parts.remote import ENOENT, HostFiles
 from gdal_mcp.toolboxes.gdal.worker_source import PARTS, gdal_command
 from tests.repo.test_imports import ALL, within
 
@@ -35,7 +35,7 @@ def test_a_look_up_of_a_remote_file_waits_for_no_other():
 
         return SimpleNamespace(wait=wait)
 
-    host = Host(ask, budget=0)
+    host = HostFiles(ask, budget=0)
     slow = threading.Thread(target=host.look, args=(b"slow",))
     slow.start()
     assert begun.wait(10)

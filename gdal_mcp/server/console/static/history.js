@@ -17,10 +17,14 @@ export function history(main, state) {
   async function load(cursor) {
     const mine = ++asked;
     const query = new URLSearchParams({ q: words.value, outcome: kind.value, checks: checks.checked ? "1" : "" });
-    if (cursor) query.set("cursor", cursor);
+    let found = { calls: [], next: cursor };
     try {
-      const found = await get(`calls?${query}`);
-      if (mine !== asked) return;
+      // one answer covers a bounded number of calls, so it can be empty although older calls match
+      do {
+        if (found.next) query.set("cursor", found.next);
+        found = await get(`calls?${query}`);
+        if (mine !== asked) return;
+      } while (!found.calls.length && found.next);
       if (!cursor) fill(place, found.calls.length ? [] : el("p", { class: "empty" }, "No matching calls."));
       for (const [day, calls] of byDay(found.calls)) {
         const rows = table(`Calls of ${day}`, HEADS, calls.map((one) => row(one, state)));

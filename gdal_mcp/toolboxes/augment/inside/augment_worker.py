@@ -18,7 +18,7 @@ def prepare():
     gdal = types.ModuleType("gdal_worker")
     exec(words["gdal_worker"], gdal.__dict__)
     gdal.prepare()
-    sys.meta_path.insert(0, gdal.Parts(sys.argv[3:], PACKAGE))
+    sys.meta_path.insert(0, gdal.PartsImporter(sys.argv[3:], PACKAGE))
     for program in PROGRAMS:
         gdal.part("programs").RUNNERS[program] = run_program
 

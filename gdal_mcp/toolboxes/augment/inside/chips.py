@@ -53,13 +53,17 @@ class Chip(NamedTuple):
 
 def run(job, report):
     folder = job["outputs"][0]["path"]
-    source = rasters.Source(job["path"])
+    source = rasters.RasterReader(job["path"])
     chosen, between = windows(job, source)
     for split in job["split"]:
         for part in ("images", *(["masks"] if job["mask"] else []), *(["labels"] if job["labels"] else [])):
             os.makedirs(f"{folder}/{split}/{part}")
-    sheet, own = Sheet(job, len(chosen)), threading.local()
-    book, begun, empty = Book(job, folder, Maker(job, folder, source.span).fields), time.perf_counter(), 0
+    sheet, own = ContactSheet(job, len(chosen)), threading.local()
+    index, begun, empty = (
+        ChipIndex(job, folder, Maker(job, folder, source.span).fields),
+        time.perf_counter(),
+        0,
+    )
     threads = int(os.environ.get("CHIP_THREADS", "1"))
 
     def work(window):  # each thread has its own datasets and transforms, because neither may be shared
@@ -70,20 +74,20 @@ def run(job, report):
     for done, chips in enumerate(in_order(work, chosen, threads)):
         empty += not chips
         for chip in chips:
-            book.enter(chip)
+            index.enter(chip)
             sheet.add(done, chip)
         share = 0.1 + 0.85 * (done + 1) / len(chosen)
         report.progress(share, f"processing: window {done + 1} of {len(chosen)}")
     seconds = time.perf_counter() - begun
     report.progress(0.96, "verification: writing the manifest")
-    config = book.close(source)
+    config = index.close(source)
     sheet.save(folder, report)
     report.progress(1.0, "complete")
-    skipped = {job["steps"][step]["name"]: count for step, count in sorted(book.skipped.items())}
+    skipped = {job["steps"][step]["name"]: count for step, count in sorted(index.skipped.items())}
     return {
-        "chips": len(book.rows), "windows": len(chosen), "left_out": {"empty": empty, "between_splits": between},
-        "splits": {one: book.splits[one] for one in job["split"]}, "labels": book.labelled if job["labels"] else None,
-        "skipped": skipped, "config": config, "georeference": book.worst, "chips_per_second": len(book.rows) / max(seconds, 1e-9),
+        "chips": len(index.rows), "windows": len(chosen), "left_out": {"empty": empty, "between_splits": between},
+        "splits": {one: index.splits[one] for one in job["split"]}, "labels": index.labelled if job["labels"] else None,
+        "skipped": skipped, "config": config, "georeference": index.worst, "chips_per_second": len(index.rows) / max(seconds, 1e-9),
     }  # fmt: skip
 
 
@@ -151,8 +155,8 @@ class Maker:
 
     def __init__(self, job, folder, span):
         self._job, self._folder = job, folder
-        self._source = source = rasters.Source(job["path"], span)
-        self._mask = mask = rasters.Source(job["mask"], (0, 1)) if job["mask"] else None
+        self._source = source = rasters.RasterReader(job["path"], span)
+        self._mask = mask = rasters.RasterReader(job["mask"], (0, 1)) if job["mask"] else None
         if mask is not None and (mask.size, mask.place) != (source.size, source.place):
             raise rasters.Unreadable("the mask is not on the same grid as the raster")
         self._layer = vectors.Layer(job["labels"], source.crs) if job["labels"] else None
@@ -195,7 +199,7 @@ class Maker:
             return chip._replace(place=place, digest=hashlib.sha256(file.read()).hexdigest())
 
 
-class Book:
+class ChipIndex:
     """Collects the facts of the chips and writes them to files."""
 
     def __init__(self, job, folder, fields):
@@ -270,7 +274,7 @@ class Book:
         return hashlib.sha256(data).hexdigest()
 
 
-class Sheet:
+class ContactSheet:
     """A picture of some chips, evenly sampled from all windows."""
 
     def __init__(self, job, windows):

@@ -54,7 +54,7 @@ def decoded(data):
     raise Unreadable("it is no PNG, JPEG or WEBP file that can be read")
 
 
-class Source:
+class RasterReader:
     """A raster dataset that is read as a whole or in parts, by one thread. `span` is the range of its values, if known."""
 
     def __init__(self, path, span=None, drivers=()):

@@ -31,7 +31,7 @@ def run(job, report):
     if labels is not None:
         scene.points = labels.points
     if job["mask"]:
-        mask = rasters.Source(job["mask"]).read()
+        mask = rasters.RasterReader(job["mask"]).read()
         if mask.size != raster.size:
             raise rasters.Unreadable("the mask has not as many pixels as the image")
         scene.masks = [rasters.marked(mask)]
@@ -92,13 +92,13 @@ def source(job):
     if job["image"] is not None:
         data = base64.b64decode(job["image"])
     elif job["whole"]:
-        return rasters.Source(job["path"]).read(), None, "tif"
+        return rasters.RasterReader(job["path"]).read(), None, "tif"
     else:
         data = contents(job["path"])
     kind = next((kind for mark, kind in rasters.SIGNATURES.items() if data.startswith(mark)), None)
     if kind == "tif":
         gdal.FileFromMemBuffer("/vsimem/original.tif", data)
-        return rasters.Source("/vsimem/original.tif", drivers=rasters.DRIVERS).read(), data, kind
+        return rasters.RasterReader("/vsimem/original.tif", drivers=rasters.DRIVERS).read(), data, kind
     if kind is None:
         raise rasters.Unreadable("it is neither PNG, JPEG, WEBP nor TIFF")
     return rasters.decoded(data), data, kind

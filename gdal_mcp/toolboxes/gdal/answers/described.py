@@ -35,7 +35,7 @@ from gdal_mcp.toolboxes.gdal.answers.words import (
     shape,
 )
 from gdal_mcp.toolboxes.toolbox import Described
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 
 NAME_CHARACTERS: Final = 200
 # keys of optional parts of a dataset; left out if they are empty

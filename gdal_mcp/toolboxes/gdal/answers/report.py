@@ -21,7 +21,7 @@ from gdal_mcp.toolboxes.base import CallAnswer
 from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.catalogue.load import adapter
 from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
-from gdal_mcp.untrusted import UNTRUSTED
+from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 
 _DEPTH: Final = 20  # nesting of objects and lists: a group inside five others, with an array and its CRS
 _MOST: Final = 4096  # items of one list

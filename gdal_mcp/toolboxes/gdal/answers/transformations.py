@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator
 
 from gdal_mcp.toolboxes.gdal.answers.words import Box, CrsCode, Flag, Number, kept, many, shape
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 
 _NAME_CHARACTERS: Final = 300
 _CODES: Final = many(CrsCode, 12)

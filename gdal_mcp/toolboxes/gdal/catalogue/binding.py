@@ -22,8 +22,8 @@ from gdal_mcp.toolboxes.gdal.catalogue.arguments import (
     value_texts,
 )
 from gdal_mcp.toolboxes.gdal.catalogue.checks import (
+    ArgumentContext,
     Context,
-    Situation,
     check_values,
     refuse_absent_output,
     require_single,
@@ -215,7 +215,7 @@ def _bind(algorithm: Algorithm, given: Sequence[ArgumentTexts], context: Context
             raise ArgumentRefused(
                 f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
             )
-        checked = check_values(Situation(context, algorithm, values, one.argument), one.values)
+        checked = check_values(ArgumentContext(context, algorithm, values, one.argument), one.values)
         arguments.append(ArgumentTexts(one.argument, checked))
     return Bound(algorithm.path, tuple(arguments))
 

@@ -25,7 +25,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import (
     Kind,
     Role,
     Scope,
-    Shape,
+    ValueSpec,
 )
 from gdal_mcp.toolboxes.gdal.catalogue.options import check_option
 from gdal_mcp.toolboxes.gdal.catalogue.plain import PLAIN
@@ -55,7 +55,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ArgumentContext:
     """One argument and the whole call: `given` has the values of every argument by name."""
 
     context: Context
@@ -111,7 +111,7 @@ class Situation:
         return self.option(scope, drivers, text)
 
 
-Check = Callable[[Situation, str], str]
+Check = Callable[[ArgumentContext, str], str]
 
 
 def extra_formats(argument: Argument) -> tuple[str, ...]:
@@ -121,19 +121,19 @@ def extra_formats(argument: Argument) -> tuple[str, ...]:
     return tuple(str(one) for one in extra)
 
 
-def _choice(situation: Situation, text: str) -> str:
-    choices = (*situation.argument.choices, *situation.argument.hidden_choices)
+def _choice(arg: ArgumentContext, text: str) -> str:
+    choices = (*arg.argument.choices, *arg.argument.hidden_choices)
     if text.lower() == "byte" and "UInt8" in choices:  # the older name, which GDAL accepts but does not list
         return "UInt8"
-    return check_shape(Shape("choice", choices=choices), text, situation.what)
+    return check_shape(ValueSpec("choice", choices=choices), text, arg.what)
 
 
-def _output_format(situation: Situation, text: str) -> str:
-    if situation.argument.choices:  # formats of a report, not drivers
-        return _choice(situation, text)
-    if text.lower() in extra_formats(situation.argument):
+def _output_format(arg: ArgumentContext, text: str) -> str:
+    if arg.argument.choices:  # formats of a report, not drivers
+        return _choice(arg, text)
+    if text.lower() in extra_formats(arg.argument):
         return text.lower()
-    return output_format(situation.context.catalogue, text, situation.kind)
+    return output_format(arg.context.catalogue, text, arg.kind)
 
 
 def _crs_or(*words: str) -> Check:
@@ -141,48 +141,48 @@ def _crs_or(*words: str) -> Check:
     return lambda _situation, text: text if text in words else check_crs(text)
 
 
-def _layer(situation: Situation, text: str) -> str:
+def _layer(arg: ArgumentContext, text: str) -> str:
     """The name of an existing layer, which may contain slashes in formats with groups. Raises ArgumentRefused."""
     if not text or text.startswith(("@", "/", "~", "<")) or ".." in text:
-        raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give the name as info shows it.")
-    return check_text(text, situation.what)
+        raise ArgumentRefused(f"{arg.what} is the name of a layer.", "Give the name as info shows it.")
+    return check_text(text, arg.what)
 
 
-def _new_layer(situation: Situation, text: str) -> str:
+def _new_layer(arg: ArgumentContext, text: str) -> str:
     if not text:
-        raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give a name.")
-    plain = _TEMPLATE.sub("x", text) if "template" in situation.argument.description else text
-    check_shape(Shape("label", max_letters=128), plain, situation.what)
+        raise ArgumentRefused(f"{arg.what} is the name of a layer.", "Give a name.")
+    plain = _TEMPLATE.sub("x", text) if "template" in arg.argument.description else text
+    check_shape(ValueSpec("label", max_letters=128), plain, arg.what)
     return text
 
 
-def _nodata(situation: Situation, text: str) -> str:
+def _nodata(arg: ArgumentContext, text: str) -> str:
     if number_of(text) is None and not _NODATA_WORDS.fullmatch(text):
         raise ArgumentRefused(
-            f"{situation.what} is a number, nan or None.", "Give one value, or one for each band."
+            f"{arg.what} is a number, nan or None.", "Give one value, or one for each band."
         )
     return text
 
 
-def _threads(situation: Situation, text: str) -> str:
-    asked, most = check_shape(Shape("threads"), text, situation.what), situation.context.threads
+def _threads(arg: ArgumentContext, text: str) -> str:
+    asked, most = check_shape(ValueSpec("threads"), text, arg.what), arg.context.threads
     return str(most if asked == "ALL_CPUS" else min(int(asked), most))
 
 
-def _sql(situation: Situation, text: str) -> str:
-    check_allowed(situation.context.allow_sql, situation.what)
-    return check_statement(text, situation.what)
+def _sql(arg: ArgumentContext, text: str) -> str:
+    check_allowed(arg.context.allow_sql, arg.what)
+    return check_statement(text, arg.what)
 
 
-def _pipeline(situation: Situation, _text: str) -> str:
+def _pipeline(arg: ArgumentContext, _text: str) -> str:
     raise ArgumentRefused(
-        f"{situation.what} is read step by step, never as one text.",
+        f"{arg.what} is read step by step, never as one text.",
         "Use the tool `pipeline` with its steps.",
     )
 
 
 def _of_text(check: Callable[[str, str], str]) -> Check:
-    return lambda situation, text: check(text, situation.what)
+    return lambda arg, text: check(text, arg.what)
 
 
 CHECKS: Final[Mapping[str, Check]] = {
@@ -211,18 +211,18 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 
 
-def check_values(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
+def check_values(arg: ArgumentContext, values: Sequence[str]) -> tuple[str, ...]:
     """The values in the form that is passed to GDAL. Raises ArgumentRefused."""
-    argument = situation.argument
+    argument = arg.argument
     if argument.rule.check == "creation-option":
-        values = expand_profile(situation.output_drivers, values)
+        values = expand_profile(arg.output_drivers, values)
     count = len(values)
     most = argument.max_count if argument.is_list else 1
     least = max(1, argument.min_count)
     if count < least or (most is not None and count > most):
         bounds = f"{least}" if least == most else f"{least} to {'any number of' if most is None else most}"
         raise ArgumentRefused(f"--{argument.name} has {count} values.", f"It takes {bounds}.")
-    return tuple(_value(situation, text) for text in values)
+    return tuple(_value(arg, text) for text in values)
 
 
 def require_single(argument: Argument, value: str) -> str:
@@ -257,8 +257,8 @@ def refuse_absent_output(
             refuse_unknown_extension(context.catalogue, text)
 
 
-def _value(situation: Situation, text: str) -> str:
-    argument, what = situation.argument, situation.what
+def _value(arg: ArgumentContext, text: str) -> str:
+    argument, what = arg.argument, arg.what
     if argument.role in PATH_ROLES:
         split(argument.rule.form, text, what)
         return text
@@ -270,7 +270,7 @@ def _value(situation: Situation, text: str) -> str:
         return text.lower()
     if argument.element_type != "string":
         return _number(argument, text, what)
-    checked = CHECKS[argument.rule.check](situation, text)
+    checked = CHECKS[argument.rule.check](arg, text)
     if checked == "?" or checked.endswith("=?"):
         raise ArgumentRefused(f"{what} asks GDAL for completions.", "Give the value itself.")
     return require_single(argument, checked)
@@ -280,7 +280,7 @@ def _number(argument: Argument, text: str, what: str) -> str:
     limit = _INT32 if argument.element_type == "integer" else None
     low = argument.minimum if argument.minimum is not None else (-_INT32 if limit else None)
     high = argument.maximum if argument.maximum is not None else limit
-    checked = check_shape(Shape(argument.element_type, minimum=low, maximum=high), text, what)
+    checked = check_shape(ValueSpec(argument.element_type, minimum=low, maximum=high), text, what)
     value = float(checked)
     below = argument.minimum is not None and not argument.min_included and value <= argument.minimum
     above = argument.maximum is not None and not argument.max_included and value >= argument.maximum

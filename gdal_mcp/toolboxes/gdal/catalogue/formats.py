@@ -10,7 +10,7 @@ from typing import Final
 from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.endings import usual_name
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, SomeBuilds
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, OptionalDriver
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
 
 # Extensions of two parts, which GDAL checks before it uses the part after the last dot.
@@ -144,11 +144,11 @@ def _writable(kind: Kind | None) -> str:
 # --- formats of GDAL that the image in use lacks
 
 
-def lacking_by_name(catalogue: Catalogue, name: str) -> SomeBuilds | None:
+def lacking_by_name(catalogue: Catalogue, name: str) -> OptionalDriver | None:
     return _lacking(catalogue, lambda one: one.name.lower() == name.lower())
 
 
-def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeBuilds | None:
+def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> OptionalDriver | None:
     """The format of a file, if this image lacks it: by the file's first bytes, else by its extension.
 
     An extension counts only if no driver of this image has it.
@@ -161,7 +161,7 @@ def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeB
     return _lacking(catalogue, lambda one: extension in one.extensions)
 
 
-def _lacking(catalogue: Catalogue, fits: Callable[[SomeBuilds], bool]) -> SomeBuilds | None:
+def _lacking(catalogue: Catalogue, fits: Callable[[OptionalDriver], bool]) -> OptionalDriver | None:
     known = catalogue.driver_names
     return next((one for one in catalogue.some_builds if one.name.lower() not in known and fits(one)), None)
 
@@ -169,7 +169,7 @@ def _lacking(catalogue: Catalogue, fits: Callable[[SomeBuilds], bool]) -> SomeBu
 class FormatAbsent(ArgumentRefused):
     """The image in use lacks a format that GDAL has."""
 
-    def __init__(self, catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> None:
+    def __init__(self, catalogue: Catalogue, lacks: OptionalDriver, *, reads: bool) -> None:
         super().__init__(
             f"the format is {lacks.name}, which GDAL has but the image of this server lacks.",
             advice(catalogue, lacks, reads=reads),
@@ -177,7 +177,7 @@ class FormatAbsent(ArgumentRefused):
         )
 
 
-def advice(catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> str:
+def advice(catalogue: Catalogue, lacks: OptionalDriver, *, reads: bool) -> str:
     if reads:
         first = "Convert the file with another program to a format that `formats` lists"
     else:

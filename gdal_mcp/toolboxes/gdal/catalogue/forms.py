@@ -1,7 +1,7 @@
 """The forms of path arguments, and how GDAL reads them. Pure.
 
 Some arguments contain more than a path: `A=dem.tif`, `ortho.tif,band=2`. `split` separates the parts, only the path
-is looked up, and `Parts.join` inserts the resolved path. Invariants:
+is looked up, and `PathParts.join` inserts the resolved path. Invariants:
 * one text contains at most one path; text that GDAL would read as a list, a pattern or a nested pipeline is refused;
 * GDAL reads the joined text as the same parts: a resolved path whose name would change them is refused.
 
@@ -34,7 +34,7 @@ _MAX_PATH: Final = 4096  # bytes; the kernel's limit
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PathParts:
     """The parts of a path argument. `path` is None if the text contains no path."""
 
     path: str | None
@@ -54,15 +54,15 @@ class Parts:
         return f"{self.before}{place}{self.after}"
 
 
-def split(form: str, text: str, what: str) -> Parts:
+def split(form: str, text: str, what: str) -> PathParts:
     """The parts of a text in one of the forms. Raises ArgumentRefused."""
     if form == "document" and text.lstrip().startswith("{"):
-        return Parts(None, text=check_document(text, what))
+        return PathParts(None, text=check_document(text, what))
     if not text or "\0" in text or len(text.encode("utf-8", "surrogatepass")) > _MAX_PATH:
         raise ArgumentRefused(f"{what} is empty, too long or holds a NUL.", "Give the path of a file.")
     if form == "listed":
         _refuse_list(text, what)
-        return Parts(text, never=("*", "?", "["))
+        return PathParts(text, never=("*", "?", "["))
     if form == "named":
         match = _NAMED.fullmatch(text)
         name, path = match.groups() if match else ("", text)
@@ -72,15 +72,15 @@ def split(form: str, text: str, what: str) -> Parts:
                 "Run the inner steps first, or use pipeline.",
             )
         _refuse_list(path, what)
-        return Parts(path, before=f"{name}=") if name else Parts(path, never=("=",))
+        return PathParts(path, before=f"{name}=") if name else PathParts(path, never=("=",))
     if form == "band":
         _refuse_list(text, what)
         match = _BAND.fullmatch(text)
         path, after = (match[1], f"{_SIGN}{match[2]}") if match else (text, "")
-        return Parts(path, after=after, never=(_SIGN,))
+        return PathParts(path, after=after, never=(_SIGN,))
     if form not in FORMS:
         raise ValueError(f"{form!r} is not a form of a path")
-    return Parts(text)
+    return PathParts(text)
 
 
 def _refuse_list(text: str, what: str) -> None:

@@ -28,14 +28,14 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import (
     Argument,
     Catalogue,
     Driver,
+    OptionalDriver,
     OptionRule,
     OptionSpec,
     PipelineStep,
     Role,
     RoleRule,
     Scope,
-    Shape,
-    SomeBuilds,
+    ValueSpec,
 )
 
 _PACKAGE: Final = "gdal_mcp.toolboxes.gdal.catalogue"
@@ -114,7 +114,7 @@ def _read_as(model: Any, entry: Any) -> Any:
 def build(
     facts: dict[str, Any], roles: Mapping[str, Any], options: Mapping[str, Any], formats: Mapping[str, Any]
 ) -> Catalogue:
-    reader = _Reader(roles)
+    reader = _AlgorithmReader(roles)
     algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
     steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
     if reader.missing:  # reported all at once, because a new GDAL brings several arguments
@@ -136,13 +136,13 @@ def build(
         shared_options=MappingProxyType(shared),
         option_rules=MappingProxyType(_option_rules(options)),
         unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
-        some_builds=_read_as(tuple[SomeBuilds, ...], formats["some_builds"]),
+        some_builds=_read_as(tuple[OptionalDriver, ...], formats["some_builds"]),
         left_out=MappingProxyType(facts.get("left_out", {})),
         unrecognised=MappingProxyType(unrecognised(facts.get("messages"))),
     )
 
 
-class _Reader:
+class _AlgorithmReader:
     """Creates algorithms and steps from entries of the data.
 
     Equal arguments share one object: of 2,600 only one in four differs. An algorithm's own rule for a name takes
@@ -266,7 +266,7 @@ def _option_rules(options: Mapping[str, Any]) -> dict[tuple[str, Scope, str], Op
         for reason, group in _groups(reasons):
             entry = group if isinstance(group, dict) else {"options": group}
             choices, pattern = tuple(entry.get("choices", ())), entry.get("pattern", "")
-            shape = Shape(kind, choices, pattern=pattern) if kind else None
+            shape = ValueSpec(kind, choices, pattern=pattern) if kind else None
             rule = OptionRule(reason, shape, entry.get("suggestion", ""))
             for key in (key for row in entry["options"] for key in _option_keys(row)):
                 if key in rules:

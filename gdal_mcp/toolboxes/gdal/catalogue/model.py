@@ -50,7 +50,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ValueSpec:
     """The permitted form of a text value. `kind` names a rule in `catalogue.values`."""
 
     kind: str
@@ -255,12 +255,12 @@ class OptionRule:
     """A hand-written rule for driver options: permitted with this shape, or refused if `shape` is None."""
 
     reason: str
-    shape: Shape | None
+    shape: ValueSpec | None
     suggestion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class SomeBuilds:
+class OptionalDriver:
     """A format that only some builds of GDAL include."""
 
     name: str  # GDAL's short name
@@ -292,7 +292,7 @@ class Catalogue:
     option_rules: Mapping[tuple[str, Scope, str], OptionRule]  # driver or "*", scope, declared option name
     unwritten: Mapping[str, str]  # driver name in lower case -> why it is never written
     # formats that only some builds of GDAL have, including those of this image
-    some_builds: tuple[SomeBuilds, ...]
+    some_builds: tuple[OptionalDriver, ...]
     # for an image that the rules do not cover: names of algorithms, steps and drivers that are not served, and the
     # number of arguments
     left_out: Mapping[str, Any] = field(default_factory=dict)

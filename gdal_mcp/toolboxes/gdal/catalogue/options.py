@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, OptionRule, OptionSpec, Scope, Shape
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, OptionRule, OptionSpec, Scope, ValueSpec
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_shape, check_text
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
@@ -98,16 +98,16 @@ def needs_review(spec: OptionSpec) -> bool:
     return bool(_REVIEW_NAME.search(spec.name.upper()) or _REVIEW_DESCRIPTION.search(spec.description))
 
 
-def _closed_shape(spec: OptionSpec) -> Shape | None:
+def _closed_shape(spec: OptionSpec) -> ValueSpec | None:
     if spec.choices:
-        return Shape("choice", choices=(*spec.choices, *spec.choice_aliases))
+        return ValueSpec("choice", choices=(*spec.choices, *spec.choice_aliases))
     if spec.type == "boolean":
-        return Shape("boolean")
+        return ValueSpec("boolean")
     if spec.type in _INTEGER_TYPES:
         low = 0 if spec.type == "unsigned int" and spec.minimum is None else spec.minimum
-        return Shape("integer", minimum=low, maximum=spec.maximum)
+        return ValueSpec("integer", minimum=low, maximum=spec.maximum)
     if spec.type == "float":
-        return Shape("real", minimum=spec.minimum, maximum=spec.maximum)
+        return ValueSpec("real", minimum=spec.minimum, maximum=spec.maximum)
     return None
 
 

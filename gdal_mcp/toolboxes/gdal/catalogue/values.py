@@ -14,7 +14,7 @@ from typing import Final
 
 from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.toolboxes.gdal.catalogue.model import Shape
+from gdal_mcp.toolboxes.gdal.catalogue.model import ValueSpec
 
 VALUE_BYTES: Final = 1024
 MAX_SHOWN: Final = 24  # a message with more choices is too long to read
@@ -83,7 +83,7 @@ def choices_text(choices: tuple[str, ...]) -> str:
     return f"Use one of: {', '.join(choices[:MAX_SHOWN])}{rest}"
 
 
-def check_shape(shape: Shape, text: str, what: str) -> str:
+def check_shape(shape: ValueSpec, text: str, what: str) -> str:
     """The value in the form that is passed to GDAL. `what` names it in messages. Raises ArgumentRefused."""
     plain = check_text(text, what, shape.max_letters)
     if shape.kind in _PATTERNS:
@@ -94,33 +94,33 @@ def check_shape(shape: Shape, text: str, what: str) -> str:
     return _KINDS[shape.kind](shape, plain, what)
 
 
-def _boolean(_shape: Shape, text: str, what: str) -> str:
+def _boolean(_shape: ValueSpec, text: str, what: str) -> str:
     if text.upper() not in _BOOLEANS:
         raise ArgumentRefused(f"{what} is YES or NO.", "Use YES or NO.")
     return text.upper()
 
 
-def _choice(shape: Shape, text: str, what: str) -> str:
+def _choice(shape: ValueSpec, text: str, what: str) -> str:
     for choice in shape.choices:
         if choice.upper() == text.upper():
             return choice
     raise ArgumentRefused(f"{what} does not take {text[:60]!r}.", choices_text(shape.choices))
 
 
-def _integer(shape: Shape, text: str, what: str) -> str:
+def _integer(shape: ValueSpec, text: str, what: str) -> str:
     if not _INTEGER.fullmatch(text):
         raise ArgumentRefused(f"{what} is a whole number.", "Give digits only.")
     return _in_range(shape, int(text), text, what)
 
 
-def _real(shape: Shape, text: str, what: str) -> str:
+def _real(shape: ValueSpec, text: str, what: str) -> str:
     value = number_of(text)
     if value is None:
         raise ArgumentRefused(f"{what} is a number.", "Give a finite decimal number.")
     return _in_range(shape, value, text, what)
 
 
-def _in_range(shape: Shape, value: float, text: str, what: str) -> str:
+def _in_range(shape: ValueSpec, value: float, text: str, what: str) -> str:
     low, high = shape.minimum, shape.maximum
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"from {'any' if low is None else f'{low:g}'} to {'any' if high is None else f'{high:g}'}"
@@ -128,30 +128,30 @@ def _in_range(shape: Shape, value: float, text: str, what: str) -> str:
     return text
 
 
-def _threads(_shape: Shape, text: str, what: str) -> str:
+def _threads(_shape: ValueSpec, text: str, what: str) -> str:
     if text.upper() == "ALL_CPUS":
         return "ALL_CPUS"
-    return _integer(Shape("integer", minimum=1, maximum=1024), text, what)
+    return _integer(ValueSpec("integer", minimum=1, maximum=1024), text, what)
 
 
-def _name(_shape: Shape, text: str, what: str) -> str:
+def _name(_shape: ValueSpec, text: str, what: str) -> str:
     if any(sign in text for sign in "\"'`;"):
         raise ArgumentRefused(f"{what} is a name without quotes or semicolons.", "Give the plain name.")
     return refuse_path(text, what)
 
 
-def _pattern(shape: Shape, text: str, what: str) -> str:
+def _pattern(shape: ValueSpec, text: str, what: str) -> str:
     if not re.fullmatch(shape.pattern, text, re.IGNORECASE):
         raise ArgumentRefused(f"{what} is not of the expected form.", f"It must match {shape.pattern}")
     return refuse_path(text, what)
 
 
-def _each(check: Callable[[Shape, str, str], str]) -> Callable[[Shape, str, str], str]:
+def _each(check: Callable[[ValueSpec, str, str], str]) -> Callable[[ValueSpec, str, str], str]:
     """A check for several values separated by commas."""
     return lambda shape, text, what: ",".join(check(shape, part.strip(), what) for part in text.split(","))
 
 
-_KINDS: Final[Mapping[str, Callable[[Shape, str, str], str]]] = {
+_KINDS: Final[Mapping[str, Callable[[ValueSpec, str, str], str]]] = {
     "boolean": _boolean,
     "choice": _choice,
     "choices": _each(_choice),

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, Names
-from gdal_mcp.untrusted import clean_text, shown_text
-from sandbox.browse import EntryKind, Folder, Found, SkipReason
+from gdal_mcp.toolboxes.untrusted import clean_text, shown_text
+from sandbox.browse import EntryKind, Folder, FolderEntry, SkipReason
 from sandbox.workspace import WorkspacePath
 
 # enforced by the tool's schema
@@ -48,7 +48,7 @@ class Query:
 class ListedDataset:
     """A dataset, another file, a folder or a link. `bytes` includes the companions; None for a folder."""
 
-    found: Found
+    found: FolderEntry
     companions: tuple[str, ...] = ()
     bytes: int | None = None
     is_dataset: bool = False  # a folder that is one dataset by its name or contents
@@ -82,7 +82,7 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> ListingPage:
     entry appears twice. Only the files on the page, and the folders up to its last row, are inspected.
     """
     after = _read_cursor(cursor, query) if cursor else ()
-    reader = _Reader(query)
+    reader = _ListingReader(query)
     with closing(reader.rows(top, "", after)) as rows:
         some = list(islice(rows, query.limit + 1))
     last = None
@@ -119,7 +119,7 @@ def _entry(row: ListedDataset, driver: Any) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ListingReader:
     """Reads rows. Companions and the contents of a folder that is a dataset belong to another row and are left out."""
 
     query: Query

@@ -125,7 +125,7 @@ class _Grammar:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class NameTable:
     """The contents of `names.toml`. Keys are in upper case."""
 
     forms: Sequence[Mapping[str, Any]]  # rows with a driver's names and the reason why they are accepted
@@ -285,7 +285,7 @@ def invalid(message: str, suggestion: str) -> ToolError:
 
 
 @lru_cache(maxsize=1)
-def table() -> Table:
+def table() -> NameTable:
     """The table in names.toml. Raises ValueError if a row is invalid; a test loads the table."""
     read = data_of("gdal_mcp.toolboxes.gdal.catalogue", "names.toml")
     grammars: dict[str, tuple[_Grammar, ...]] = {}
@@ -297,7 +297,7 @@ def table() -> Table:
         for row in read["refuse"]
         for start in row["starts"]
     }
-    return Table(read["form"], grammars, refusals)
+    return NameTable(read["form"], grammars, refusals)
 
 
 def _grammars(form: Mapping[str, Any], name: str) -> Iterator[_Grammar]:

@@ -23,7 +23,7 @@ from gdal_mcp.remote.address import is_address
 from gdal_mcp.toolboxes.gdal.datasets.names import invalid, parse, refused
 from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Paths
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED, WHOLE
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.store import Transfer

@@ -20,7 +20,7 @@ from gdal_mcp.remote.places import AddressTable, Remote
 from gdal_mcp.toolboxes.base import nearest
 from gdal_mcp.toolboxes.gdal.datasets.names import DatasetName, invalid, parse, refused
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, could_belong, regular_files, shared_endings
-from gdal_mcp.untrusted import clean_text
+from gdal_mcp.toolboxes.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import Entry, walk
 from sandbox.workspace import RESERVED, Identity, WorkspacePath, Workspaces, open_folder

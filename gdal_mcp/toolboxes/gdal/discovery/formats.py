@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal.catalogue.formats import advice, known_driver, lacking_by_name, similar_formats
-from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Shape
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, ValueSpec
 from gdal_mcp.toolboxes.gdal.catalogue.options import decide
 from gdal_mcp.toolboxes.gdal.catalogue.profiles import DRIVER, OPTION, PROFILES
 
@@ -82,7 +82,7 @@ def _abilities(catalogue: Catalogue, driver: Driver, kind: Kind) -> list[str]:
     return [name for name, holds in known.items() if holds]
 
 
-def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
+def _option(spec: OptionSpec, shape: ValueSpec) -> dict[str, Any]:
     """A permitted option and its values, without empty entries."""
     text = spec.description
     answer = {

@@ -15,7 +15,7 @@ PARTS = "gdal_mcp.toolboxes.gdal.inside.parts"
 PROGRAM, DESCRIBED = 0.9, 0.95
 
 
-class Parts:
+class PartsImporter:
     """Imports the modules of a package from the worker's arguments instead of files.
 
     Each argument is a pair of a name and its code, or a text: a name, a newline and the source.
@@ -43,7 +43,7 @@ def part(name):
 
 
 def prepare():
-    sys.meta_path.insert(0, Parts(sys.argv[3:]))
+    sys.meta_path.insert(0, PartsImporter(sys.argv[3:]))
     os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: for statistics of read-only data
     part("libraries").load_each()
     # by default, Python resolves every function of a library when it loads, and no job calls most of them

@@ -47,7 +47,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CostTable:
     """The content of `cost.toml`."""
 
     general: Mapping[str, float]
@@ -63,9 +63,9 @@ class Table:
 
 
 @cache
-def table() -> Table:
+def table() -> CostTable:
     data = data_of("gdal_mcp.toolboxes.gdal.preflight", "cost.toml")
-    return Table(**{**data, "algorithm": {name: Cost(**row) for name, row in data["algorithm"].items()}})
+    return CostTable(**{**data, "algorithm": {name: Cost(**row) for name, row in data["algorithm"].items()}})
 
 
 @dataclass(frozen=True, slots=True)

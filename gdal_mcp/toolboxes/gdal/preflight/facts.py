@@ -62,7 +62,7 @@ class CrsExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class LayerSchema:
     """The names in the only layer of a dataset, for comparison with a call. They are never shown."""
 
     layer: str
@@ -109,7 +109,7 @@ class DatasetFacts:
     # local dates, numbers with a unit, WKT. `number_fields` are columns of numeric types; `layer_names` are all layers
     # if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    schema: Schema | None = None  # of the only layer
+    schema: LayerSchema | None = None  # of the only layer
     # GDAL's name of the type; a predicted type does not distinguish single and multi geometries
     geometry: str = ""
     # by CRS, as spelled in calls
@@ -217,7 +217,7 @@ def _vector(
     )
 
 
-def _schema(columns: Mapping[str, Any]) -> Schema | None:
+def _schema(columns: Mapping[str, Any]) -> LayerSchema | None:
     """The schema of a layer; None unless every name is a short text.
 
     A missing column would also be missing in the checks.
@@ -233,7 +233,7 @@ def _schema(columns: Mapping[str, Any]) -> Schema | None:
     feature_id = columns.get("feature_id")
     if not isinstance(feature_id, str) or len(feature_id) > _MAX_NAME:
         feature_id = ""
-    return Schema(layer[0], fields, geometries, feature_id=feature_id)
+    return LayerSchema(layer[0], fields, geometries, feature_id=feature_id)
 
 
 def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:

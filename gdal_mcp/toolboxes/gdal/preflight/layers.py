@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import KEEPS_FIELDS
-from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, LayerSchema
 
 if TYPE_CHECKING:
     from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall
@@ -53,7 +53,7 @@ def geometry_made(call: "AlgorithmCall", before: str) -> str:
     return _GEOMETRY.get(call.path, before)
 
 
-def schema_made(call: "AlgorithmCall", before: Schema | None) -> Schema | None:
+def schema_made(call: "AlgorithmCall", before: LayerSchema | None) -> LayerSchema | None:
     """The schema of a command's output for an input with the schema `before`; None if it is unknown."""
     if before is None or call.flag("ignore-missing-fields"):
         return None

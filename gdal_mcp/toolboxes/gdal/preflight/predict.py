@@ -17,7 +17,7 @@ from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
 )
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
 from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
-from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, LayerSchema
 from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
 
@@ -107,7 +107,7 @@ def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
     schema = None
     if made.schema and keeps:
         drawn = (*made.schema.geometries, *_GEOMETRY_NAMES)
-        schema = Schema(named, made.schema.fields, drawn, is_predicted=True)
+        schema = LayerSchema(named, made.schema.fields, drawn, is_predicted=True)
     if made.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
         made = replace(made, crs=None, has_crs=None, degrees=None, extent=None)
     if made.geometry != "None" and call.driver == "CSV":  # CSV stores it as text or leaves it out
@@ -140,7 +140,7 @@ def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
         call.driver,
         "vector",
         geometry=geometry,
-        schema=Schema(call.path.partition(" ")[2], fields) if fields else None,
+        schema=LayerSchema(call.path.partition(" ")[2], fields) if fields else None,
         crs=source.crs if geometry != "None" else None,
         has_crs=source.has_crs if geometry != "None" else False,
         degrees=source.degrees,
@@ -161,7 +161,7 @@ def _footprint(call: AlgorithmCall) -> DatasetFacts | None:
         call.driver,
         "vector",
         geometry=POLYGON,
-        schema=Schema("footprint", fields),
+        schema=LayerSchema("footprint", fields),
         crs=None if in_pixels else crs or source.crs,
         has_crs=False if in_pixels else True if crs else source.has_crs,
         degrees=None if crs or in_pixels else source.degrees,
@@ -197,7 +197,7 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     if zones.schema is not None and raster is not None and raster.bands == 1:
         included = call.texts("include-field")
         own = zones.schema.fields if included == ["ALL"] else tuple(one for one in included if one != "NONE")
-        schema = Schema("stats", (*own, *call.texts("stat")))
+        schema = LayerSchema("stats", (*own, *call.texts("stat")))
     if not call.flag("include-geom"):
         none = DatasetFacts(call.driver, "vector", features=zones.features, has_crs=False, geometry="None")
         return replace(none, schema=schema)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.engines.oci.config import Labels, config
+from sandbox.engines.oci.config import SecurityLabels, config
 from sandbox.engines.oci.confinement import selinux_labels
 from sandbox.engines.oci.kernel import delegated_controllers, delegated_group, delegation_error
 from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
@@ -19,8 +19,8 @@ from tests.unit.sandbox.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 PLAIN = replace(TEMPLATE, runtime="")
 
 
-def told(template: SandboxTemplate = PLAIN, labels: Labels | None = None) -> dict[str, Any]:
-    return config(template, "/gdal-mcp/1", "x86_64", labels or Labels())
+def told(template: SandboxTemplate = PLAIN, labels: SecurityLabels | None = None) -> dict[str, Any]:
+    return config(template, "/gdal-mcp/1", "x86_64", labels or SecurityLabels())
 
 
 def options(destination: PurePosixPath | str) -> set[str]:
@@ -47,7 +47,7 @@ def test_a_volume_of_another_engine_is_refused() -> None:
 
 def test_security_modules_are_told_what_confines_it() -> None:
     assert not {"apparmorProfile", "selinuxLabel"} & set(told()["process"])
-    assert told(labels=Labels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
+    assert told(labels=SecurityLabels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
     for pair in ((3, 3), (3, 2), (0, 1022), (1023, 1022)):
         labels = selinux_labels(*pair)
         made = told(labels=labels)

@@ -31,7 +31,7 @@ PLAIN = {
 NESTED = {"+l": "list", "+L": "large_list", "+s": "struct", "+m": "map"}
 
 
-class Schema(ctypes.Structure):
+class ArrowSchema(ctypes.Structure):
     """The first fields of `struct ArrowSchema`."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p))
@@ -56,7 +56,7 @@ def types_of(layer):
     """The Arrow types of the columns, by column name."""
     schema = layer.GetArrowStream().GetSchema()
     children = [schema.GetChild(i) for i in range(schema.GetChildrenCount())]
-    heads = [Schema.from_address(int(child.this)) for child in children]
+    heads = [ArrowSchema.from_address(int(child.this)) for child in children]
     return {head.name.decode("utf-8", "replace"): type_of(head.format.decode()) for head in heads}
 
 

@@ -22,7 +22,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.crs_database import (
 from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import (
     SOFT,
     UNITS,
-    Question,
+    CrsQuery,
     common,
     folded,
     size,
@@ -147,7 +147,7 @@ class Search:
     """
 
     def __init__(self, database, query, box, datum):
-        self.database, self.datum, self.question = database, datum, Question(query)
+        self.database, self.datum, self.question = database, datum, CrsQuery(query)
         extents = database.rows(EXTENTS)
         self.place_boxes = self.question.find_place(extents)
         self.box = None

@@ -91,7 +91,7 @@ def words_of(text):
     return WORD.findall(folded(text))
 
 
-class Question:
+class CrsQuery:
     """A parsed question for a CRS.
 
     `exact` has all words of the question, `words` those to look for in names, and `meanings` the requested

@@ -23,7 +23,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import WARNING, decoded, part, print_json, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import columns
-from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
+from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import OWN_LAYERS, OutputOrigin
 
 MAX_NAMED = 1000  # files of one request
 # seconds for describing inputs before the work, with and without examining pixels; the first inputs have no limit
@@ -226,7 +226,7 @@ def describe_outputs(job, inputs, errors):
     An output that is missing or does not open is an error of the command.
     """
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
-    origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
+    origin = OutputOrigin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     origin = origin._replace(options=tuple(map(str, job.get("options", ()))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
         origin = origin._replace(again=lambda: part("statements").made_again(job.get("options", ()), "MEM"))

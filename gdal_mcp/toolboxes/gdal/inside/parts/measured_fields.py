@@ -38,7 +38,7 @@ ROUNDED = 0.006  # difference that rounding to two decimals can make
 AGREE = 0.9  # fraction of the input's features that must be within CLOSE; all must be within APART
 
 
-class Shape:
+class MeasuredGeometry:
     """A geometry and its measures by name.
 
     An area or a length has two values, on the map and on the ellipsoid.
@@ -66,7 +66,7 @@ class Shape:
         return NEAR[kind in ("lon", "lat") or self._degrees]
 
 
-class Table:
+class LayerSample:
     """The first features of a layer: their shapes and the values of their fields."""
 
     def __init__(self, layer):
@@ -82,7 +82,7 @@ class Table:
             geometry = feature.GetGeometryRef()
             if geometry is not None and not geometry.IsEmpty():
                 values = {name: feature.GetField(i) for i, name in enumerate(self.names)}
-                self.rows.append((Shape(geometry.Clone(), degrees, change), values))
+                self.rows.append((MeasuredGeometry(geometry.Clone(), degrees, change), values))
         layer.ResetReading()
 
     @property
@@ -100,10 +100,10 @@ def field_checks(layer, sources):
     origins = {name: found for name in wanted if (found := origin_of(name, sources)) is not None}
     if not origins:
         return
-    after, tables = Table(layer), {}
+    after, tables = LayerSample(layer), {}
     stale = []
     for name, (number, old_name) in origins.items():
-        before = tables.setdefault(number, None) or Table(sources[number])
+        before = tables.setdefault(number, None) or LayerSample(sources[number])
         tables[number] = before
         both = old_name in before.numeric and name in after.numeric
         if both and is_stale(wanted[name], (before, old_name), (after, name)):

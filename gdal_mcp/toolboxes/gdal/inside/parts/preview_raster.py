@@ -33,7 +33,7 @@ RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
 def paint(dataset, asked):
     """An in-memory dataset with grey or RGB bands and alpha, and a description of what it shows."""
     mode, numbers = color_mode(dataset, asked)
-    source = Source(dataset, numbers, asked, averages=mode != "palette")
+    source = PreviewBands(dataset, numbers, asked, averages=mode != "palette")
     channels, alpha, stretched = PAINTERS[mode](source)
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
     shown = {
@@ -55,7 +55,7 @@ def paint(dataset, asked):
     return enlarged(image, asked["pixels"]), shown
 
 
-class Source:
+class PreviewBands:
     """The bands to draw, and the size at which they are read."""
 
     def __init__(self, dataset, numbers, asked, *, averages):

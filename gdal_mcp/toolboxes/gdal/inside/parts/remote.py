@@ -74,7 +74,7 @@ def answered(question):
     return body
 
 
-class Host:
+class HostFiles:
     """The files that this job reads through its host. Thread-safe. `budget` is the size of the cache in bytes."""
 
     def __init__(self, ask, budget):

@@ -20,7 +20,7 @@ KEEP_ALL = ("GPKG", "SQLite")
 AGAIN = ("features", "fields", "values", "coordinates")  # what a file must preserve of a result in memory
 
 
-class Origin(NamedTuple):
+class OutputOrigin(NamedTuple):
     """The inputs of an output, and what the command must preserve of them or may create.
 
     `sources` are pairs of a path and its description, or None.

@@ -16,7 +16,7 @@ import platform
 import resource
 import stat
 
-from gdal_mcp.toolboxes.gdal.inside.parts.remote import Failed, Handle, Host
+from gdal_mcp.toolboxes.gdal.inside.parts.remote import Failed, Handle, HostFiles
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import FAILURE, OUT_OF_MEMORY, library
 
 PREFIX = ctypes.create_string_buffer(b"/vsihost/")
@@ -204,10 +204,10 @@ INSTALLED = []  # the file system of this process
 
 
 def install(ask):
-    """Registers the file system with GDAL, once per process; `ask` sends questions to the host. Returns the `Host`."""
+    """Registers the file system with GDAL, once per process; `ask` sends questions to the host. Returns the `HostFiles`."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
     budget = min(limit // SHARE, MOST_KEPT) if 0 < limit < UNLIMITED else MOST_KEPT
-    made = FileSystem(Host(ask, budget))
+    made = FileSystem(HostFiles(ask, budget))
     for name in ("VSIAllocFilesystemPluginCallbacksStruct", "VSICalloc", "VSIStrdup"):
         getattr(library, name).restype = _POINTER
     library.VSICalloc.argtypes = [_SIZE, _SIZE]

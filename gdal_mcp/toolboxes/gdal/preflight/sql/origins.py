@@ -30,7 +30,7 @@ _MAX_STEPS: Final = 20_000  # tens of milliseconds
 _LEAST_CODE: Final = 4  # digits of an EPSG code; a shorter number is a coordinate
 
 
-class Origin(NamedTuple):
+class GeometryOrigin(NamedTuple):
     """The origin of a geometry. `table` is "" if several are possible, `code` is "" for the CRS of the table."""
 
     table: str = ""
@@ -50,7 +50,7 @@ class Budget:
         return self._left > 0
 
 
-def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[Origin]:
+def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[GeometryOrigin]:
     """All possible origins of the geometries of an expression; empty if they are unknown."""
     node = plain(node)
     if depth == 0 or not budget.spend():
@@ -64,11 +64,11 @@ def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[
     given = node.expressions if name else list(node.iter_expressions())
     if name in MOVES:
         code = number(given[1]) if len(given) == 2 else ""
-        before = origins(given[0], budget, depth) or {Origin()} if given else ()
-        return frozenset(Origin(one.table, f"EPSG:{code}") for one in before if code)
+        before = origins(given[0], budget, depth) or {GeometryOrigin()} if given else ()
+        return frozenset(GeometryOrigin(one.table, f"EPSG:{code}") for one in before if code)
     if is_constructor(name):
         code = number(given[-1]) if given else ""
-        return frozenset({Origin("", f"EPSG:{code}", made=True)} if len(code) >= _LEAST_CODE else ())
+        return frozenset({GeometryOrigin("", f"EPSG:{code}", made=True)} if len(code) >= _LEAST_CODE else ())
     return frozenset(one for part in given for one in origins(part, budget, depth))
 
 
@@ -77,11 +77,11 @@ def is_constructor(name: str) -> bool:
     return (name.startswith(_MAKES) and name != "makevalid") or "from" in name
 
 
-def _of_column(column: "Expr", budget: Budget, depth: int) -> frozenset[Origin]:
-    found: list[Origin] = []
+def _of_column(column: "Expr", budget: Budget, depth: int) -> frozenset[GeometryOrigin]:
+    found: list[GeometryOrigin] = []
     for source in sources_of(column, budget):
         if (query := definition(source)) is None:
-            found.append(Origin(table_name(source)))
+            found.append(GeometryOrigin(table_name(source)))
         else:
             for term in defining(column.name, query, budget, depth):
                 found += origins(term, budget, depth - 1)

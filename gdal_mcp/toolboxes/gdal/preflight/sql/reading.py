@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import is_flat_length
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
     Budget,
-    Origin,
+    GeometryOrigin,
     base_columns,
     origins,
 )
@@ -216,7 +216,7 @@ def _moves(statement: str) -> "Iterator[Expr]":
     return (one for one in _calls(statement) if bare(function(one)) in MOVES)
 
 
-def _measured(statement: str) -> Iterator[Origin]:
+def _measured(statement: str) -> Iterator[GeometryOrigin]:
     """The origins of geometries that are measured in CRS units."""
     budget = Budget()
     for one in _calls(statement):

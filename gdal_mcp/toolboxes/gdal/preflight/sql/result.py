@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, Schema
+from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, LayerSchema
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
     Budget,
@@ -106,7 +106,7 @@ def layer_made(
     tree = tree_of(statement)
     if tree is None:
         return None
-    reader = _Reader(tables, geometries.lower(), Budget())
+    reader = _ResultReader(tables, geometries.lower(), Budget())
     parts = list(_branches(tree))
     found = [reader.layer(one) for one in parts]
     first = found[0]
@@ -126,7 +126,7 @@ def missing_columns(
     tree = tree_of(statement)
     if tree is None:
         return
-    reader = _Reader(tables, geometries.lower(), Budget())
+    reader = _ResultReader(tables, geometries.lower(), Budget())
     for column in columns(tree.walk()):
         if not is_star(column) and not column.this.args.get("quoted") and reader.is_missing(column):
             yield column.name
@@ -148,7 +148,7 @@ def _is_cut(query: "Expr") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _ResultReader:
     tables: Mapping[str, DatasetFacts]
     geometry_name: str
     budget: Budget
@@ -159,7 +159,7 @@ class _Reader:
         names = [name for name, value in terms if value is _NONE]
         made = DatasetFacts("", "vector")
         if _UNKNOWN not in values and all(names):
-            made = replace(made, schema=Schema("", tuple(names)), fields=len(names))
+            made = replace(made, schema=LayerSchema("", tuple(names)), fields=len(names))
         return replace(self._drawn(made, values, select), features=self._count(select))
 
     def _terms(self, term: "Expr", select: "Expr") -> Iterator[tuple[str, Value]]:
@@ -253,7 +253,7 @@ class _Reader:
             return _NONE
         return _of_table(facts) if name in self._geometry_names(facts, facts.schema) else None
 
-    def _geometry_names(self, facts: DatasetFacts, schema: Schema) -> frozenset[str]:
+    def _geometry_names(self, facts: DatasetFacts, schema: LayerSchema) -> frozenset[str]:
         """The lower-case names that the geometry columns of a table may have."""
         if facts.geometry == "None":
             return frozenset()

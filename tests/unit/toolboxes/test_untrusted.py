@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.untrusted import (
+from gdal_mcp.toolboxes.untrusted import (
     MAX_DEPTH,
     MAX_ITEMS,
     MAX_MARKS,
