@@ -28,6 +28,13 @@ ballpark_transformation refused
 ballpark_transformation refused
     vector convert input=rome_points.gpkg output=OUT.kml
 ballpark_transformation refused
+    vector convert input=rome_points.gpkg output=OUT.mapml output-format=MapML
+    vector convert input=mm_points.gpkg output=OUT.mapml output-format=MapML
+ballpark_transformation refused
+    vector convert input=rome_points.gpkg output=OUT.json output-format=JSONFG
+    vector convert input=mm_points.gpkg output=OUT.json output-format=JSONFG
+    vector convert input=rome_points.gpkg output=OUT.json output-format=JSONFG layer-creation-option=["WRITE_GEOMETRY=NO"]
+ballpark_transformation refused
     reproject input=egm2008.tif output=OUT.tif dst_crs=EPSG:4979 resampling=bilinear
 no_input_crs refused
     reproject input=no_crs.tif output=OUT.tif dst_crs=EPSG:32633 resampling=bilinear
@@ -377,6 +384,9 @@ unknown_crs refused
 statement_unexamined
     query inputs=["towns.geojson"] sql=SELECT CAST(pop AS UNSIGNED BIG INT) AS n FROM towns
     query inputs=["towns.geojson"] sql=SELECT CAST(pop AS DOUBLE PRECISION) AS n FROM towns
+statement_unexamined refused
+    query inputs=["rome_points.gpkg"] sql=SELECT CAST(fid AS UNSIGNED BIG INT) AS n, ST_X(ST_Transform(geom, 4326)) AS x FROM rome_points
+    query inputs=["mm_points.gpkg"] sql=SELECT fid AS n, ST_X(ST_Transform(geom, 4326)) AS x FROM mm_points
 rows_unexamined
     query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name, (SELECT count(*) FROM unplaced p WHERE ST_Contains(w.geom, p.geom)) AS n FROM wards w
     query inputs=["wards.geojson"] sql=SELECT name, (SELECT count(*) FROM wards b WHERE b.region = a.region) AS n FROM wards a
