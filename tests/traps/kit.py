@@ -12,7 +12,7 @@ from tests.e2e.mcp.talk import Talk
 from tests.traps import explained
 from tests.traps.table import TABLE
 
-TWINS = 3  # with a twin of every code, `make test` would take a minute longer
+TWINS = 3  # of how many codes the quick test has a twin: of each, it would be twice as long
 
 
 @dataclass(frozen=True)
