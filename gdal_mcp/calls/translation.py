@@ -49,6 +49,8 @@ _MANY_LINES = 4  # lines of one kind are folded
 _COMPARED = 400  # characters of a line; a message is cut later
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
 # messages of the C library and SQLite; a full disk of the host has an outcome of its own
+# the suggestion for a failure of which nothing better is known; {} is the title of the toolbox
+GENERAL_ADVICE = "{}'s own messages are under `untrusted`; correct the arguments or the data and call again."
 _FULL = ("No space left on device", "database or disk is full")
 _FIRST = 5  # GDAL's first messages name the cause; the others repeat it
 
@@ -113,7 +115,7 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
         return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: texts})
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
-    general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
+    general = GENERAL_ADVICE.format(toolbox.title)
     rest = unreported_stderr(stderr_of(result).get("stderr", ""), errors[:_FIRST])
     untrusted = {toolbox.name: texts, **({"stderr": rest} if rest else {})}
     return ToolError(

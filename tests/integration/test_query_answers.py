@@ -58,6 +58,7 @@ FILES = {
     "edge.geojson": layer(*points((10, 5), (3, 3))),
     "within.geojson": layer(*points((7, 5), (3, 3))),
     "holes.geojson": layer(box(0, 0, 10), None, None),
+    "lines.geojson": layer(*({"type": "LineString", "coordinates": one} for one in ([], [[0, 0], [9, 9]]))),
     "other.geojson": layer(*points(*((n % 700, n // 700) for n in range(20_000)))),
     "many.geojson": layer(*points(*((n % 700, n // 700) for n in range(20_000)))),
 }
@@ -97,9 +98,16 @@ TOLD = (
     (None, 0, "SELECT count(*) AS n FROM plots p JOIN within e ON ST_Contains(p.geom, e.geom) = 1", "plots within"),
     ("null_tested", 2, "SELECT sum(ST_IsValid(geom)) AS n FROM holes", "holes"),
     (None, 0, "SELECT sum(ST_IsValid(geom) = 1) AS n FROM holes", "holes"),
+    ("invalid_measured", 1, "SELECT sum(ST_Area(ST_Intersection(b.geom, c.geom))) AS a FROM bow b, cover c", "bow cover"),
+    ("empty_missed", 1, "SELECT count(*) AS n FROM lines WHERE ST_IsEmpty(geom) = 1", "lines"),
+    (None, 0, "SELECT count(*) AS n FROM lines WHERE ST_NumPoints(geom) = 0", "lines"),
+    (None, 0, "SELECT count(*) AS n FROM edge WHERE ST_IsEmpty(geom) = 1", "edge"),
     (None, 0, "SELECT ST_Union(a.geom, b.geom) AS g, a.id FROM plots a, over b", "plots over"),
 )  # fmt: skip
-GEOMETRY = {"invalid_measured", "areas_overlap", "partly_inside", "on_edges", "null_tested", "not_aggregated"}
+GEOMETRY = {
+    *("invalid_measured", "areas_overlap", "partly_inside", "on_edges", "null_tested", "not_aggregated"),
+    "empty_missed",
+}
 
 
 @pytest.mark.parametrize(("code", "count", "sql", "names"), TOLD)

@@ -1,6 +1,7 @@
 """`catalogue refresh` on images whose GDAL differs from the packaged catalogue: what is reported, served and refused.
 
-The images are those in use, with a driver removed, an algorithm renamed, a message reworded, and another version.
+The images are those in use, with a driver removed and one added, an algorithm renamed, another default, a message reworded, and another
+version.
 """
 
 import json
@@ -42,8 +43,24 @@ def GetDriverCount():  # registers all drivers, so the one is removed here
     if removed is not None:
         removed.Deregister()
         count -= 1
-    return count
+    return count + 1
+_driver, _usage = GetDriver, Algorithm.GetUsageAsJSON
+class _Added:
+    ShortName, LongName = "Fresh", "Fresh format"
+    def __getattr__(self, name):
+        return getattr(GetDriverByName("GTiff"), name)
+def GetDriver(index):
+    return _Added() if index == _driver_count() else _driver(index)
+def _usage_with_default(self):
+    import json
+    usage = json.loads(_usage(self))
+    for argument in usage.get("input_arguments", ()):
+        if argument["name"] == "size-threshold":
+            argument["default"] = {default}
+    return json.dumps(usage)
+Algorithm.GetUsageAsJSON = _usage_with_default
 """
+DEFAULT = 7  # of `raster sieve --size-threshold`, where GDAL has 2
 PROGRAM = '#!/bin/sh\n"$0.real" "$@" | {filter}\n'
 RENAMED = {"relief-shade": "hillshade"}
 DEM = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
@@ -57,7 +74,7 @@ def built(
     tag = f"gdal-mcp-doctored:{folder.name}-{version}"
     quoted = [f's/"{old}"/"{new}"/g' for new, old in renamed.items()]
     (folder / "Dockerfile").write_text(DOCKERFILE.format(base=base.reference, version=version))
-    (folder / "bindings.py").write_text(BINDINGS.format(version=version, renamed=renamed))
+    (folder / "bindings.py").write_text(BINDINGS.format(version=version, renamed=renamed, default=DEFAULT))
     (folder / "gdal").write_text(PROGRAM.format(filter=f"sed '{quoted[0]}'" if quoted else "cat"))
     client.images.build(path=str(folder), tag=tag, rm=True)
     yield tag
@@ -110,10 +127,13 @@ def test_a_minor_release_serves_what_is_unchanged_and_names_the_checks_that_are_
     report = capsys.readouterr().out
     for part in ("3.14.0", "FlatGeobuf", "raster hillshade -> raster relief-shade", "records_inconsistent: "):
         assert part in report
+    for part in ("Fresh", "size-threshold"):
+        assert part in report
     assert made.gdal_version == "3.14.0"
     assert not {"raster hillshade", "raster relief-shade"} & made.algorithms.keys()
     assert "raster slope" in made.algorithms
-    assert "flatgeobuf" not in made.driver_names
+    assert not {"flatgeobuf", "fresh"} & made.driver_names.keys()
+    assert made.algorithms["raster sieve"].long_names["size-threshold"].usage["default"] == DEFAULT
     assert made.unrecognised.keys() == {"records_inconsistent"}
     assert "records_inconsistent" in made.summary
     assert desk.call("info", path="dem.asc") == 0
@@ -129,7 +149,8 @@ def test_a_patch_release_never_blocks_and_is_reported(
     capsys.readouterr()
     made = desk.refresh()
     report = capsys.readouterr().out
-    assert "FlatGeobuf" in report
+    for part in ("FlatGeobuf", "Fresh", "size-threshold"):
+        assert part in report
     assert "relief-shade" not in report
     assert made.unrecognised.keys() == {"records_inconsistent"}
     assert "flatgeobuf" not in made.driver_names

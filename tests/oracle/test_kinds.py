@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,17 @@ def test_statistics_histograms_and_checksums(talk, place, oracle, subtests):
     compare_info(talk, place, oracle, [f"{one.name}.tif" for one in FEW], subtests)
 
 
-@pytest.mark.nightly
-def test_statistics_histograms_and_checksums_of_every_kind(talk, place, oracle, subtests):
-    folder = oracle.folder("all-kinds")
-    oracle.python(PROGRAM, str(folder), listed(REST))
+def draw(kinds: tuple[Kind, ...], place: Place, oracle: Oracle) -> None:
+    """Makes rasters of these kinds in the workspace."""
+    folder = oracle.folder("drawn")
+    oracle.python(PROGRAM, str(folder), listed(kinds))
     for path in folder.iterdir():
         shutil.copy(path, place.workspace)
+
+
+@pytest.mark.nightly
+def test_statistics_histograms_and_checksums_of_every_kind(talk, place, oracle, subtests):
+    draw(REST, place, oracle)
     compare_info(talk, place, oracle, [f"{one.name}.tif" for one in REST], subtests)
 
 
@@ -155,12 +161,31 @@ WRITES = {
         "gdal raster color-map -q --color-map {f}/ramp.txt {i} {o}",
     ),
     "raster slope": ({}, "gdal raster slope -q {i} {o}"),
+    "raster hillshade": (
+        {"variant": "multidirectional"},
+        "gdal raster hillshade -q --variant multidirectional {i} {o}",
+    ),
+    "raster neighbors": (
+        {"method": ["stddev"], "kernel": ["equal"], "size": 5},
+        "gdal raster neighbors -q --method stddev --kernel equal --size 5 {i} {o}",
+    ),
+    "raster sieve": ({"size-threshold": 4}, "gdal raster sieve -q -s 4 {i} {o}"),
+    "raster proximity": (
+        {"target-values": [7, 70], "distance-units": "geo"},
+        "gdal raster proximity -q --target-values 7,70 --distance-units geo {i} {o}",
+    ),
+    "raster fill-nodata": (
+        {"max-distance": 60, "smoothing-iterations": 2},
+        "gdal raster fill-nodata -q -d 60 -s 2 {i} {o}",
+    ),
     "raster calc": ({"calc": ["X * 2"]}, "gdal raster calc -q --calc 'X * 2' --input X={i} {o}"),
 }
+HOLES = {"raster fill-nodata", "raster neighbors"}  # of rasters with nodata
 IN_PLACE = {"raster edit": "dataset", "raster overview add": "input"}
 WRITTEN = tuple(
     Kind(one, "tiles", "odd", "nothing") for one in ("UInt8", "Int16", "Int32", "Float32", "Float64")
 )
+WITH_HOLES = tuple(replace(one, hidden="nodata") for one in WRITTEN)
 QUICK = {"raster edit", "raster convert", "raster overview add", "raster color-map"}
 
 
@@ -193,9 +218,37 @@ def test_what_is_written(talk, place, oracle, subtests):
 
 @pytest.mark.nightly
 def test_what_is_written_of_every_kind(talk, place, oracle, subtests):
+    draw(WITH_HOLES, place, oracle)
     for algorithm in WRITES:
-        for kind in WRITTEN:
+        for kind in WITH_HOLES if algorithm in HOLES else WRITTEN:
             compare_written(talk, place, oracle, algorithm, kind, subtests)
+
+
+# algorithms that write features, which are compared as text
+VECTORS = {
+    "contour": ("geojson", {"interval": 25}, ["--interval=25"]),
+    "zonal-stats": (
+        "csv",
+        {"zones": "zones.geojson", "stat": ["variance", "stdev", "mode"]},
+        ["--zones={f}/zones.geojson", *(f"--stat={one}" for one in ("variance", "stdev", "mode"))],
+    ),
+}
+
+
+@pytest.mark.nightly
+def test_features_of_rasters_of_every_type(talk, place, oracle, subtests):
+    kinds = tuple(Kind(one.type, "one-strip", "small", "nodata") for one in WRITTEN)
+    draw(kinds, place, oracle)
+    for algorithm, (ending, given, options) in VECTORS.items():
+        for kind in kinds:
+            source, name = f"{kind.name}.tif", f"{algorithm}-{kind.type}.{ending}"
+            with subtests.test(name=name):
+                arguments = {"input": source, "output": name, **given}
+                talk.done("gdal_write", algorithm=f"raster {algorithm}", arguments=arguments)
+                into = oracle.folder(name) / name
+                words = [one.format(f=place.workspace) for one in options]
+                oracle.must("gdal", "raster", algorithm, "-q", *words, str(place.path(source)), str(into))
+                assert place.path(name).read_text() == into.read_text()
 
 
 def test_a_mosaic_has_the_statistics_of_its_sources(talk, place, oracle, subtests):

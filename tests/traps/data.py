@@ -49,6 +49,7 @@ holes = ramp.copy(); holes[:5, :5] = -9999
 utm = (500000, 5000000, 100)
 raster("elevation", ramp, utm)
 raster("elevation_holes", holes, utm, nodata=-9999)
+raster("elevation_without_holes", ramp, utm, nodata=-9999)
 for name in ("holes_in_place", "holes_in_place_too"):
     raster(name, holes, utm, nodata=-9999)
 raster("whole_in_place", ramp, utm)

@@ -28,6 +28,13 @@ ballpark_transformation refused
 ballpark_transformation refused
     vector convert input=rome_points.gpkg output=OUT.kml
 ballpark_transformation refused
+    vector convert input=rome_points.gpkg output=OUT.mapml output-format=MapML
+    vector convert input=mm_points.gpkg output=OUT.mapml output-format=MapML
+ballpark_transformation refused
+    vector convert input=rome_points.gpkg output=OUT.json output-format=JSONFG
+    vector convert input=mm_points.gpkg output=OUT.json output-format=JSONFG
+    vector convert input=rome_points.gpkg output=OUT.json output-format=JSONFG layer-creation-option=["WRITE_GEOMETRY=NO"]
+ballpark_transformation refused
     reproject input=egm2008.tif output=OUT.tif dst_crs=EPSG:4979 resampling=bilinear
 no_input_crs refused
     reproject input=no_crs.tif output=OUT.tif dst_crs=EPSG:32633 resampling=bilinear
@@ -243,6 +250,9 @@ time_changed
     vector convert input=times.geojson output=OUT.mif
     vector convert input=times.geojson output=OUT.fgb
     vector convert input=ages.geojson output=OUT.gpkg
+time_changed ignoring:geometry_left_out
+    vector convert input=two_zones.geojson output=OUT.xlsx
+    vector convert input=one_zone.geojson output=OUT.xlsx
 fields_lost
     vector convert input=towns.geojson output=OUT.kml
     vector convert input=named.geojson output=OUT.kml
@@ -377,6 +387,9 @@ unknown_crs refused
 statement_unexamined
     query inputs=["towns.geojson"] sql=SELECT CAST(pop AS UNSIGNED BIG INT) AS n FROM towns
     query inputs=["towns.geojson"] sql=SELECT CAST(pop AS DOUBLE PRECISION) AS n FROM towns
+statement_unexamined refused
+    query inputs=["rome_points.gpkg"] sql=SELECT CAST(fid AS UNSIGNED BIG INT) AS n, ST_X(ST_Transform(geom, 4326)) AS x FROM rome_points
+    query inputs=["mm_points.gpkg"] sql=SELECT fid AS n, ST_X(ST_Transform(geom, 4326)) AS x FROM mm_points
 rows_unexamined
     query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name, (SELECT count(*) FROM unplaced p WHERE ST_Contains(w.geom, p.geom)) AS n FROM wards w
     query inputs=["wards.geojson"] sql=SELECT name, (SELECT count(*) FROM wards b WHERE b.region = a.region) AS n FROM wards a
@@ -660,6 +673,7 @@ nodata_out_of_range
 nodata_dropped before
     gdal_merge src_datasets=["elevation_holes.tif","next.tif"] dst_dataset=OUT.tif
     raster mosaic input=["elevation_holes.tif","next.tif"] output=OUT.tif
+    gdal_merge src_datasets=["elevation_without_holes.tif","next.tif"] dst_dataset=OUT.tif
 longitudes_beyond_180 before
     reproject input=globe_360.tif output=OUT.tif dst_crs=EPSG:8857 resampling=bilinear
     reproject input=globe.tif output=OUT.tif dst_crs=EPSG:8857 resampling=bilinear
@@ -1132,10 +1146,11 @@ heights_moved before mends
     reproject input=above_geoid.tif output=OUT.tif dst_crs=EPSG:4326+5773 resampling=bilinear extra_args=["--dst-nodata=-1"]
     reproject input=above_ellipsoid.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear extra_args=["--dst-nodata=-1"]
     reproject input=photo_above_geoid.tif output=OUT.tif dst_crs=EPSG:25832 resampling=bilinear extra_args=["--add-alpha"]
-nothing_dissolved ignoring:geometry_type_undeclared
+nothing_dissolved ignoring:geometry_type_undeclared ignoring:invalid_geometries
     vector dissolve input=tee.geojson output=OUT.gpkg
     pipeline steps=read tee.geojson ! combine ! dissolve ! set-geom-type --multi ! write OUT.gpkg
     vector dissolve input=islands.geojson output=OUT.fgb
+    vector dissolve input=islands_and_bow.geojson output=OUT.gpkg
 borders_torn
     vector simplify input=tee.geojson output=OUT.gpkg tolerance=50
     vector simplify input=tee.geojson output=OUT.gpkg tolerance=0.001

@@ -2,15 +2,37 @@
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from gdal_mcp.calls.translation import GENERAL_ADVICE
 from tests.e2e.mcp.talk import Place, Talk
 from tests.oracle.container import Oracle
 from tests.traps.kit import codes, rows_of
 
 pytestmark = pytest.mark.engine
+
+
+MOST_GENERAL = 4  # refusals with no better advice than to read GDAL's messages
+
+
+@pytest.fixture(scope="module", autouse=True)
+def advice(talk: Talk) -> Iterator[list[str]]:
+    """The suggestions of all refusals in this module."""
+    told: list[str] = []
+    failed = Talk.failed
+
+    def listened(self: Talk, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        error = failed(self, tool, **arguments)
+        told.append(error["suggestion"])
+        return error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Talk, "failed", listened)
+        yield told
+    assert told.count(GENERAL_ADVICE.format("GDAL")) <= MOST_GENERAL, told
 
 
 def features(told: dict[str, Any]) -> int:

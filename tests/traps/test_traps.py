@@ -13,7 +13,7 @@ CASES = list(cases())
 QUICK = quick(CASES)
 
 
-def test_a_trap_of_each_code_is_told(talk: Talk, subtests: pytest.Subtests) -> None:
+def test_a_trap_of_each_code_is_told_and_some_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
     spring(talk, QUICK, subtests)
 
 

@@ -54,6 +54,12 @@ TEXTS = {
     "long.geojson": features([(point(1, 2), {"a_very_long_field_name": 1, "note": "x" * 300})]),
     "short.geojson": features([(point(1, 2), {"name": "x", "note": "y"})]),
     "times.geojson": features([(point(1, 2), {"at": "2024-01-02T03:04:05.678Z", "n": 1})]),
+    "one_zone.geojson": features(
+        [(point(i, 2), {"at": f"2024-01-02T0{i}:04:05+02:00", "n": i}) for i in (1, 2)]
+    ),
+    "two_zones.geojson": features(
+        [(point(i, 2), {"at": f"2024-01-02T0{i}:04:05+0{i}:00", "n": i}) for i in (1, 2)]
+    ),
     "ages.geojson": features([(point(1, 2), {"until": "9999-12-31T23:59:59-05:00"})]),
     "nulls.geojson": features([(point(1, 2), {"n": None, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
     "full.geojson": features([(point(1, 2), {"n": 2, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
@@ -70,6 +76,7 @@ TEXTS = {
     ),
     "tee.geojson": features([(one, {"id": i}) for i, one in enumerate(TEE)], "EPSG:32632"),
     "islands.geojson": features([(ISLANDS, {"id": 1}), (square(14, 52, 0.1), {"id": 2})]),
+    "islands_and_bow.geojson": features([(ISLANDS, {"id": 1}), (BOW, {"id": 2})]),
     "empty_cells.csv": "id,name,pop\n1,Bern,10\n2,,20\n3,Chur,\n",
     "alike.geojson": features([(point(1, 2), {"Name": "A", "name": "b", "n": 1})]),
     "described.kml": '<kml xmlns="http://www.opengis.net/kml/2.2"><Document><Placemark><name>a</name><ExtendedData><Data name="h">'

@@ -1,5 +1,6 @@
 """What a check finds is told for each input and step by itself, and what could not be examined is not called fine."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gdal_mcp.toolboxes.gdal.preflight.service import examined_files, findings
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
+from gdal_mcp.tools.query import QUERY
 
 NAMES = [f"n{number:02}" for number in range(11)]
 UTM = {"crs": {"code": "EPSG:32632", "degrees": False}, "extent": [500000, 4990000, 510000, 5000000]}
@@ -157,10 +159,13 @@ CHANGED = (
         )
     ),
     ("vector convert", {"creation-option": ["EXTENT_UNITS=CBMTILE"], "output-format": "MapML"}),
+    ("vector convert", {"output-format": "MapML"}),
+    ("vector convert", {"output-format": "JSONFG"}),
 )
 UNCHANGED = (
     ("raster convert", {"output-format": "COG", "creation-option": ["TILING_SCHEME=CUSTOM"]}),
     ("vector convert", {"layer-creation-option": ["RFC7946=NO"], "output-format": "GeoJSON"}),
+    ("vector convert", {"layer-creation-option": ["WRITE_GEOMETRY=NO"], "output-format": "JSONFG"}),
 )
 
 
@@ -212,3 +217,162 @@ def test_only_bands_that_come_into_the_output_are_looked_at(desk: DraftContext):
     ):
         draft = drafted(desk, "raster pipeline", pipeline=f"read a.png ! {steps} ! write o.tif")
         assert look in pixel_probes(draft, packaged())
+
+
+def layer(*, degrees: bool | None = None, **more: Any) -> dict[str, Any]:
+    """What a container says of a layer of polygons."""
+    crs = None if degrees is None else {"code": "EPSG:4326" if degrees else "EPSG:32632", "degrees": degrees}
+    one = {"geometry": "Polygon", "features": 1, "field_count": 1, "crs": crs, **more}
+    return {"driver": "GPKG", "layer_count": 1, "layers": [one]}
+
+
+def asked(desk: DraftContext, sql: str) -> Draft:
+    draft = QUERY.draft({"inputs": ["a.png", "data.png"], "sql": sql}, desk)
+    assert isinstance(draft, Draft)
+    return draft
+
+
+def refused_codes(desk: DraftContext, draft: Draft, *rows: Any) -> list[str]:
+    """The codes of the findings that refuse a call, after a container described its inputs."""
+    desk.preflight.described(examined_files(draft), list(rows))
+    return [one.code for one in desk.preflight.look(draft, looked_at=len(rows)).findings if one.refuses]
+
+
+UNREAD = "SELECT CAST(a.id AS UNSIGNED BIG INT) AS n FROM a, data WHERE {}"
+UNLIKE = ({"facts": layer(degrees=True)}, {"facts": layer(degrees=False)})
+ALIKE = ({"facts": layer(degrees=False)}, {"facts": layer(degrees=False)})
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("ST_X(ST_Transform(a.geom, 4326)) > 0", ALIKE),
+        ('ST_X("Transform" (a.geom, 4326)) > 0', ALIKE),
+        ("TransformXY(a.geom, 4326) IS NOT NULL", ALIKE),
+        ("ST_Intersects(a.geom, data.geom)", UNLIKE),
+        ("ST_Distance (a.geom, data.geom) < 5", UNLIKE),
+    ],
+)
+def test_an_unreadable_statement_that_may_give_wrong_places_is_refused(
+    desk: DraftContext, condition: str, rows: Any
+):
+    assert refused_codes(desk, asked(desk, UNREAD.format(condition)), *rows) == ["statement_unexamined"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("a.id > 3", UNLIKE),
+        ("a.name = 'ST_Transform(geom, 4326)'", UNLIKE),
+        ("ST_Intersects(a.geom, data.geom)", ALIKE),
+    ],
+)
+def test_an_unreadable_statement_that_is_harmless_is_not_refused(
+    desk: DraftContext, condition: str, rows: Any
+):
+    draft = asked(desk, UNREAD.format(condition))
+    assert refused_codes(desk, draft, *rows) == []
+    assert "statement_unexamined" in {one.code for one in desk.preflight.look(draft).findings}
+
+
+def test_an_unreadable_transformation_runs_if_it_is_allowed(desk: DraftContext):
+    draft = asked(desk, UNREAD.format("ST_Intersects(a.geom, ST_Transform(data.geom, 4326))"))
+    assert refused_codes(desk, draft, *UNLIKE) == ["statement_unexamined"]
+    allowed = replace(draft, allows=frozenset({"ballpark_transformation"}))
+    assert refused_codes(desk, allowed, *UNLIKE) == []
+
+
+def test_every_function_that_transforms_is_a_change_of_crs(desk: DraftContext):
+    for name in ("ST_Transform", "Transform", "TransformXY", "ST_TransformXYZ"):
+        draft = asked(desk, f"SELECT {name}(a.geom, 4326) AS g FROM a")
+        assert [change for change in crs_changes(draft, packaged()) if change[1] == "EPSG:4326"], name
+
+
+CURVES = (
+    ("vector rasterize", {"input": "a.png", "resolution": "1,1"}, 0),
+    ("raster zonal-stats", {"input": "data.png", "zones": "a.png", "stat": "mean"}, 1),
+    ("raster clip", {"input": "data.png", "like": "a.png"}, 1),
+)
+
+
+@pytest.mark.parametrize(("algorithm", "given", "at"), CURVES)
+def test_features_that_there_was_no_time_to_examine_for_curves_are_refused(
+    desk: DraftContext, algorithm: str, given: dict[str, str], at: int
+):
+    draft = drafted(
+        desk, algorithm, **given, output="o.tif" if algorithm != "raster zonal-stats" else "o.csv"
+    )
+    looks = {name: {} for name in pixel_probes(draft, packaged())}
+    for examined, expected in ((looks, []), ({}, ["pixels_unexamined"])):
+        desk.preflight.known._facts.clear()
+        rows: list[Any] = [{"facts": raster(9, 9), "looks": looks}] * at
+        rows.append({"facts": layer(), "looks": examined})
+        assert refused_codes(desk, draft, *rows) == expected
+    desk.preflight.known._facts.clear()
+    assert refused_codes(desk, draft, *rows[:at]) == ["inputs_unexamined"]
+
+
+def test_more_changes_of_crs_than_are_examined_are_refused_unless_allowed(desk: DraftContext):
+    for count, expected in ((8, []), (9, ["changes_unexamined"])):
+        steps = " ! ".join(f"reproject --output-crs=EPSG:{32601 + number}" for number in range(count))
+        draft = drafted(desk, "raster pipeline", pipeline=f"read a.png ! {steps} ! write o.tif")
+        assert refused_codes(desk, draft, {"facts": raster(9, 9, **UTM)}) == expected
+        allowed = replace(draft, allows=frozenset({"ballpark_transformation"}))
+        assert refused_codes(desk, allowed, {"facts": raster(9, 9, **UTM)}) == []
+
+
+def test_columns_beyond_those_that_gdal_reads_of_a_sheet_are_named(desk: DraftContext):
+    for driver, count, expected in (("XLSX", 2000, 1), ("ODS", 2000, 1), ("XLSX", 1999, 0), ("CSV", 2000, 0)):
+        draft = drafted(desk, "vector convert", input="a.png", output="o.csv")
+        facts = {**layer(field_count=count, geometry="None"), "driver": driver}
+        desk.preflight.described(examined_files(draft), [{"facts": facts}])
+        found = [one for one in desk.preflight.look(draft).findings if one.code == "columns_unexamined"]
+        assert [one.verdict for one in found] == [Verdict.UNKNOWN] * expected, (driver, count)
+
+
+def of_newer_gdal(desk: DraftContext, *inputs: str) -> tuple[DraftContext, Draft]:
+    """A call of an algorithm that only the running GDAL has."""
+    known = packaged().algorithms
+    new = {"raster align": replace(known["raster reproject"], path="raster align")}
+    newer = replace(desk.preflight, catalogue=replace(packaged(), algorithms={**known, **new}))
+    draft = drafted(desk, "raster mosaic", input=list(inputs), output="o.tif")
+    given = {"input": inputs, "output-crs": ("EPSG:4326",)}
+    return replace(desk, preflight=newer), replace(
+        draft, work=replace(draft.work, algorithm="raster align", arguments=given)
+    )
+
+
+def test_an_algorithm_that_the_checks_do_not_know_is_named_and_its_crs_is_checked(desk: DraftContext):
+    newer, draft = of_newer_gdal(desk, "a.png")
+    (change,) = crs_changes(draft, newer.preflight.catalogue)
+    row = {"facts": raster(9, 9, **UTM), "changes": {key(change): None}}
+    assert refused_codes(newer, draft, row) == []
+    found = {one.code: one for one in newer.preflight.look(draft).findings}
+    assert found["algorithm_unexamined"].verdict is Verdict.UNKNOWN
+    assert refused_codes(newer, draft, {**row, "changes": {key(change): BALLPARK}}) == [
+        "ballpark_transformation"
+    ]
+
+
+def test_inputs_in_degrees_and_metres_are_refused_for_an_algorithm_that_the_checks_do_not_know(
+    desk: DraftContext,
+):
+    newer, draft = of_newer_gdal(desk, "a.png", "data.png")
+    wgs84 = {"crs": {"code": "EPSG:4326", "degrees": True}, "extent": [9, 45, 10, 46]}
+    for other, expected in ((UTM, []), (wgs84, ["algorithm_unexamined"])):
+        rows = [{"facts": raster(9, 9, **one)} for one in (UTM, other)]
+        assert refused_codes(newer, draft, *rows) == expected
+
+
+def test_no_refusal_depends_on_a_format_that_the_catalogue_knows(desk: DraftContext):
+    calls = (
+        ("raster reproject", {"input": "a.png", "output-crs": "EPSG:4326"}, raster(9, 9)),
+        ("raster select", {"input": "a.png", "band": "7"}, raster(9, 9)),
+        ("vector check-coverage", {"input": "a.png"}, layer(geometry="Point")),
+    )
+    for algorithm, given, facts in calls:
+        draft = drafted(desk, algorithm, **given, output="o.tif" if "raster" in algorithm else "o.gpkg")
+        known, unknown = (
+            refused_codes(desk, draft, {"facts": {**facts, "driver": name}}) for name in ("GTiff", "New2030")
+        )
+        assert known == unknown != []

@@ -5,6 +5,7 @@ from osgeo import ogr
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import shapes
 
 POINTS, POLYGONS = (ogr.wkbPoint, ogr.wkbMultiPoint), (ogr.wkbPolygon, ogr.wkbMultiPolygon)
+LINES = (ogr.wkbLineString, ogr.wkbMultiLineString)
 MOST_SHAPES = 20_000
 SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of neighbours overlap by less
 
@@ -12,7 +13,7 @@ SLIVER = 1e-6  # fraction of the smaller area: separately digitized edges of nei
 def geometry_checks(counting):
     for check in (
         *(invalid_measured, null_tested, on_edges, partly_inside, areas_overlap),
-        *(centroid_outside, difference_empty),
+        *(centroid_outside, difference_empty, empty_missed),
     ):
         yield from check(counting)
 
@@ -106,6 +107,18 @@ def difference_empty(counting):
         if (found := counting.numbers(asked)) and found[2] and not found[1]:
             yield {"code": "difference_empty", "count": found[0]}
             return
+
+
+def empty_missed(counting):
+    """Reports empty lines and points for which SpatiaLite's ST_IsEmpty is 0: it counts no points, and NaN as a point."""
+    named = [item for columns in counting.select["emptied"] for item in tables_of(counting, columns)]
+    for item in {one["alias"]: one for one in named}.values():
+        for name in geometries(counting, item, (*POINTS, *LINES)):
+            is_empty = f'coalesce(ST_NumPoints("{name}"), ST_X("{name}") IS NOT NULL) = 0'
+            asked = f'SELECT sum(ST_IsEmpty("{name}") = 0 AND {is_empty}) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
+            if count := counting.count(asked):
+                yield {"code": "empty_missed", "count": count}
+                return
 
 
 def overlapping(layer):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gdal_mcp.plan import AlgorithmStep, Draft
 from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, is_on, make_finding, options_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import transformed_to
@@ -24,6 +25,8 @@ _MOVES: Final = frozenset(
 # formats with a fixed CRS
 _WRITES_IN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("KML", "LIBKML", "KMLSUPEROVERLAY", "GPX", "GeoJSONSeq"), "EPSG:4326"),
+    "MapML": "EPSG:4326",  # unless EXTENT_UNITS is set or the data is in one of `_MAPML`
+    "JSONFG": "EPSG:4326",  # of the member `geometry`, which GeoJSON readers use; `place` is in the CRS of the data
     **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
 }
 # CRS by upper-case name: of GDAL's tiling schemes, and (in `_MAPML`) of the units of a MapML extent
@@ -91,7 +94,7 @@ def _named(
             target = others[0] if len(others) == 1 else ""
         if path in _LABELS and "crs" in given:
             current = given["crs"]
-        elif path in _MOVES and target:
+        elif target and (path in _MOVES or ("output-crs" in given and is_new(path, catalogue))):
             warp = options_of(arguments.get("transform-option", ()))
             if "COORDINATE_OPERATION" not in warp:  # otherwise the call itself selects the operation
                 yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
@@ -103,6 +106,11 @@ def _named(
             yield source, (like[0], current, _POINTS)
         places = (given[name] for name in _PLACES if name in given)
         yield from ((source, (place, current, _POINTS)) for place in places)
+
+
+def is_new(path: str, catalogue: Catalogue) -> bool:
+    """True for an algorithm of the running GDAL that the packaged catalogue, and so the checks, do not know."""
+    return path in catalogue.algorithms and path not in packaged().algorithms
 
 
 def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str, str]]:
@@ -130,6 +138,8 @@ def _demanded(draft: Draft, last: AlgorithmStep, catalogue: Catalogue) -> str | 
     kind = (algorithm.makes or algorithm.kind) if algorithm else None
     named = arguments.get("output-format", ())
     driver = named[0] if named else driver_for(catalogue, output, kind)
+    if driver == "JSONFG" and not is_on(options.get("WRITE_GEOMETRY", "YES")):
+        return None
     return _WRITES_IN.get(driver or "")
 
 

@@ -4,14 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, make_finding
-from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import crs_changes
-from gdal_mcp.toolboxes.gdal.preflight.checks.values import pixel_probes
+from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import BALLPARK, crs_changes, is_new
+from gdal_mcp.toolboxes.gdal.preflight.checks.values import (
+    FEATURE_PROBES,
+    REFUSING_PROBES,
+    pixel_probes,
+)
 from gdal_mcp.toolboxes.gdal.preflight.estimate import size_text
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
-from gdal_mcp.toolboxes.gdal.preflight.sql.reading import relates
+from gdal_mcp.toolboxes.gdal.preflight.sql.reading import may_relate, may_transform, relates
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
 # algorithms that are refused if an input has another CRS
@@ -30,27 +33,46 @@ def findings(
 
     `looked_at` is the number of `inputs` that a container described or tried to; None before that.
     """
+    looks = frozenset(pixel_probes(draft, catalogue)) if looked_at is not None else frozenset()
     if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):
         numbers = {"count": len(rest), "of": len(inputs)}
-        refuses = depends_on_crs(draft, catalogue)
+        refuses = depends_on_crs(draft, catalogue) or bool(looks & REFUSING_PROBES)
         yield make_finding("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
-    looks = set(pixel_probes(draft, catalogue)) if looked_at is not None else set()
-    rasters = [(number, facts) for number, facts in inputs if facts is not None and facts.kind == "raster"]
-    if unseen := [number for number, facts in rasters if not looks <= facts.looks.keys()]:
+    missing = {number: _missing_looks(looks, facts) for number, facts in inputs if facts is not None}
+    if unseen := tuple(number for number, names in missing.items() if names):
+        refuses = any(names & REFUSING_PROBES for names in missing.values())
         numbers = {"count": len(unseen), "of": len(inputs)}
-        yield make_finding("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
-    if any(
-        path in catalogue.algorithms and path not in packaged().algorithms for path, _ in draft.work.steps
-    ):
-        yield make_finding("algorithm_unexamined")
-    if any(is_unread(text) for name in ("sql", "where") for text in _texts(draft, name)):
-        yield make_finding("statement_unexamined")
+        yield make_finding("pixels_unexamined", refuses=refuses, inputs=unseen, numbers=numbers)
+    if any(is_new(path, catalogue) for path, _ in draft.work.steps):
+        yield make_finding("algorithm_unexamined", refuses=_units_differ(inputs))
+    yield from _unread_statements(draft, inputs)
     for number, facts in inputs:
         where = (number,) if len(inputs) > 1 else ()
         if facts is not None and not facts.driver:
             yield make_finding("driver_unexamined", inputs=where)
         elif facts is not None and facts.driver in _SHEETS and facts.fields >= _MOST_COLUMNS:
             yield make_finding("columns_unexamined", {"most": _MOST_COLUMNS}, inputs=where)
+
+
+def _missing_looks(looks: frozenset[str], facts: DatasetFacts) -> frozenset[str]:
+    """The requested probes of an input that a container did not make; most probes are of pixels only."""
+    wanted = looks if facts.kind == "raster" else looks & FEATURE_PROBES
+    return wanted - facts.looks.keys()
+
+
+def _unread_statements(draft: Draft, inputs: AddressTable) -> Iterator[Finding]:
+    """The finding for SQL that cannot be parsed. It refuses if the functions in it may give wrong places."""
+    texts = [*_texts(draft, "sql"), *_texts(draft, "where")]
+    if any(map(is_unread, texts)):
+        moves = any(map(may_transform, texts)) and BALLPARK not in draft.allows
+        relates_unlike = any(map(may_relate, texts)) and _units_differ(inputs)
+        yield make_finding("statement_unexamined", refuses=moves or relates_unlike)
+
+
+def _units_differ(inputs: AddressTable) -> bool:
+    """True if some inputs are in degrees and others are not, so that they never lie in the same place."""
+    known = [one for _, one in inputs if one is not None and one.has_crs and one.geometry != "None"]
+    return {one.degrees for one in known} >= {True, False}
 
 
 def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
@@ -64,9 +86,10 @@ def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
     """True if the call would be refused for an input in the wrong CRS."""
     named = {draft.work.algorithm, draft.command.program, *(path for path, _ in draft.work.steps)}
-    joins = len(draft.inputs) > 1 and any(map(relates, _texts(draft, "sql")))
+    joins = len(draft.inputs) > 1 and any(relates(one) or may_relate(one) for one in _texts(draft, "sql"))
     return bool(named & COMPARES_CRS) or joins or bool(crs_changes(draft, catalogue))
 
 
 def _texts(draft: Draft, name: str) -> Sequence[str]:
-    return [text for _, given in draft.work.steps for text in given.get(name, ())]
+    parts = (draft.work.steps, *draft.work.branches)
+    return [text for steps in parts for _, given in steps for text in given.get(name, ())]

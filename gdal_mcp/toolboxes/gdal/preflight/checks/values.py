@@ -68,6 +68,8 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "lengths": ("longer", "length_without_heights", None),
     "masked": ("masked", "mask_ignored", None),
 }
+FEATURE_PROBES: Final = frozenset({"curves", "lengths"})  # of vector datasets; the others are of pixels
+REFUSING_PROBES: Final = frozenset({"curves"})  # the result is wrong, so their findings refuse the call
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
@@ -218,7 +220,7 @@ def findings(
             yield from _of_holes(steps)
         elif seen.get(key):
             numbers = {"count": seen[key], "of": seen.get("of")} if name == "lengths" else {}
-            yield make_finding(said, change=change, refuses=name == "curves", numbers=numbers)
+            yield make_finding(said, change=change, refuses=name in REFUSING_PROBES, numbers=numbers)
         elif seen.get("count"):
             yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 

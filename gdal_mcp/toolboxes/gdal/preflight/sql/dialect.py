@@ -4,6 +4,8 @@
 """
 
 import logging
+import re
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import ErrorLevel
@@ -14,7 +16,7 @@ from sqlglot.generators.sqlite import SQLiteGenerator
 from sqlglot.parsers.sqlite import SQLiteParser
 from sqlglot.tokenizer_core import TokenType
 
-__all__ = ["parse", "write"]
+__all__ = ["function_names", "parse", "write"]
 
 
 class _Parser(SQLiteParser):
@@ -53,6 +55,15 @@ def parse(text: str) -> Expr | None:
     except (SqlglotError, RecursionError):
         return None
     return found[0] if len(found) == 1 else None
+
+
+def function_names(text: str) -> list[str]:
+    """The names before an opening bracket in text that may not be SQL; all words if it cannot be split into tokens."""
+    try:
+        tokens = _DIALECT.tokenize(text)
+    except SqlglotError:
+        return re.findall(r"\w+", text)
+    return [one.text for one, after in pairwise(tokens) if after.token_type is TokenType.L_PAREN]
 
 
 def write(node: Expr) -> str:

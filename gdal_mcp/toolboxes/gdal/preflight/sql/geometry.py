@@ -50,6 +50,7 @@ def geometry_probes(select: "Expr") -> Data:
         "area_sums": [_named(plain(one.expressions[0])) for one in areas],
         "centroids": [_named(one) for one in own if _is_placed_centroid(one)],
         "differences": [list(map(text_of, one.expressions)) for one in own if _is_plain_difference(one)],
+        "emptied": [_named(one) for one in own if bare(function(one)) == "isempty"],
         "tested": [{"call": text_of(one)} for one in _tested(own)],
         "relations": [
             {"columns": _named(one), "in_where": in_where}

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from sqlglot.expressions import Expr
 
+TRANSFORMS: Final = frozenset("transform transformxy transformxyz".split())
 # functions that change the CRS of a geometry, or its SRID
-MOVES: Final = frozenset("transform transform_xyz setsrid".split())
+MOVES: Final = TRANSFORMS | {"setsrid"}
 _MAKES: Final = ("make", "point", "build")
 _MAX_DEPTH: Final = 8  # of subqueries; a recursive WITH is endless
 _MAX_STEPS: Final = 20_000  # tens of milliseconds

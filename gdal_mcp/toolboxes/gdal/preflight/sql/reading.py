@@ -1,6 +1,6 @@
 """What a statement does with geometries and columns, from its tree. Pure.
 
-For SQL that cannot be parsed, every result is False or empty.
+For SQL that cannot be parsed, every result is False or empty, except those of `may_transform` and `may_relate`.
 """
 
 from collections.abc import Collection, Iterator
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gdal_mcp.toolboxes.gdal.preflight.sql.geometry import is_flat_length
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
+    TRANSFORMS,
     Budget,
     GeometryOrigin,
     base_columns,
@@ -21,6 +22,7 @@ from gdal_mcp.toolboxes.gdal.preflight.sql.tree import (
     columns,
     function,
     is_star,
+    names_in_unread,
     number,
     plain,
     selected,
@@ -80,7 +82,7 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
     budget = Budget()
     for one in _moves(statement):
         code = number(one.expressions[1]) if len(one.expressions) == 2 else ""
-        if code and bare(function(one)) == "transform":
+        if code and bare(function(one)) in TRANSFORMS:
             known = (origin for origin in origins(one.expressions[0], budget) if not origin.made)
             found |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
     return list(found)
@@ -192,6 +194,17 @@ def relates(statement: str) -> bool:
         frozenset(origin for part in one.expressions for origin in origins(part, budget)) for one in related
     )
     return any(one and not any(origin.code for origin in one) for one in found)
+
+
+def may_transform(statement: str) -> bool:
+    """True if a statement that cannot be parsed names a function that transforms coordinates."""
+    return bool(names_in_unread(statement) & TRANSFORMS)
+
+
+def may_relate(statement: str) -> bool:
+    """True if a statement that cannot be parsed may relate geometries in the CRSs of their tables."""
+    named = names_in_unread(statement)
+    return bool(named & _RELATIONS) and not named & TRANSFORMS
 
 
 def compares_all_pairs(statement: str) -> bool:

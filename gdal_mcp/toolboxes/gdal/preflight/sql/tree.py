@@ -53,11 +53,20 @@ def is_unread(text: str) -> bool:
     return bool(text.strip()) and tree_of(text) is None
 
 
+def names_in_unread(text: str) -> frozenset[str]:
+    """The functions that text names, in lower case without ST_, if it cannot be parsed; else empty."""
+    if not is_unread(text):
+        return frozenset()
+    from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import function_names  # noqa: PLC0415 - as in `tree_of`
+
+    return frozenset(bare(name.lower()) for name in function_names(text))
+
+
 def text_of(node: "Expr | None") -> str:
     """SQL for a part of a tree; "" for None."""
     if node is None:
         return ""
-    from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import write  # noqa: PLC0415 - as above
+    from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import write  # noqa: PLC0415 - as in `tree_of`
 
     return write(node)
 
