@@ -345,6 +345,9 @@ def _peers() -> Lines:
     yield from table(("attack", "server", "what it did", "here", "claim"), rows)
 
 
+_TRANSPORTS = {"stdio": "stdio", "http": "HTTP"}
+
+
 def _clients() -> Lines:
     """The results of each client, by the steps of tests/e2e/clients."""
     recorded = rows_of("clients.toml")
@@ -352,10 +355,10 @@ def _clients() -> Lines:
     for row in recorded["client"]:
         differs = "; ".join(f"{step}: {what}" for step, what in row.get("differs", {}).items())
         with_ = f" with {', '.join(row['with'])}" if "with" in row else ""
-        rows.append(
-            (row["name"], f"`{row['package']}` {row['version']}{with_}", differs or "everything works")
-        )
-    return [*table(("client", "version", f"tried {recorded['tried']}"), rows)]
+        version = f"`{row['package']}` {row['version']}{with_}"
+        transports = ", ".join(_TRANSPORTS[one] for one in row.get("transports", ["stdio"]))
+        rows.append((row["name"], version, transports, row["era"], differs or "everything works"))
+    return [*table(("client", "version", "transport", "era", f"tried {recorded['tried']}"), rows)]
 
 
 def _rooms() -> Lines:

@@ -99,8 +99,9 @@ class Settings(WebSettings):
         le=DAY,
         description="Seconds for which an approval can be used by the same call sent again, or after an upload.",
     )
+    # some clients drop a request after five seconds, and the call is planned first
     approval_wait: float = Field(
-        20.0,
+        2.0,
         ge=0,
         le=DAY,
         description="Seconds that a call waits for approval in the console or terminal if its client cannot ask. It can be sent again later.",

@@ -1,6 +1,7 @@
 """The whole road of a call, where its steps meet: approval with queue, quota, cancellation, engine and records. In milliseconds."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from mcp_types import ElicitResult
 
 from gdal_mcp.approvals import waiting
-from gdal_mcp.approvals.model import ApprovalQuestion, Decision
+from gdal_mcp.approvals.model import Approval, ApprovalQuestion, Decision
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.mcp.elicitation import Elicitation
+from gdal_mcp.settings import Settings
 from tests.integration.memory_server import ANN, BEN, Person, Server, server
 from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
@@ -156,20 +158,70 @@ async def test_a_yes_that_is_taken_back_in_the_queue_runs_nothing_whatever_equal
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_a_yes_of_the_last_moment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It comes between the last look at the row and the end of the wait."""
+async def test_a_yes_between_the_last_check_and_the_end_of_the_wait_counts(
+    one: Server, monkeypatch: pytest.MonkeyPatch
+):
+    """The call checks the row once, then the console approves it, then the wait is over."""
+    store, checked = one.app.approvals.approvals, threading.Event()
+    get = store.get
+
+    def checking(approval_id: str) -> Approval | None:
+        row = get(approval_id)
+        checked.set()
+        return row
+
+    class Silent(Person):
+        async def ask(self, question: ApprovalQuestion) -> Decision | None:
+            self.asked.append(question.row)
+            await seen(checked.is_set)
+            one.decide()
+            return None
+
     monkeypatch.setattr(waiting, "LOOK_SECONDS", 600.0)
-    with server(tmp_path, approval_wait=0.3) as one:
+    monkeypatch.setattr(store, "get", checking)
+    person = Silent()
+    assert (await one.make(by=person)).error is None
+    assert [row.state for row in person.asked] == ["asked"]
+    assert one.states() == ["consumed"]
+
+
+@pytest.mark.claim("approval.kept-until-used")
+async def test_a_yes_after_the_end_of_the_wait_and_before_the_answer_counts(
+    one: Server, monkeypatch: pytest.MonkeyPatch
+):
+    store = one.app.approvals.approvals
+    claim = store.claim
+
+    def approved_first(approval_id: str, holder: str) -> Approval | None:
+        one.decide()
+        return claim(approval_id, holder)
+
+    monkeypatch.setattr(store, "claim", approved_first)
+    assert (await one.make()).error is None
+    assert one.states() == ["consumed"]
+
+
+@pytest.mark.claim("approval.kept-until-used")
+async def test_a_client_that_drops_requests_after_five_seconds_gets_its_question_by_the_default_settings(
+    tmp_path: Path,
+):
+    """As openai-agents, which has no elicitation. The same call sent again waits for the same question."""
+    with server(tmp_path, approval_wait=Settings.model_fields["approval_wait"].default) as one:
+        with anyio.fail_after(5):
+            asked = (await one.make()).result["error"]["requiresConfirmation"]
         replies: list[Reply] = []
 
-        async def call() -> None:
+        async def again() -> None:
             replies.append(await one.make())
 
         async with anyio.create_task_group() as group:
-            group.start_soon(call)
-            await seen(lambda: one.states() == ["asked"])
-            one.decide()
+            group.start_soon(again)
+            await seen(lambda: one.app.approvals.approvals.pending()[-1].holder != "")
+            row = one.decide()
+        assert row is not None
+        assert (row.id, row.state) == (asked["approval"], "approved")
         assert replies[0].error is None
+        assert one.states() == ["consumed"]
 
 
 @pytest.mark.claim("approval.kept-until-used")

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conformance.node import Programs, programs
-from tests.e2e.mcp.talk import Place, environment
+from tests.e2e.mcp.talk import ERAS, Place, environment
 from tests.e2e.mcp.test_endings import LONG
+from tests.e2e.web.hosted import bearer, hosting
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.timeout(900)]
@@ -27,6 +28,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 UV = Path(sys.prefix) / "bin" / "uv"
 ROWS: list[dict[str, Any]] = tomllib.loads(Path("docs/clients.toml").read_text(encoding="utf-8"))["client"]
 SDK = "mcp==2.3.0"
+APPROVAL = {"GDAL_MCP_APPROVAL_WAIT": "2"}
+MODERN = ERAS[1]
 
 
 @pytest.fixture(scope="session")
@@ -106,18 +109,35 @@ def program(row: dict[str, Any], node: Programs) -> list[str]:
     return [*in_environment(package), "python", str(file)]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
-def test_a_client_does_what_the_table_says(row, make_place, node, tmp_path):
+@contextmanager
+def connection(
+    row: dict[str, Any], transport: str, place: Place, env: dict[str, str], log: Path, node: Programs
+) -> Iterator[dict[str, Any]]:
+    """The address and the headers with which the client reaches the server while the block lasts; no address over stdio."""
+    if transport == "http":
+        with hosting(place, log, env=APPROVAL) as hosted:
+            yield {"url": hosted.url, "headers": bearer(hosted.token("client"))}
+        return
+    with bridged(row, place.command(), env, log, node) as url:
+        yield {"url": url, "headers": {}}
+
+
+RUNS = [
+    (row, transport) for row in ROWS if "program" in row for transport in row.get("transports", ["stdio"])
+]
+
+
+@pytest.mark.parametrize(("row", "transport"), RUNS, ids=[f"{row['name']}, {how}" for row, how in RUNS])
+def test_a_client_does_what_the_table_says(row, transport, make_place, node, tmp_path):
     place: Place = make_place("rgb.tif")
-    env = environment(GDAL_MCP_APPROVAL_WAIT="2")
+    env = environment(**APPROVAL)
     own = {**os.environ, **env, "PYTHONPATH": str(PROGRAMS), "MCP_USE_ANONYMIZED_TELEMETRY": "false"}
-    server = place.command()
     approve = [sys.executable, "-m", "gdal_mcp", "approve", *place.options]
-    log = tmp_path / "bridge.log"
-    with bridged(row, server, own, log, node) as url:
+    log = tmp_path / "server.log"
+    with connection(row, transport, place, own, log, node) as reached:
         setup = {
-            "command": server, "environment": env, "workspace": str(place.workspace), "state": str(place.state),
-            "approve": approve, "long": LONG, "url": url,
+            "command": place.command(), "environment": env, "workspace": str(place.workspace),
+            "state": str(place.state), "approve": approve, "long": LONG, **reached,
         }  # fmt: skip
         words = [*program(row, node), json.dumps(setup), *row.get("words", ())]
         done = subprocess.run(words, env=own, capture_output=True, text=True, check=False, timeout=800)
@@ -125,4 +145,6 @@ def test_a_client_does_what_the_table_says(row, make_place, node, tmp_path):
     found = {
         step: said for step, said in json.loads(done.stdout.splitlines()[-1]).items() if said is not True
     }
-    assert found == row.get("differs", {})
+    assert found == row.get("differs_http" if transport == "http" else "differs", row.get("differs", {}))
+    if "writes with approval" not in found:  # a client that asks its user, in the way of its era
+        assert ("approval.requested" in {event["type"] for event in place.audited}) == (row["era"] == MODERN)

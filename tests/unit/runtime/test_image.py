@@ -1,13 +1,17 @@
 """Which image is used, what is refused, and how one is pulled. The engine is a fake behind the real SDK."""
 
 import itertools
+import re
+import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.runtime.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
+from gdal_mcp.runtime.nested import program
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE, VERSION_LABEL, parse_version, version_warning
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages, follow, split
@@ -113,6 +117,18 @@ def test_an_image_named_by_a_person_is_not_replaced(engine: SocketEngine, images
     for engine.reach_status in (200, 500):
         with pytest.raises(ImageMissing):
             ensure(images, GDAL_IMAGE, "mine/gdal:3.13.3", silent)
+
+
+def test_a_missing_named_image_is_fetched_by_the_command_that_the_message_suggests(engine, images):
+    engine.images[OFFICIAL] = body()
+    with pytest.raises(ImageMissing) as missing:
+        resolve(images, GDAL_IMAGE, "small")
+    suggested = [shlex.split(command) for command in re.findall("`([^`]+)`", str(missing.value))]
+    assert ["docker", "pull", SMALL] in suggested
+    [setup] = [words[len(program()) :] for words in suggested if words[: len(program())] == list(program())]
+    given = build_parser().parse_args(setup)
+    assert setup[0] == "setup"
+    assert given.image == "small"
 
 
 @pytest.mark.claim("supply.image-named")

@@ -1,10 +1,10 @@
-"""The client of fastmcp over stdio."""
+"""The client of fastmcp over stdio or HTTP."""
 
 import base64
 from contextlib import asynccontextmanager
 
 from fastmcp import Client as FastClient
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from steps import Client, main
 
 
@@ -36,11 +36,16 @@ class Fast(Client):
         await self.abandon(self.session.call_tool(tool, arguments, raise_on_error=False), is_running)
 
 
+def transport(setup):
+    if setup.url:
+        return StreamableHttpTransport(setup.url, headers=setup.headers)
+    return StdioTransport(setup.command[0], setup.command[1:], env=setup.environment)
+
+
 @asynccontextmanager
 async def connect(setup):
     client = Fast(setup)
-    server = StdioTransport(setup.command[0], setup.command[1:], env=setup.environment)
-    async with FastClient(server, elicitation_handler=client.elicit) as session:
+    async with FastClient(transport(setup), elicitation_handler=client.elicit) as session:
         client.session = session
         yield client
 

@@ -1,4 +1,4 @@
-"""langchain-mcp-adapters over stdio, with one session."""
+"""langchain-mcp-adapters over stdio or HTTP, with one session."""
 
 import json
 from contextlib import asynccontextmanager
@@ -48,17 +48,18 @@ class LangChain(Client):
         await self.abandon(self.answer(tool, arguments), is_running)
 
 
+def transport(setup):
+    if setup.url:
+        return {"transport": "streamable_http", "url": setup.url, "headers": setup.headers}
+    command = {"command": setup.command[0], "args": setup.command[1:], "env": setup.environment}
+    return {"transport": "stdio", **command}
+
+
 @asynccontextmanager
 async def connect(setup):
     client = LangChain(setup)
-    server = {
-        "transport": "stdio",
-        "command": setup.command[0],
-        "args": setup.command[1:],
-        "env": setup.environment,
-    }
     callbacks = Callbacks(on_progress=client.tell, on_elicitation=client.elicit)
-    many = MultiServerMCPClient({"gdal": server}, callbacks=callbacks)
+    many = MultiServerMCPClient({"gdal": transport(setup)}, callbacks=callbacks)
     async with many.session("gdal") as session:
         client.session = session
         tools = await load_mcp_tools(session, callbacks=callbacks, server_name="gdal")

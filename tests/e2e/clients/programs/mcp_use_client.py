@@ -1,4 +1,4 @@
-"""The client of mcp-use over stdio."""
+"""The client of mcp-use over stdio or HTTP."""
 
 import base64
 from contextlib import asynccontextmanager
@@ -30,11 +30,16 @@ class McpUse(Client):
         await self.abandon(self.session.call_tool(tool, arguments), is_running)
 
 
+def transport(setup):
+    if setup.url:
+        return {"url": setup.url, "headers": setup.headers}
+    return {"command": setup.command[0], "args": setup.command[1:], "env": setup.environment}
+
+
 @asynccontextmanager
 async def connect(setup):
     client = McpUse(setup)
-    server = {"command": setup.command[0], "args": setup.command[1:], "env": setup.environment}
-    made = MCPClient.from_dict({"mcpServers": {"gdal": server}}, elicitation_callback=client.elicit)
+    made = MCPClient.from_dict({"mcpServers": {"gdal": transport(setup)}}, elicitation_callback=client.elicit)
     client.session = await made.create_session("gdal")
     try:
         yield client

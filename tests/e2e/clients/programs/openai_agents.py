@@ -1,9 +1,9 @@
-"""The MCP server class of openai-agents over stdio. By default, its session times out after five seconds."""
+"""The MCP server class of openai-agents over stdio or HTTP. By default, its session times out after five seconds."""
 
 import base64
 from contextlib import asynccontextmanager
 
-from agents.mcp import MCPServerStdio
+from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
 from steps import Client, main
 
 
@@ -29,11 +29,18 @@ class OpenAi(Client):
         await self.abandon(self.answer(tool, arguments), is_running)
 
 
+def transport(setup):
+    if setup.url:
+        params = {"url": setup.url, "headers": setup.headers, "timeout": 60}
+        return MCPServerStreamableHttp(params, client_session_timeout_seconds=60)
+    params = {"command": setup.command[0], "args": setup.command[1:], "env": setup.environment}
+    return MCPServerStdio(params, client_session_timeout_seconds=60)
+
+
 @asynccontextmanager
 async def connect(setup):
     client = OpenAi(setup)
-    params = {"command": setup.command[0], "args": setup.command[1:], "env": setup.environment}
-    async with MCPServerStdio(params, client_session_timeout_seconds=60) as session:
+    async with transport(setup) as session:
         client.session = session
         yield client
 

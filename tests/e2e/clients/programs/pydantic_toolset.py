@@ -1,8 +1,8 @@
-"""The MCP toolset of pydantic-ai over stdio."""
+"""The MCP toolset of pydantic-ai over stdio or HTTP."""
 
 from contextlib import asynccontextmanager
 
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from pydantic_ai.mcp import MCPToolset
 from steps import Client, main
 
@@ -33,11 +33,18 @@ class Pydantic(Client):
         await self.abandon(self.session.direct_call_tool(tool, arguments), is_running)
 
 
+def transport(setup):
+    if setup.url:
+        return StreamableHttpTransport(setup.url, headers=setup.headers)
+    return StdioTransport(setup.command[0], setup.command[1:], env=setup.environment)
+
+
 @asynccontextmanager
 async def connect(setup):
     client = Pydantic(setup)
-    server = StdioTransport(setup.command[0], setup.command[1:], env=setup.environment)
-    async with MCPToolset(server, elicitation_handler=client.elicit, progress_handler=client.tell) as session:
+    async with MCPToolset(
+        transport(setup), elicitation_handler=client.elicit, progress_handler=client.tell
+    ) as session:
         client.session = session
         yield client
 

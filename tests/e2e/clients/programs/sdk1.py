@@ -1,4 +1,4 @@
-"""The Python SDK 1.x over stdio."""
+"""The Python SDK 1.x, over stdio or HTTP."""
 
 import asyncio
 import base64
@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import mcp.types as t
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamablehttp_client
 from steps import Client, main
 
 
@@ -47,13 +48,19 @@ class Sdk(Client):
         call.cancel()
 
 
+def transport(setup):
+    if setup.url:
+        return streamablehttp_client(setup.url, headers=setup.headers)
+    command = StdioServerParameters(command=setup.command[0], args=setup.command[1:], env=setup.environment)
+    return stdio_client(command)
+
+
 @asynccontextmanager
 async def connect(setup):
     client = Sdk(setup)
-    command = StdioServerParameters(command=setup.command[0], args=setup.command[1:], env=setup.environment)
     async with (
-        stdio_client(command) as streams,
-        ClientSession(*streams, elicitation_callback=client.elicit) as session,
+        transport(setup) as streams,  # HTTP adds a function that returns the session's id
+        ClientSession(*streams[:2], elicitation_callback=client.elicit) as session,
     ):
         await session.initialize()
         client.session = session

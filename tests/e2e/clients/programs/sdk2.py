@@ -4,12 +4,13 @@ import base64
 import sys
 from contextlib import asynccontextmanager
 
+import httpx2
 import mcp_types as t
 from mcp import Client as SdkClient
 from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from steps import Client, main
+from steps import SECONDS, Client, main
 
 
 class Sdk(Client):
@@ -39,7 +40,8 @@ class Sdk(Client):
 
 def transport(setup):
     if setup.url:
-        return streamable_http_client(setup.url)
+        http = httpx2.AsyncClient(headers=setup.headers, timeout=SECONDS)
+        return streamable_http_client(setup.url, http_client=http)
     command = StdioServerParameters(command=setup.command[0], args=setup.command[1:], env=setup.environment)
     return stdio_client(command)
 

@@ -22,13 +22,14 @@ class Missing(Exception):
 
 
 class Setup:
-    """The server to start, and the data for the steps."""
+    """The server to start, or its address and headers, and the data for the steps."""
 
     def __init__(self, words):
         given = json.loads(words)
         self.command, self.environment = given["command"], given["environment"]
         self.workspace, self.state = Path(given["workspace"]), Path(given["state"])
-        self.approve, self.long, self.url = given["approve"], given["long"], given.get("url")
+        self.approve, self.long = given["approve"], given["long"]
+        self.url, self.headers = given["url"], given["headers"]
 
     def audited(self):
         path = self.state / "audit.jsonl"

@@ -1,4 +1,4 @@
-// The TypeScript SDK over stdio: the first argument after the setup names the package, 1.x (@modelcontextprotocol/sdk) or 2.x.
+// The TypeScript SDK over stdio or HTTP: the first argument after the setup names the package, 1.x (@modelcontextprotocol/sdk) or 2.x.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,22 +16,24 @@ const progress = [];
 
 async function connected() {
   const options = { capabilities: { elicitation: { form: {} } } };
+  const address = setup.url && [new URL(setup.url), { requestInit: { headers: setup.headers } }];
   const parameters = { command: setup.command[0], args: setup.command.slice(1), env: setup.environment, stderr: "ignore" };
   const answer = async () => { asked += 1; return { action: "accept", content: {} }; };
   if (two) {
-    const { Client } = await import("@modelcontextprotocol/client");
+    const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
     const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
     const client = new Client({ name: "typescript", version: "2" }, options);
     client.setRequestHandler("elicitation/create", answer);
-    await client.connect(new StdioClientTransport(parameters));
+    await client.connect(address ? new StreamableHTTPClientTransport(...address) : new StdioClientTransport(parameters));
     return client;
   }
   const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
   const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
+  const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
   const { ElicitRequestSchema } = await import("@modelcontextprotocol/sdk/types.js");
   const client = new Client({ name: "typescript", version: "1" }, options);
   client.setRequestHandler(ElicitRequestSchema, answer);
-  await client.connect(new StdioClientTransport(parameters));
+  await client.connect(address ? new StreamableHTTPClientTransport(...address) : new StdioClientTransport(parameters));
   return client;
 }
 
