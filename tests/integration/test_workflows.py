@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gdal_mcp.cli.exits import Exit
 from gdal_mcp.records.registry import Call, Registry
 from gdal_mcp.testing.client import CallFailed, GdalMcpClient
 from tests.integration.workflow_kit import (
@@ -253,12 +254,16 @@ def test_the_exit_code_and_the_report_of_a_check_say_which_step_is_wrong(ground:
     (ground / "bad.json").write_text(json.dumps(mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999")))
     report = ground.parent / "report.xml"
     ran = program(ground, "run", str(ground / "bad.json"), "--check", "--junit", str(report))
-    assert ran.returncode == 1
+    assert ran.returncode == Exit.REFUSED
     assert [
         case.get("name") for case in ET.parse(report).iter("testcase") if case.find("failure") is not None
     ] == ["degrees"]
-    assert program(ground, "run", str(ground / "flood_depth.yaml"), "--check").returncode == 0
-    assert program(ground, "run", str(ground / "flood_depth.yaml"), "--param", "level=high").returncode == 2
+    flood = str(ground / "flood_depth.yaml")
+    assert program(ground, "run", str(ground / "bad.json"), "--yes").returncode == Exit.REFUSED
+    assert program(ground, "run", flood, "--check").returncode == Exit.DONE
+    assert program(ground, "run", flood, "--param", "level=high").returncode == Exit.USAGE
+    assert program(ground, "run", flood).returncode == Exit.DENIED  # no terminal on which to ask
+    assert not (ground / "flood_depth.gpkg").exists()
 
 
 def test_recorded_calls_become_a_workflow_that_runs(ground: Path):
