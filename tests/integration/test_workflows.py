@@ -1,5 +1,6 @@
 """Workflows with real containers: one question, the same results as single calls, resume, undo, and mistakes found before anything runs."""
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -50,6 +51,65 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
     assert [one["id"] for one in manifest["steps"]] == ["points", "sums"]
     assert program(ground, "undo", result["receipt"]["call_id"]).returncode == 0
     assert files(ground) == before
+
+
+def test_the_manifest_has_digests_software_transformations_and_the_approval(ground: Path):
+    lambert = {"input": "dem.asc", "dst_crs": "EPSG:31287", "resampling": "bilinear"}
+    document = {
+        "workflow": 1,
+        "name": "lambert",
+        "steps": [
+            {"id": "austria", "tool": "reproject", "arguments": {**lambert, "output": "austria.tif"}},
+            {
+                "id": "shade",
+                "tool": "raster_hillshade",
+                "arguments": {"input": "${steps.austria}", "output": "shade.tif"},
+            },
+        ],
+        "outputs": {
+            name: {"from": f"${{steps.{name}}}", "to": f"{name}.tif"} for name in ("austria", "shade")
+        },
+    }
+    with serving(ground, "--toolsets", "core,raster") as client:
+        alone = client.call("reproject", **lambert, output="single/austria.tif")
+        runs = [client.call("workflow_run", workflow=document, manifest="made.json")]
+        manifests = [json.loads((ground / "made.json").read_text())]
+        for output in document["outputs"].values():
+            (ground / output["to"]).unlink()
+        runs.append(client.call("workflow_run", workflow=document, manifest="made.json"))
+        manifests.append(json.loads((ground / "made.json").read_text()))
+        registry = Registry(ground.parent / "state" / "registry.sqlite")
+        records = [registry.call(one["receipt"]["call_id"]) for one in (*runs, alone)]
+        registry.close()
+    [made, reused, single] = [one for one in records if one is not None]
+    for manifest, record in zip(manifests, (made, reused), strict=True):
+        assert (manifest["call"], manifest["approval"]) == (record.id, record.approval)
+        assert manifest["inputs"] == [{"path": "dem.asc", "sha256": sha256(ground / "dem.asc")}]
+        assert manifest["outputs"] == [
+            {"path": f"{name}.tif", "step": name, "sha256": sha256(ground / f"{name}.tif")}
+            for name in ("austria", "shade")
+        ]
+        image = {
+            "reference": single.image_reference,
+            "digest": single.image,
+            "version": single.tool_version,
+        }
+        assert manifest["image"] == image
+        austria, shade = manifest["steps"]
+        for step in (austria, shade):
+            assert step["image"] == image
+            assert step["toolbox"] == {"name": "gdal", "version": single.catalogue}
+        assert austria["transformations"] == [alone["transformation"]]
+        assert austria["transformations"][0]["accuracy"] > 0
+        assert shade["transformations"] == []
+    assert [[one["used_again"] for one in manifest["steps"]] for manifest in manifests] == [
+        [False, False],
+        [True, True],
+    ]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
