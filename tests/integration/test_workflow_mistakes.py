@@ -97,9 +97,7 @@ INVALID: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = made_ground(tmp_path_factory.mktemp("mistakes"))
-    folder.parent.chmod(0o755)
-    return folder
+    return made_ground(tmp_path_factory.mktemp("mistakes"))
 
 
 @pytest.fixture(scope="module")
