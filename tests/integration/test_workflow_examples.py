@@ -25,9 +25,10 @@ from tests import serving as web
 from tests.integration.workflow_kit import EXAMPLES, events, files, made_ground, mistaken, options, serving
 from tests.waiting import until
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+pytestmark = pytest.mark.engine
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+QUICK = {"flood_depth"}  # runs with every change; addresses_by_district does in test_workflows.py
 # three in each, in different steps where there are several: what a person or a model gets wrong
 MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "addresses_by_district": [
@@ -177,6 +178,11 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Example]
 
 
 each = pytest.mark.parametrize("example", NAMES, indirect=True)
+each_or_quick = pytest.mark.parametrize(
+    "example",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.nightly) for name in NAMES],
+    indirect=True,
+)
 
 
 @dataclass
@@ -223,7 +229,7 @@ def content(path: Path) -> Any:
         return [sorted(map(repr, db.execute(f'SELECT * FROM "{table}"'))) for table in sorted(tables)]
 
 
-@each
+@each_or_quick
 def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_one_step(example: Example):
     with example.client() as client:
         client.call("info", path="dem.asc")  # the first call of a server proves the host's isolation
@@ -244,6 +250,7 @@ def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_o
     assert files(example.ground) == before
 
 
+@pytest.mark.nightly
 @each
 def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(example: Example):
     before, state = files(example.ground), example.ground.parent / "state"
@@ -260,6 +267,7 @@ def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(exa
     assert files(example.ground) == before
 
 
+@pytest.mark.nightly
 @each
 def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_goes_on(example: Example):
     steps, state = example.ground.parent / "state" / "workflows", example.ground.parent / "state"

@@ -326,6 +326,26 @@ def test_the_exit_code_and_the_report_of_a_check_say_which_step_is_wrong(ground:
     assert not (ground / "flood_depth.gpkg").exists()
 
 
+def test_the_option_fresh_runs_every_step_again(ground: Path):
+    document = {
+        "workflow": 1,
+        "name": "copy",
+        "steps": [{"id": "copy", "tool": "convert", "arguments": {"input": "dem.asc", "output": "copy.tif"}}],
+        "outputs": {"copy": {"from": "${steps.copy}", "to": "copy.tif", "overwrite": True}},
+    }
+    (ground / "copy.json").write_text(json.dumps(document))
+    rows = []
+    for options_given in ((), (), ("--fresh",)):
+        ran = program(ground, "run", str(ground / "copy.json"), "--yes", *options_given)
+        assert ran.returncode == Exit.DONE, ran.stdout
+        rows += json.loads(ran.stdout)["steps"]
+    first, reused, fresh = rows
+    assert [one.get("used_again", False) for one in rows] == [False, True, False]
+    started = [one["call"] for one in events(ground.parent / "state", "call.started", "convert")]
+    assert started == [first["call_id"], fresh["call_id"]]
+    assert reused["call_id"] == first["call_id"]
+
+
 def test_recorded_calls_become_a_workflow_that_runs(ground: Path):
     with serving(ground, "--toolsets", "core,raster,vector") as client:
         calls = ({"input": "dem.asc", "output": "a.tif"}, {"input": "a.tif", "output": "b.tif"})
