@@ -24,16 +24,16 @@ class Exit(IntEnum):
 
 _MEANINGS: Final = {
     Exit.DONE: "done",
-    Exit.FAILED: "the call or the command failed in another way",
-    Exit.USAGE: "the command or a setting was wrong",
-    Exit.NOT_READY: "the engine, the image or the host is not ready",
-    Exit.REFUSED: "the call or a step of the workflow is wrong",
-    Exit.DENIED: "it was not approved or not permitted",
-    Exit.TIMEOUT: "it took or would take too long",
-    Exit.LIMIT: "it exceeded or would exceed a limit of memory, disk or output",
-    Exit.BUSY: "the server was busy or the caller's rate limit was reached",
+    Exit.FAILED: "other failure",
+    Exit.USAGE: "wrong command or setting",
+    Exit.NOT_READY: "engine, image or host not ready",
+    Exit.REFUSED: "wrong call or workflow step",
+    Exit.DENIED: "not approved or not permitted",
+    Exit.TIMEOUT: "timeout",
+    Exit.LIMIT: "limit of memory, disk or output",
+    Exit.BUSY: "server busy or rate limit",
     Exit.INTERRUPTED: "interrupted",
-    Exit.UNREAD: "the reader of its output was gone",
+    Exit.UNREAD: "output closed by its reader",
 }
 
 # by the error of a call; every other error is FAILED
