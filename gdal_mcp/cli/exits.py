@@ -28,12 +28,12 @@ _MEANINGS: Final = {
     Exit.USAGE: "wrong command or setting",
     Exit.NOT_READY: "engine, image or host not ready",
     Exit.REFUSED: "wrong call or workflow step",
-    Exit.DENIED: "not approved or not permitted",
+    Exit.DENIED: "denied",
     Exit.TIMEOUT: "timeout",
     Exit.LIMIT: "limit of memory, disk or output",
-    Exit.BUSY: "server busy or rate limit",
+    Exit.BUSY: "busy or rate limit",
     Exit.INTERRUPTED: "interrupted",
-    Exit.UNREAD: "output closed by its reader",
+    Exit.UNREAD: "output closed",
 }
 
 # by the error of a call; every other error is FAILED
