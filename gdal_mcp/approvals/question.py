@@ -175,7 +175,7 @@ def question_text(details: Mapping[str, Any]) -> str:
         title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
         lines += _block(title, one["reads"], str)
     lines += [details["hidden"]["told"]] if details["hidden"] else []
-    lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in details["checks"]]
+    lines += [_warning(one) for one in details["checks"]]
     if details.get("steps"):
         lines += ["Steps:"]
         rows = enumerate(details["steps"], 1)
@@ -208,6 +208,12 @@ def _block(title: str, some: Mapping[str, Any], line: Any) -> list[str]:
 
 def _more(some: Mapping[str, Any]) -> list[str]:
     return [f"  and {some['more']} more"] if some["more"] else []
+
+
+def _warning(check: Mapping[str, Any]) -> str:
+    """A warning of the check. `step` is that of a workflow; its id has only lower-case letters, digits and _."""
+    step = f" of step {check['step']}" if "step" in check else ""
+    return f"Check {check['code']}{step}: {check['message']} {check['suggestion']}"
 
 
 def _lost(one: Mapping[str, Any]) -> str:

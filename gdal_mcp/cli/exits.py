@@ -1,6 +1,6 @@
 """Exit codes, and our own failures as one sentence each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -13,17 +13,45 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2  # as argparse has it
     NOT_READY = 3
+    REFUSED = 4
+    DENIED = 5
+    TIMEOUT = 6
+    LIMIT = 7
+    BUSY = 8
     INTERRUPTED = 130  # 128 + SIGINT, as shells have it
     UNREAD = 141  # 128 + SIGPIPE
 
 
 _MEANINGS: Final = {
     Exit.DONE: "done",
-    Exit.FAILED: "the call or the command failed",
-    Exit.USAGE: "the command or a setting was wrong",
-    Exit.NOT_READY: "the engine, the image or the host is not ready",
+    Exit.FAILED: "other failure",
+    Exit.USAGE: "wrong command or setting",
+    Exit.NOT_READY: "engine, image or host not ready",
+    Exit.REFUSED: "wrong call or workflow step",
+    Exit.DENIED: "denied",
+    Exit.TIMEOUT: "timeout",
+    Exit.LIMIT: "limit of memory, disk or output",
+    Exit.BUSY: "busy or rate limit",
     Exit.INTERRUPTED: "interrupted",
-    Exit.UNREAD: "the reader of its output was gone",
+    Exit.UNREAD: "output closed",
+}
+
+# by the error of a call; every other error is FAILED
+_OF_ERRORS: Final[Mapping[Code, Exit]] = {
+    Code.ENGINE_UNAVAILABLE: Exit.NOT_READY,
+    Code.PATH_NOT_ALLOWED: Exit.REFUSED,
+    Code.NOT_FOUND: Exit.REFUSED,
+    Code.INVALID_ARGUMENT: Exit.REFUSED,
+    Code.FORMAT_UNAVAILABLE: Exit.REFUSED,
+    Code.NETWORK_BLOCKED: Exit.REFUSED,
+    Code.DENIED: Exit.DENIED,
+    Code.APPROVAL_EXPIRED: Exit.DENIED,
+    Code.TIMEOUT: Exit.TIMEOUT,
+    Code.MEMORY_LIMIT: Exit.LIMIT,
+    Code.DISK_LIMIT: Exit.LIMIT,
+    Code.OUTPUT_LIMIT: Exit.LIMIT,
+    Code.BUSY: Exit.BUSY,
+    Code.RATE_LIMITED: Exit.BUSY,
 }
 
 
@@ -33,9 +61,12 @@ def meanings() -> str:
 
 
 def exit_of(error: ToolError | None) -> Exit:
-    if error is None:
-        return Exit.DONE
-    return Exit.NOT_READY if error.code is Code.ENGINE_UNAVAILABLE else Exit.FAILED
+    """The exit code of a call by the kind of its error."""
+    return Exit.DONE if error is None else exit_of_code(error.code)
+
+
+def exit_of_code(code: Code) -> Exit:
+    return _OF_ERRORS.get(code, Exit.FAILED)
 
 
 def guarded(work: Callable[[], Exit], tell: Callable[[str], None] = say) -> Exit:

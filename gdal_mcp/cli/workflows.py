@@ -1,6 +1,6 @@
 """`gdal-mcp run` and `gdal-mcp workflow`: runs workflows from files, and writes workflows from recorded calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import yaml
 
 from gdal_mcp.approvals.model import Terminal
 from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.calls.workflows.checked import StepState
 from gdal_mcp.calls.workflows.document import (
     Problem,
     WorkflowDocument,
@@ -19,10 +20,10 @@ from gdal_mcp.calls.workflows.document import (
 )
 from gdal_mcp.calls.workflows.from_calls import RecordedCall, workflow_of
 from gdal_mcp.calls.workflows.junit import START, junit
-from gdal_mcp.cli.exits import Exit, exit_of
+from gdal_mcp.cli.exits import Exit, exit_of, exit_of_code
 from gdal_mcp.cli.report_files import require_replaceable, write_report
 from gdal_mcp.cli.streams import out, out_json, say, show_status
-from gdal_mcp.errors import ToolError
+from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.records.registry import Call
 from gdal_mcp.server.app import App, local_user
 from sandbox.errors import PathMissing
@@ -43,8 +44,8 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
 ) -> Exit:
     """Runs, or only checks, the workflow in a file and prints the result as JSON.
 
-    The exit code is 0 when it ran, or when the check found nothing wrong; 1 when a step failed or is wrong; 2 when the document or a
-    parameter is not valid; 3 when the engine or the image is not ready. Raises SettingsError if the report would replace another file.
+    The exit code is that of the error, also of a wrong step that the check found, and USAGE if the document or a parameter is not valid.
+    Raises SettingsError if the report would replace another file.
     """
     if report is not None:
         require_replaceable(report, START.encode(), "--junit")
@@ -74,7 +75,7 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
             say(f"{report} cannot be written: {error.strerror or error}. Name another file.")
             return Exit.FAILED
     if check and reply.error is None:
-        return Exit.FAILED if reply.result["state"] == "wrong" else Exit.DONE
+        return _exit_of_check(reply.result["steps"])
     return Exit.USAGE if _is_usage(reply.error) else exit_of(reply.error)
 
 
@@ -126,6 +127,12 @@ def _called(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bo
 
 def _show(fraction: float, message: str) -> None:
     show_status(f"{fraction:4.0%} {message}")
+
+
+def _exit_of_check(steps: Iterable[Mapping[str, Any]]) -> Exit:
+    """The exit code that a run would have: that of the first wrong step."""
+    wrong = next((one["error"]["code"] for one in steps if one["state"] == StepState.WRONG), None)
+    return Exit.DONE if wrong is None else exit_of_code(Code(wrong))
 
 
 def _is_usage(error: ToolError | None) -> bool:

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
@@ -25,9 +25,10 @@ from tests import serving as web
 from tests.integration.workflow_kit import EXAMPLES, events, files, made_ground, mistaken, options, serving
 from tests.waiting import until
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+pytestmark = pytest.mark.engine
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+QUICK = {"flood_depth"}  # runs with every change; addresses_by_district does in test_workflows.py
 # three in each, in different steps where there are several: what a person or a model gets wrong
 MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "addresses_by_district": [
@@ -83,21 +84,22 @@ MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 }
 
 
-class Images(web.Handler):
-    """A web server of one file, by range."""
+class Files(web.Handler):
+    """A web server of a few files, by range."""
 
-    data = b""
+    files: Mapping[str, bytes] = {}
 
     def respond(self) -> None:
-        if not self.path.endswith("/image.tif"):
+        data = self.files.get(self.path)
+        if data is None:
             self.answer(404)
             return
         first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
         if not first:
-            self.answer(200, self.data, Accept_Ranges="bytes")
+            self.answer(200, data, Accept_Ranges="bytes")
             return
-        part = self.data[int(first) : int(last or len(self.data)) + 1]
-        span = f"bytes {first}-{int(first) + len(part) - 1}/{len(self.data)}"
+        part = data[int(first) : int(last or len(data)) + 1]
+        span = f"bytes {first}-{int(first) + len(part) - 1}/{len(data)}"
         self.answer(206, part, Content_Range=span, Accept_Ranges="bytes")
 
 
@@ -130,27 +132,57 @@ class Example:
         ]
 
 
+def made_cogs(ground: Path) -> dict[str, bytes]:
+    """COGs for a web server, made of data of the workspace, by their paths there."""
+    files = {}
+    with serving(ground) as client:
+        for name, source in (("image.tif", "dem.asc"), ("scene.tif", "red_2024.asc")):
+            client.call("convert", input=source, output=name, output_format="COG")
+            files[f"/{name}"] = (ground / name).read_bytes()
+            (ground / name).unlink()
+    return files
+
+
+def stac_item(href: str) -> bytes:
+    """A STAC item with one asset."""
+    asset = {"href": href, "type": "image/tiff; application=geotiff; profile=cloud-optimized"}
+    item = {
+        "type": "Feature",
+        "stac_version": "1.0.0",
+        "id": "scene",
+        "geometry": None,
+        "properties": {"datetime": "2024-07-01T10:00:00Z"},
+        "links": [],
+        "assets": {"visual": asset},
+    }
+    return json.dumps(item).encode()
+
+
 @pytest.fixture
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Example]:
     name, ground = request.param, made_ground(tmp_path)
     with ExitStack() as stack:
         if name == "remote_study_area":
-            with serving(ground) as client:
-                client.call("convert", input="dem.asc", output="image.tif", output_format="COG")
-            handler = type("Handler", (Images,), {"data": (ground / "image.tif").read_bytes()})
-            (ground / "image.tif").unlink()
+            handler = type("Handler", (Files,), {"files": made_cogs(ground)})
             server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
             stack.enter_context(web.serving(server))
             host = f"http://127.0.0.1:{server.server_port}"
+            handler.files["/item.json"] = stac_item(f"{host}/scene.tif")
             config = tmp_path / "settings.toml"
             config.write_text(f'[[remote.source]]\nat = "{host}"\nnetworks = ["127.0.0.0/8"]\n')
-            yield Example(name, ground, {"image": f"{host}/image.tif"}, ("--config", str(config)))
+            addresses = {"image": f"{host}/image.tif", "asset": f"stac+{host}/item.json#visual"}
+            yield Example(name, ground, addresses, ("--config", str(config)))
         else:
             more = ("--toolboxes", "gdal,augment") if name == "training_chips" else ()
             yield Example(name, ground, {}, more)
 
 
 each = pytest.mark.parametrize("example", NAMES, indirect=True)
+each_or_quick = pytest.mark.parametrize(
+    "example",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.nightly) for name in NAMES],
+    indirect=True,
+)
 
 
 @dataclass
@@ -197,7 +229,7 @@ def content(path: Path) -> Any:
         return [sorted(map(repr, db.execute(f'SELECT * FROM "{table}"'))) for table in sorted(tables)]
 
 
-@each
+@each_or_quick
 def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_one_step(example: Example):
     with example.client() as client:
         client.call("info", path="dem.asc")  # the first call of a server proves the host's isolation
@@ -218,6 +250,7 @@ def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_o
     assert files(example.ground) == before
 
 
+@pytest.mark.nightly
 @each
 def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(example: Example):
     before, state = files(example.ground), example.ground.parent / "state"
@@ -234,6 +267,7 @@ def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(exa
     assert files(example.ground) == before
 
 
+@pytest.mark.nightly
 @each
 def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_goes_on(example: Example):
     steps, state = example.ground.parent / "state" / "workflows", example.ground.parent / "state"

@@ -1,6 +1,8 @@
 """Mistakes in a later step are found in what the steps before it would make, before the first of them runs."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ from gdal_mcp.testing.client import CallFailed
 from tests.integration.workflow_kit import events, files, made_ground, serving
 
 pytestmark = pytest.mark.engine
+
+REMOTE = "maps.example.org"  # no server answers there
 
 
 def step(name: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -92,41 +96,89 @@ INVALID: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    ground = made_ground(tmp_path_factory.mktemp("mistakes"))
-    ground.parent.chmod(0o755)
-    with serving(ground, "--toolsets", "core,raster,vector") as made:
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_ground(tmp_path_factory.mktemp("mistakes"))
+
+
+@pytest.fixture(scope="module")
+def client(ground: Path) -> Any:
+    settings = ("--toolsets", "core,raster,vector", "--remote", REMOTE)
+    with serving(ground, *settings) as made:
         before = files(ground)
+        made.person.yes = False
         yield made
-        assert made.person.asked == []
         assert files(ground) == before
         assert not events(ground.parent / "state", "call.started", "workflow_run")
 
 
+def question(client: Any, document: dict[str, Any]) -> str:
+    """The only question about a workflow, which a person answers with no."""
+    client.person.asked.clear()
+    with pytest.raises(CallFailed) as caught:
+        client.call("workflow_run", workflow=document)
+    assert caught.value.code == "DENIED"
+    [text] = client.person.asked
+    return str(text)
+
+
+def warnings(text: str) -> set[tuple[str, str]]:
+    """The code of each warning in a question, with its step."""
+    return set(re.findall(r"^Check (\w+) of step (\w+): ", text, re.MULTILINE))
+
+
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_step_is_named_before_anything_runs(client: Any, name: str):
+def test_a_wrong_step_is_named_before_anything_runs_and_nobody_is_asked(client: Any, name: str):
     document, planted, code = WRONG[name]
+    client.person.asked.clear()
     with pytest.raises(CallFailed) as caught:
         client.call("workflow_run", workflow=document)
     check = caught.value.error.get("check", {})
     assert (check.get("step", ""), check.get("code", "")) == (planted, code)
+    assert client.person.asked == []
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_doubtful_step_is_named_before_anything_runs(client: Any, name: str):
+def test_a_doubtful_step_is_named_in_the_check_and_in_the_question(client: Any, name: str):
     document, planted, code = SHOWN[name]
     checked = client.call("workflow_check", workflow=document)
     found = [(one["id"], check["code"]) for one in checked["steps"] for check in one.get("checks", ())]
     assert (planted, code) in found
+    assert (code, planted) in warnings(question(client, document))
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_step_that_cannot_be_judged_is_not_fine(client: Any, name: str):
+def test_a_step_that_cannot_be_judged_is_not_fine_and_the_question_says_so(client: Any, name: str):
     document, planted, text = UNKNOWN[name]
     checked = client.call("workflow_check", workflow=document)
     assert checked["state"] == "unknown"
     found = {one["id"]: one.get("unknown") for one in checked["steps"]}
     assert found[planted] == [text]
+    asked = question(client, document)
+    assert ("not_checked", planted) in warnings(asked)
+    assert text in asked
+
+
+def test_the_question_names_the_file_that_is_replaced(client: Any, ground: Path):
+    document = workflow(NDVI, to="index")
+    old = ground / "index.tif"
+    old.write_bytes(b"the old file")
+    try:
+        document["outputs"]["out"]["overwrite"] = True
+        asked = question(client, document)
+        assert old.read_bytes() == b"the old file"
+    finally:
+        old.unlink()
+    [replaced] = re.findall(r"^Replaces .*:\n  (\S+) \((.*)\)", asked, re.MULTILINE)
+    assert replaced[0] == str(old)
+    assert "12 bytes" in replaced[1]
+
+
+def test_the_question_names_the_host_that_is_read(client: Any):
+    document = workflow(step("copy", "convert", input=f"https://{REMOTE}/dem.tif", output="copy.tif"))
+    asked = question(client, document)
+    assert re.findall(r"^Reads over the network, .*, from (\S+):\n  (\S+)", asked, re.MULTILINE) == [
+        (f"https://{REMOTE}", f"https://{REMOTE}/dem.tif")
+    ]
 
 
 @pytest.mark.parametrize("name", INVALID)

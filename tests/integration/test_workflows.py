@@ -1,5 +1,6 @@
 """Workflows with real containers: one question, the same results as single calls, resume, undo, and mistakes found before anything runs."""
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gdal_mcp.cli.exits import Exit
 from gdal_mcp.records.registry import Call, Registry
 from gdal_mcp.testing.client import CallFailed, GdalMcpClient
 from tests.integration.workflow_kit import (
@@ -49,6 +51,65 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
     assert [one["id"] for one in manifest["steps"]] == ["points", "sums"]
     assert program(ground, "undo", result["receipt"]["call_id"]).returncode == 0
     assert files(ground) == before
+
+
+def test_the_manifest_has_digests_software_transformations_and_the_approval(ground: Path):
+    lambert = {"input": "dem.asc", "dst_crs": "EPSG:31287", "resampling": "bilinear"}
+    document = {
+        "workflow": 1,
+        "name": "lambert",
+        "steps": [
+            {"id": "austria", "tool": "reproject", "arguments": {**lambert, "output": "austria.tif"}},
+            {
+                "id": "shade",
+                "tool": "raster_hillshade",
+                "arguments": {"input": "${steps.austria}", "output": "shade.tif"},
+            },
+        ],
+        "outputs": {
+            name: {"from": f"${{steps.{name}}}", "to": f"{name}.tif"} for name in ("austria", "shade")
+        },
+    }
+    with serving(ground, "--toolsets", "core,raster") as client:
+        alone = client.call("reproject", **lambert, output="single/austria.tif")
+        runs = [client.call("workflow_run", workflow=document, manifest="made.json")]
+        manifests = [json.loads((ground / "made.json").read_text())]
+        for output in document["outputs"].values():
+            (ground / output["to"]).unlink()
+        runs.append(client.call("workflow_run", workflow=document, manifest="made.json"))
+        manifests.append(json.loads((ground / "made.json").read_text()))
+        registry = Registry(ground.parent / "state" / "registry.sqlite")
+        records = [registry.call(one["receipt"]["call_id"]) for one in (*runs, alone)]
+        registry.close()
+    [made, reused, single] = [one for one in records if one is not None]
+    for manifest, record in zip(manifests, (made, reused), strict=True):
+        assert (manifest["call"], manifest["approval"]) == (record.id, record.approval)
+        assert manifest["inputs"] == [{"path": "dem.asc", "sha256": sha256(ground / "dem.asc")}]
+        assert manifest["outputs"] == [
+            {"path": f"{name}.tif", "step": name, "sha256": sha256(ground / f"{name}.tif")}
+            for name in ("austria", "shade")
+        ]
+        image = {
+            "reference": single.image_reference,
+            "digest": single.image,
+            "version": single.tool_version,
+        }
+        assert manifest["image"] == image
+        austria, shade = manifest["steps"]
+        for step in (austria, shade):
+            assert step["image"] == image
+            assert step["toolbox"] == {"name": "gdal", "version": single.catalogue}
+        assert austria["transformations"] == [alone["transformation"]]
+        assert austria["transformations"][0]["accuracy"] > 0
+        assert shade["transformations"] == []
+    assert [[one["used_again"] for one in manifest["steps"]] for manifest in manifests] == [
+        [False, False],
+        [True, True],
+    ]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -253,12 +314,36 @@ def test_the_exit_code_and_the_report_of_a_check_say_which_step_is_wrong(ground:
     (ground / "bad.json").write_text(json.dumps(mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999")))
     report = ground.parent / "report.xml"
     ran = program(ground, "run", str(ground / "bad.json"), "--check", "--junit", str(report))
-    assert ran.returncode == 1
+    assert ran.returncode == Exit.REFUSED
     assert [
         case.get("name") for case in ET.parse(report).iter("testcase") if case.find("failure") is not None
     ] == ["degrees"]
-    assert program(ground, "run", str(ground / "flood_depth.yaml"), "--check").returncode == 0
-    assert program(ground, "run", str(ground / "flood_depth.yaml"), "--param", "level=high").returncode == 2
+    flood = str(ground / "flood_depth.yaml")
+    assert program(ground, "run", str(ground / "bad.json"), "--yes").returncode == Exit.REFUSED
+    assert program(ground, "run", flood, "--check").returncode == Exit.DONE
+    assert program(ground, "run", flood, "--param", "level=high").returncode == Exit.USAGE
+    assert program(ground, "run", flood).returncode == Exit.DENIED  # no terminal on which to ask
+    assert not (ground / "flood_depth.gpkg").exists()
+
+
+def test_the_option_fresh_runs_every_step_again(ground: Path):
+    document = {
+        "workflow": 1,
+        "name": "copy",
+        "steps": [{"id": "copy", "tool": "convert", "arguments": {"input": "dem.asc", "output": "copy.tif"}}],
+        "outputs": {"copy": {"from": "${steps.copy}", "to": "copy.tif", "overwrite": True}},
+    }
+    (ground / "copy.json").write_text(json.dumps(document))
+    rows = []
+    for options_given in ((), (), ("--fresh",)):
+        ran = program(ground, "run", str(ground / "copy.json"), "--yes", *options_given)
+        assert ran.returncode == Exit.DONE, ran.stdout
+        rows += json.loads(ran.stdout)["steps"]
+    first, reused, fresh = rows
+    assert [one.get("used_again", False) for one in rows] == [False, True, False]
+    started = [one["call"] for one in events(ground.parent / "state", "call.started", "convert")]
+    assert started == [first["call_id"], fresh["call_id"]]
+    assert reused["call_id"] == first["call_id"]
 
 
 def test_recorded_calls_become_a_workflow_that_runs(ground: Path):

@@ -29,7 +29,8 @@ def made_ground(tmp_path: Path) -> Path:
         EXAMPLES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
     )
     (folder / "single").mkdir()
-    for path in (tmp_path, folder, *folder.iterdir()):
+    tmp_path.chmod(0o755)  # settings files lie there
+    for path in (folder, *folder.iterdir()):
         path.chmod(0o777 if path.is_dir() else 0o666)
     return folder
 

@@ -3,7 +3,7 @@ digests of inputs.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from gdal_mcp.calls.workflows.checked import Checked, CheckedStep
 from gdal_mcp.calls.workflows.store import StepResult
 from gdal_mcp.plan import Output
 from gdal_mcp.records.provenance import Materials
+from gdal_mcp.runtime.image import Image
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED
 
 MANIFEST: Final = 1  # the version of the manifest
@@ -32,8 +33,9 @@ class Run:
     held: ExitStack = field(default_factory=ExitStack)  # the run's folder
 
 
-def manifest(run: Run, call: Invocation) -> dict[str, Any]:
-    """The record of a run: inputs, steps and outputs, by content.
+def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:
+    """The record of a run: inputs, steps and outputs, by content. `images` are those of the toolboxes of its steps, by
+    the toolbox's name.
 
     Paths are relative to their workspace, because the file may leave this machine.
     """
@@ -50,7 +52,10 @@ def manifest(run: Run, call: Invocation) -> dict[str, Any]:
             {"path": _relative(str(one), roots), "sha256": Materials.digest(one) if one.identity else None}
             for one in call.plan.draft.inputs
         ],
-        "steps": [_manifest_step(step, run, roots) for step in run.checked.steps],
+        "steps": [
+            {**_manifest_step(step, run, roots), **_software(step, call, images)}
+            for step in run.checked.steps
+        ],
         "outputs": [
             {
                 "path": _relative(str(one.output.target), roots),
@@ -59,11 +64,22 @@ def manifest(run: Run, call: Invocation) -> dict[str, Any]:
             }
             for one in run.checked.publishes
         ],
-        "image": {
-            "reference": call.host.image.reference,
-            "digest": call.host.image.digest,
-            "version": call.host.image.version,
-        },
+        "image": _image_row(call.host.image),
+    }
+
+
+def _image_row(image: Image) -> dict[str, str]:
+    return {"reference": image.reference, "digest": image.digest, "version": image.version}
+
+
+def _software(step: CheckedStep, call: Invocation, images: Mapping[str, Image]) -> dict[str, Any]:
+    """The toolbox and the image of a step. A result of an earlier run was made with the same: both are part of its key."""
+    if step.toolbox not in images:
+        return {}
+    versions = {one.name: one.version for one in call.entitlements.surface.toolboxes.values()}
+    return {
+        "toolbox": {"name": step.toolbox, "version": versions[step.toolbox]},
+        "image": _image_row(images[step.toolbox]),
     }
 
 
@@ -84,6 +100,7 @@ def _manifest_step(step: CheckedStep, run: Run, roots: Sequence[str]) -> dict[st
         "used_again": step.id in run.reused,
         "state": str(step.state),
         "checks": [dict(one) for one in (*step.checks, *result.checks)],
+        "transformations": [dict(one) for one in result.transformations],
         "outputs": [dict(one) for one in result.facts],
     }
 

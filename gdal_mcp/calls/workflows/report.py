@@ -64,7 +64,7 @@ class WorkflowReport:
                     {
                         "code": "not_checked",
                         "step": step.id,
-                        "message": f"step {step.id!r} was not checked completely. Not known: {text}.",
+                        "message": f"it was not checked completely. Not known: {text}.",
                         "suggestion": "It is checked again when it runs.",
                     }
                 )

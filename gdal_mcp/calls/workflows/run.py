@@ -34,6 +34,7 @@ from gdal_mcp.calls.workflows.stepping import StepCalls
 from gdal_mcp.calls.workflows.store import StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, PrintedOutput, Review, Work
+from gdal_mcp.runtime.image import Image
 from gdal_mcp.toolboxes.preflight import Preflight
 from sandbox.errors import SandboxError
 from sandbox.outputs.staging import Staging
@@ -150,10 +151,18 @@ class WorkflowRun(WorkflowOperation):
                 staging.copy_in(places.input(str(path)), name, limits, check_cancelled=check_cancelled)
         if run.manifest is not None:
             path = self.store.folder / run.run_id / "manifest.json"
-            path.write_text(json.dumps(manifest(run, call), indent=1), encoding="utf-8")
+            record = manifest(run, call, self._find_images(run, call))
+            path.write_text(json.dumps(record, indent=1), encoding="utf-8")
             staging.copy_in(
                 places.input(str(path)), run.manifest.target.name, limits, check_cancelled=check_cancelled
             )
+
+    def _find_images(self, run: Run, call: Invocation) -> dict[str, Image]:
+        """The images of the toolboxes of the steps, by the toolbox's name. Raises SandboxError."""
+        used = {step.toolbox for step in run.checked.steps}
+        boxes = {one.name: one for one in call.entitlements.surface.toolboxes.values() if one.name in used}
+        hosting = self.checker.drafting.hosting
+        return {name: hosting.ready(box).image for name, box in boxes.items()}
 
     def ended(self, call: Invocation) -> None:
         if call.prepared is not None and isinstance(call.plan.draft.detail, Run):

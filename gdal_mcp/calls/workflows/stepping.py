@@ -191,6 +191,7 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
         tuple(digests.get(path, "") for path in outputs),
         tuple(dict(one.facts) for one in done.outputs),
         _list_checks(step, reply),
+        _list_transformations(reply),
     )
 
 
@@ -199,6 +200,12 @@ def _list_checks(step: CheckedStep, reply: Reply) -> tuple[Mapping[str, Any], ..
     rows = (reply.result, *reply.result.get("outputs", ()))
     known = {one.get("code") for one in step.checks}
     return tuple(one for row in rows for one in row.get("checks", ()) if one.get("code") not in known)
+
+
+def _list_transformations(reply: Reply) -> tuple[Mapping[str, Any], ...]:
+    """The operations that changed the CRS, with their accuracy."""
+    found = reply.result.get("transformation", ())
+    return (found,) if isinstance(found, Mapping) else tuple(found)
 
 
 def _list_published_files(reply: Reply) -> list[Path]:

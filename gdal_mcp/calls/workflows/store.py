@@ -51,6 +51,7 @@ class StepResult:
     digests: tuple[str, ...]  # SHA-256 of each output's files together, in the same order
     facts: tuple[Mapping[str, Any], ...] = ()  # the container's description of each output
     checks: tuple[Mapping[str, Any], ...] = ()  # warnings about the result, in the form of an answer
+    transformations: tuple[Mapping[str, Any], ...] = ()  # changes of CRS, in the form of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class StepStore:
             tuple(record["digests"]),
             tuple(record["facts"]),
             tuple(record["checks"]),
+            tuple(record["transformations"]),
         )
 
     def put(self, result: StepResult, files: Sequence[Path]) -> None:
@@ -138,6 +140,7 @@ class StepStore:
             "digests": result.digests,
             "facts": [dict(one) for one in result.facts],
             "checks": [dict(one) for one in result.checks],
+            "transformations": [dict(one) for one in result.transformations],
             "files": {str(path): _stamp(path) for path in files},
         }
         put_private(self._record(result.key), json.dumps(record).encode())

@@ -33,14 +33,14 @@ def test_a_call_prints_its_result_as_json_and_ends_with_0(described: Ended, desk
     assert described.json["size"] == oracle.raster(desk.path("dem.tif"))["size"]
 
 
-def test_a_tools_error_is_json_and_ends_with_1(desk: Desk):
+def test_a_wrong_call_is_an_error_as_json_and_ends_with_4(desk: Desk):
     for tool, arguments, code in [
         ("info", {"path": "missing.tif"}, "NOT_FOUND"),
         ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED"),
         ("rm", {}, "NOT_FOUND"),
     ]:
         ended = desk.call(tool, arguments)
-        assert (ended.code, ended.error) == (1, code)
+        assert (ended.code, ended.error) == (4, code)
 
 
 def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk):
@@ -60,7 +60,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk):
     for stdin in ["", "y\n"]:
         before = desk.files()
         ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
-        assert (ended.code, ended.error) == (1, "DENIED")
+        assert (ended.code, ended.error) == (5, "DENIED")
         assert desk.files() == before
 
 
@@ -75,11 +75,11 @@ def test_the_person_at_the_terminal_decides(desk: Desk, typed: str, writes: bool
         assert {"terminal.tif": desk.path("terminal.tif").read_bytes(), **before} == desk.files()
         desk.path("terminal.tif").unlink()
     else:
-        assert (ended.code, ended.error) == (1, "DENIED")
+        assert (ended.code, ended.error) == (5, "DENIED")
         assert desk.files() == before
 
 
-@pytest.mark.parametrize(("words", "code"), [(("-",), 2), (('{"src_dataset": "rgb.tif"}',), 1)])
+@pytest.mark.parametrize(("words", "code"), [(("-",), 2), (('{"src_dataset": "rgb.tif"}',), 5)])
 def test_a_closed_standard_input_is_nobody_to_ask(desk: Desk, words: tuple[str, ...], code: int):
     closing = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     before = desk.files()
@@ -230,9 +230,9 @@ def test_an_algorithm_is_called_by_its_name_however_it_is_spelt(desk: Desk):
         assert ended.code == 0, ended
         assert desk.path(f"shade-{number}.tif").is_file()
     refused = desk.call("raster_hillshade", {"input": "dem.tif", "output": "no.tif"}, "--yes", "--read-only")
-    assert (refused.code, refused.error) == (1, "NOT_FOUND")
+    assert (refused.code, refused.error) == (4, "NOT_FOUND")
     excluded = desk.call("raster_hillshade", {"input": "dem.tif"}, "--exclude-tools", "raster_hillshade")
-    assert (excluded.code, excluded.error) == (1, "NOT_FOUND")
+    assert (excluded.code, excluded.error) == (4, "NOT_FOUND")
 
 
 def test_a_preview_is_saved_to_a_new_file_and_to_no_other(desk: Desk, tmp_path: Path):

@@ -96,7 +96,7 @@ def test_an_input_that_is_gone_is_named(desk: Desk):
     made = call(desk, "gdal_translate", src_dataset="gone.tif", dst_dataset="from-gone.tif")
     source.unlink()
     ended = replay(desk, made)
-    assert (ended.code, ended.json["error"]["code"]) == (1, "NOT_FOUND")
+    assert (ended.code, ended.json["error"]["code"]) == (4, "NOT_FOUND")
     assert [(row["path"], row["is"]) for row in ended.json["changed"]] == [(str(source), None)]
 
 
@@ -136,7 +136,7 @@ def test_without_an_engine_nothing_is_claimed(desk: Desk, made: str):
 
 def test_a_server_that_only_reads_does_not_even_rehearse_writing(desk: Desk, made: str):
     ended = replay(desk, made, "--read-only")
-    assert ended.code == 1
+    assert ended.code == 4
     assert ended.json["same"] is False
 
 

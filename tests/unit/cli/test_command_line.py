@@ -147,10 +147,21 @@ def test_every_exit_code_is_explained():
     assert all(f"{code:d} " in meanings() for code in Exit)
 
 
-def test_a_failed_call_ends_otherwise_than_a_host_that_is_not_ready():
+def test_the_exit_code_says_the_kind_of_failure():
+    kinds: dict[Exit, set[Code]] = {}
     for code in Code:
-        ended = exit_of(ToolError(code, Stage.RUN, "it failed."))
-        assert ended == (Exit.NOT_READY if code is Code.ENGINE_UNAVAILABLE else Exit.FAILED)
+        kinds.setdefault(exit_of(ToolError(code, Stage.RUN, "it failed.")), set()).add(code)
+    assert kinds == {
+        Exit.FAILED: {Code.GDAL_ERROR, Code.TOOL_ERROR, Code.REMOTE_ERROR, Code.OUTPUT_REJECTED}
+        | {Code.CANCELLED, Code.INTERNAL},
+        Exit.NOT_READY: {Code.ENGINE_UNAVAILABLE},
+        Exit.REFUSED: {Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.PATH_NOT_ALLOWED}
+        | {Code.FORMAT_UNAVAILABLE, Code.NETWORK_BLOCKED},
+        Exit.DENIED: {Code.DENIED, Code.APPROVAL_EXPIRED},
+        Exit.TIMEOUT: {Code.TIMEOUT},
+        Exit.LIMIT: {Code.MEMORY_LIMIT, Code.DISK_LIMIT, Code.OUTPUT_LIMIT},
+        Exit.BUSY: {Code.BUSY, Code.RATE_LIMITED},
+    }
     assert exit_of(None) == Exit.DONE
 
 

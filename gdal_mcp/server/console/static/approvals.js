@@ -176,7 +176,7 @@ function asks(question) {
 }
 
 function warnings(question) {
-  return (question.details.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`));
+  return (question.details.checks || []).map((one) => el("p", { class: "check" }, `${one.step ? `Step ${one.step}: ` : ""}${one.message} ${one.suggestion}`));
 }
 
 function commands(question) {
