@@ -137,7 +137,7 @@ GOALS: Final = {
     "sustained-4": Goal(
         f"single-use calls a second, 4 at once, against {_DOCKER}", 1.4, at_least=True, oci=2.5
     ),
-    "busy-ping": Goal("slowest `ping` while every place is taken", 30, "ms"),
+    "busy-ping": Goal("slowest `ping` while every place is taken", 25, "ms"),
     "busy-list": Goal("slowest `tools/list` while every place is taken", 50, "ms"),
     "start": Goal("start of the server to its first answers, p50", 0.6, "s"),
     "approvals": Goal("approvals under contention, decided once each", 100, "", at_least=True),
