@@ -23,6 +23,7 @@ FAST_STATISTICS = "GDAL_STATS_USE_FLOAT32_OPTIM"
 # commands whose values are examined whatever their data type
 COMPUTING = (["vector", "rasterize"], ["raster", "calc"])
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
+NETCDF = (".nc", ".nc4", ".cdf")
 
 
 # how a program ended; if it has a return code, it gave an answer, and its errors are part of that answer. Not a class
@@ -102,7 +103,8 @@ def by_kind(options, sources):
 
     Otherwise GDAL refuses such a file, because it also reads its 1D variables, such as time, as a layer.
     """
-    if options[0] not in ("info", "convert") or not sources:
+    # by its name, because other files, which may be remote, must not be opened once more
+    if options[0] not in ("info", "convert") or not sources or not sources[0].lower().endswith(NETCDF):
         return options
     with quiet():
         grids = gdal.OpenEx(sources[0], gdal.OF_RASTER, allowed_drivers=["netCDF"])
