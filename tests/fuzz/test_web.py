@@ -26,7 +26,7 @@ from gdal_mcp.server.console.sessions import (
 from gdal_mcp.server.http.files import precondition
 from gdal_mcp.server.http.links import Subject
 from gdal_mcp.server.http.signing import Signer
-from gdal_mcp.toolboxes.untrusted import CUT, clean_text, clean_value, shown_text
+from gdal_mcp.toolboxes.untrusted import TRUNCATED, clean_text, clean_value, shown_text
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
 
@@ -180,8 +180,8 @@ def test_a_cleaned_text_is_short_visible_and_stays_as_it_is(text: str, limit: in
     with quick():
         cleaned, shown = clean_text(text, limit), shown_text(text, limit)
         clean_text(text * times)
-    assert len(cleaned.removesuffix(CUT)) <= limit
-    assert len(shown) <= limit * 10 + len(CUT)
+    assert len(cleaned.removesuffix(TRUNCATED)) <= limit
+    assert len(shown) <= limit * 10 + len(TRUNCATED)
     assert clean_text(cleaned) == cleaned
     for letter in cleaned + shown:
         assert letter in "\n\t" or letter.isprintable() or letter.isspace()
