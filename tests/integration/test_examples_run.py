@@ -30,6 +30,7 @@ MEANT = {
     "raster create": {"constant"},
     "raster set-type": {"values_rounded"},  # to whole numbers, as the example says
     "mdim convert": {"crs_missing"},  # of arrays whose axes are no coordinates
+    "vector explode-collections": {"fields_stale"},  # parts of islands with the counts of whole islands
     "vector layer-algebra": {"fields_stale"},  # parts of parcels with the areas of whole parcels
     "vector make-valid": {"identical_to_input"},  # of data that is valid
     "vector set-field-type": {"identical_to_input"},  # of a column that has the type

@@ -106,6 +106,6 @@ def test_a_wrong_workflow_fails_the_job_runs_nothing_and_is_in_the_reports(job: 
 
     job.uses = {**job.uses, "actions/checkout": checkout_wrong}
     assert not job.run(WORKFLOW, "check")
-    assert [code for _, code, _ in job.log] == [0, 0, 1]
+    assert [code for _, code, _ in job.log] == [0, 0, 4]
     assert cases(job.artifacts["reports"] / "flood_depth.xml", "failure") == ["by_parcel"]
     assert not (job.workspace / "sample" / "relief.tif").exists()
