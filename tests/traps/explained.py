@@ -217,7 +217,7 @@ sheets_hidden
 cells_merged
     query inputs=["merged_cells.xlsx"] sql=SELECT region, sum(n) AS n FROM merged_cells GROUP BY region
     query inputs=["single_cells.xlsx"] sql=SELECT region, sum(n) AS n FROM single_cells GROUP BY region
-header_in_rows
+header_in_rows ignoring:header_as_row
     vector convert input=titled.xlsx output=OUT.csv
     vector convert input=of_texts.xlsx output=OUT.csv
     vector convert input=single_cells.xlsx output=OUT.csv

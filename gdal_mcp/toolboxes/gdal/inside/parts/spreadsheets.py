@@ -50,7 +50,8 @@ def checks(path, words):
         yield {"code": "sheets_hidden", "count": hidden, "of": len(names)}
     for number, layer in enumerate(layers_of(dataset)):
         if not named or layer.GetName() in named:
-            yield from ({**one, "layer": number} for one in layer_checks(layer))
+            found = layer_checks(layer, says_headers="HEADERS=" in words)
+            yield from ({**one, "layer": number} for one in found)
 
 
 def is_named(sheet, words):
@@ -90,7 +91,8 @@ def ods_cells(packed, named):
     return unread, merged, hidden
 
 
-def layer_checks(layer):
+def layer_checks(layer, *, says_headers):
+    """Checks a sheet. `says_headers` is true if the call says which row has the names of columns."""
     found = fields(layer.GetLayerDefn())
     rows = [
         [feature.GetFieldAsString(i).strip() for i in range(len(found))]
@@ -98,7 +100,8 @@ def layer_checks(layer):
     ]
     layer.ResetReading()
     columns = [[row[i] for row in rows] for i in range(len(found))]
-    if found and all(UNNAMED.fullmatch(one.GetName()) for one in found) and any(map(has_header, columns)):
+    unnamed = not says_headers and found and all(UNNAMED.fullmatch(one.GetName()) for one in found)
+    if unnamed and any(map(has_header, columns)):
         yield {"code": "header_in_rows"}
     serials = [i for i, one in enumerate(found) if is_serial(one, columns[i])]
     if serials:
