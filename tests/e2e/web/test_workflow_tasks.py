@@ -116,7 +116,8 @@ def test_a_client_that_waits_learns_of_each_step_and_cancels_the_whole(
         until(lambda: containers.of_owners(place.owners) == [], seconds=60)
         assert published(place) == set()
         result = talk.done("workflow_run", **arguments(SHORT))
-    assert list(dict.fromkeys(first)) == ["step copy", "step big"]
+    # progress is limited in rate, so a short step may be over before its message is due
+    assert list(dict.fromkeys(first)) in (["step copy", "step big"], ["step big"])
     assert [one.get("used_again", False) for one in result["steps"]] == [True, False]
     assert published(place) == {"a.tif", "b.tif"}
     assert len(person.asked) == 2
