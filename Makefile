@@ -70,7 +70,7 @@ test-all: setup browser engines python-image lint types ## everything, in about 
 
 oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon, and other tests that only root can run; about twenty minutes
 	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest $(spread) $(pytest_options) \
-	    tests/engines/test_oci.py tests/unit/runtime/test_user.py tests/unit/sandbox/test_staging.py \
+	    tests/engines/test_oci.py tests/unit/runtime/test_user.py tests/unit/server/test_console_browse.py tests/unit/sandbox/test_staging.py \
 	    tests/security/escape tests/security/attacks tests/security/faults --ignore tests/security/faults/test_engine.py --ignore tests/security/faults/test_silence.py --ignore tests/security/escape/test_weakened.py
 
 kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 200 mixed calls as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
