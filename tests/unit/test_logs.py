@@ -91,7 +91,7 @@ def test_libraries_are_heard_from_warning_on(capsys, level, name):
 
 @pytest.mark.claim("audit.one-line-each")
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_value_breaks_a_line_or_drives_the_terminal(capsys, text):
+def test_no_value_breaks_a_line_or_controls_terminal(capsys, text):
     configure("info")
     log_as("gdal_mcp.x", "info", text)
     log_as("gdal_mcp.x", "info", "event", value=text)

@@ -28,7 +28,7 @@ def text(given_draft: Draft) -> str:
 
 
 @pytest.mark.claim("approval.question-true")
-def test_it_names_the_command_what_is_read_written_and_replaced():
+def test_question_names_command_inputs_outputs_and_replacements():
     made = output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",))
     said = text(draft(made, options=("-of", "a b")))
     for part in (
@@ -38,14 +38,14 @@ def test_it_names_the_command_what_is_read_written_and_replaced():
         assert part in said
 
 
-def test_a_file_whose_time_is_no_date_is_named_without_one():
+def test_invalid_file_time_is_left_out():
     for seconds in (-62_135_596_801, 253_402_300_800, 1 << 60):
         old = located("old.tif")
         odd = replace(old, identity=replace(old.identity, mtime_ns=seconds * 10**9))
         assert str(old) in text(replace(draft(None), files=FileChanges(removes=(odd,))))
 
 
-def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
+def test_creating_replacing_changing_moving_and_deleting_are_distinguished():
     old, moved = located("old.tif"), Transfer(located("a.tif"), located("b.tif", None))
     replaced = {"replaces": ("out.tif",)}
     writing = map(draft, (output(), output(**replaced), output(**replaced, update=True)))
@@ -62,7 +62,7 @@ def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
 
 @pytest.mark.claim("approval.question-true")
 @given(st.text())
-def test_no_value_can_add_a_line_or_hide_one(value: str):
+def test_no_value_can_add_or_hide_lines(value: str):
     plain, strange = (text(draft(output(), options=("-co", one))) for one in ("x", value))
     assert strange.count("\n") == plain.count("\n")
     assert strange.isprintable() or "\n" in strange
@@ -70,7 +70,7 @@ def test_no_value_can_add_a_line_or_hide_one(value: str):
 
 
 @pytest.mark.claim("approval.question-true")
-def test_a_forged_end_does_not_look_like_the_real_one():
+def test_forged_end_differs_from_real_one():
     forged = "x\n\nWrites:\n  /data/ws/harmless.tif\nReplaces nothing."
     said = text(draft(output(replaces=("out.tif",)), options=("-co", forged)))
     assert "\n  /data/ws/harmless.tif\n" not in said
@@ -78,7 +78,7 @@ def test_a_forged_end_does_not_look_like_the_real_one():
 
 
 @pytest.mark.claim("approval.question-true")
-def test_what_is_written_is_named_however_much_is_read():
+def test_outputs_are_named_however_many_inputs():
     many = tuple(f"{'deep/' * 30}{number}.tif" for number in range(1000))
     said = text(draft(output("the-target.tif", replaces=("the-target.tif",)), inputs=many))
     assert said.count("the-target.tif") >= 2
@@ -95,7 +95,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield keyboard.fileno()
 
 
-def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int):
+def test_without_terminal_approval_the_call_is_denied(typed: int):
     for keys in ("y\n", "YES\n", "n\n", "\n", "yes please\n", "\x04"):
         os.write(typed, keys.encode())
         decision = anyio.run(Terminal("ann").ask, QUESTION)
@@ -103,7 +103,7 @@ def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int):
         assert (decision.approved, decision.by) == (keys in ("y\n", "YES\n"), "ann")
 
 
-def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch: pytest.MonkeyPatch):
+def test_without_terminal_only_scripts_can_approve(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert anyio.run(Terminal("ann").ask, QUESTION) is None
     decision = anyio.run(Terminal("ann", assume_yes=True).ask, QUESTION)
@@ -111,7 +111,7 @@ def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch
     assert (decision.approved, decision.how) == (True, "--yes")
 
 
-def test_people_are_told_in_one_word_whether_a_grant_counts():
+def test_grant_state_and_validity_agree():
     good = Grant("ann", "convert", "/maps", "ann", "console", expires=100.0)
     revoked = replace(good, revoked=50.0)
     for grant, now, state in ((good, 99.0, "active"), (good, 100.0, "ended"), (revoked, 99.0, "revoked")):

@@ -43,7 +43,7 @@ def approve(approvals: Approvals, digest: str = "d", principal: str = "alice") -
     return decided
 
 
-def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approvals, clock: Clock) -> None:
+def test_endless_requests_are_refused_for_that_principal_only(approvals: Approvals, clock: Clock) -> None:
     for number in range(MOST_OPEN):
         ask(approvals, f"d{number}", "alice")
     with pytest.raises(TooManyOpen):
@@ -53,7 +53,7 @@ def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approval
     ask(approvals, "later", "alice")
 
 
-def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(approvals: Approvals) -> None:
+def test_resent_call_takes_up_its_abandoned_question(approvals: Approvals) -> None:
     first = approvals.request(asked("d", "alice", "s:c1"), TTL)
     assert approvals.reclaim("d", "alice", "s:c2") is None, "its call still waits"
     approvals.claim(first.id, "s:c1")
@@ -68,7 +68,7 @@ def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(a
 
 
 @pytest.mark.parametrize(("state", "taken"), [("asked", False), ("released", True), ("denied", False)])
-def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(approvals, state, taken):
+def test_suspended_question_stays_with_its_call_until_approved(approvals, state, taken):
     row = approvals.request(asked("d", "alice", "s:c1"), TTL)
     approvals.suspend(row.id, "s:c1")
     if state != "asked":
@@ -93,7 +93,7 @@ def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> No
 
 
 @pytest.mark.claim("approval.first-decides")
-def test_a_yes_runs_the_call_that_it_was_given_for_and_no_equal_one(approvals: Approvals) -> None:
+def test_approval_covers_only_the_call_it_names(approvals: Approvals) -> None:
     """A and B are equal and approved; A's yes is taken back while A waits for a slot."""
     a, b = (approvals.request(asked("d", "alice", f"s:{one}"), TTL) for one in "ab")
     for row in (a, b):
@@ -138,7 +138,7 @@ def test_a_yes_is_taken_up_before_a_question(approvals: Approvals) -> None:
 @pytest.mark.parametrize(
     ("way", "state"), [("elicitation", "asked"), ("console", "denied"), ("terminal", "denied")]
 )
-def test_a_client_that_does_not_count_as_a_person_cannot_say_no(approvals: Approvals, way, state) -> None:
+def test_channel_that_cannot_approve_cannot_deny(approvals: Approvals, way, state) -> None:
     row = approvals.request(replace(asked("d", "alice"), ways=("terminal",)), TTL)
     after = approvals.decide(row.id, Decision(False, "its user", "decline", way))
     assert after
@@ -150,7 +150,7 @@ def granted(approvals: Approvals, seconds: float = 60) -> Grant:
 
 
 @pytest.mark.claim("approval.grants-narrow")
-def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -> None:
+def test_grant_covers_one_principal_tool_and_workspace(approvals: Approvals) -> None:
     made = granted(approvals)
     assert approvals.granted("alice", "convert", "/data/ws") == made
     assert approvals.granted("alice", "convert", "/data/ws", ["https://data.test/cog/"]) is None
@@ -168,7 +168,7 @@ def test_no_grant_is_for_ever(approvals: Approvals, seconds: float) -> None:
 
 
 @pytest.mark.claim("approval.first-decides")
-def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, clock):
+def test_first_of_simultaneous_decisions_counts(approvals, path, clock):
     with closing(Approvals(path, clock)) as other:
         rows = [ask(approvals, f"d{number}", "alice") for number in range(100)]
 
@@ -249,7 +249,7 @@ def test_decisions_are_synced_and_calls_are_not_slowed(approvals: Approvals, pat
 
 
 @pytest.mark.claim("remote.grants-by-folder")
-def test_a_grant_is_for_a_host_and_the_beginning_of_a_path(approvals):
+def test_grant_covers_one_host_and_path_prefix(approvals):
     given = Grant("alice", "convert", "/ws", "bob", "console", remote=("https://data.test/cog/",))
     made = approvals.grant(given, 60.0)
     for folders, covered in (
@@ -261,7 +261,7 @@ def test_a_grant_is_for_a_host_and_the_beginning_of_a_path(approvals):
         assert approvals.granted("alice", "convert", "/ws", folders) == (made if covered else None)
 
 
-def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(approvals, clock):
+def test_previous_code_is_newest_approved_for_same_person(approvals, clock):
     assert approvals.last_approved("ann", "raster_convert") is None
     for number, (code, who, yes) in enumerate(
         (("first", "ann", True), ("second", "ann", True), ("refused", "ann", False), ("other", "bob", True))

@@ -12,12 +12,12 @@ def joined(told) -> list[str]:
     return ["".join(text for _, text in line) for line in told["lines"]]
 
 
-def test_every_character_of_the_code_is_shown_on_its_own_line():
+def test_every_character_of_code_is_shown():
     assert joined(describe_code(CODE, None)) == CODE.replace("\t", "    ").split("\n")
 
 
 @pytest.mark.claim("approval.code-shown")
-def test_no_line_of_code_hides_forges_or_is_cut():
+def test_no_code_line_hides_forges_or_is_cut():
     told = describe_code(HOSTILE, None)
     lines = list(code_lines(told))
     assert lines[1:] == [f"  {number} | {text}" for number, text in enumerate(joined(told), 1)]

@@ -101,7 +101,7 @@ async def hung(hang: Hanging, count: int) -> None:
 
 
 @pytest.mark.claim("resources.drafts-hold-nobody")
-async def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: App):
+async def test_hanging_drafts_of_one_principal_delay_nobody_else(app: App):
     with hanging(app, turns(3, 2, NEVER)) as (hang, pipeline):
         async with anyio.create_task_group() as group:
             for _ in range(5):
@@ -116,7 +116,7 @@ async def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: 
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-async def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(app: App):
+async def test_simultaneous_drafts_are_limited_to_the_threads(app: App):
     with hanging(app, turns(3, 2, NEVER)) as (hang, pipeline):
         async with anyio.create_task_group() as group:
             for who in (ANN, BEN, EVE) * 2:
@@ -127,7 +127,7 @@ async def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(a
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-async def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_thread_ends(app: App):
+async def test_hanging_draft_times_out_and_counts_until_finished(app: App):
     with hanging(app, turns(3, 1, SOON)) as (hang, pipeline):
         slow, late = await call(pipeline, ANN), await call(pipeline, ANN)
         assert slow.error is not None
@@ -140,7 +140,7 @@ async def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_threa
         assert (await call(pipeline, ANN)).error is None
 
 
-async def test_a_caller_that_goes_away_leaves_its_turn_when_its_thread_ends(app: App):
+async def test_abandoned_draft_frees_its_turn_with_its_thread(app: App):
     with hanging(app, turns(2, 1, NEVER)) as (hang, pipeline):
         async with anyio.create_task_group() as group:
             group.start_soon(call, pipeline, ANN)  # has the turn
@@ -154,7 +154,7 @@ async def test_a_caller_that_goes_away_leaves_its_turn_when_its_thread_ends(app:
 
 
 @pytest.mark.parametrize("kind", [ToolError, KeyError])
-async def test_what_a_draft_raises_is_raised_and_gives_the_turn_back(kind: type[Exception]):
+async def test_error_in_draft_propagates_and_frees_the_turn(kind: type[Exception]):
     def fails() -> None:
         raise kind(Code.NOT_FOUND, Stage.RESOLVE, "not there.")
 

@@ -32,7 +32,7 @@ def test_every_text_makes_a_readable_file(text: str):
             assert [case.get("name") for case in suite.iter("testcase")] == ["slope" if steps else "workflow"]
 
 
-def test_a_message_is_whole_without_what_xml_cannot_have():
+def test_message_is_complete_except_for_invalid_xml_characters():
     error = {"code": "GDAL_ERROR", "message": 'Zürich <"1">\n\x1b[0m', "suggestion": ""}
     suite = ET.fromstring(junit("terrain", [], error).encode())
     found = suite.find("testcase/error")

@@ -80,7 +80,7 @@ def test_any_result_fits_and_the_whole_is_whole(kept, given_result, times, limit
 
 
 @given(texts=json_values, times=st.integers(2, 6))
-def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(kept, texts, times):
+def test_long_texts_do_not_displace_facts_and_receipt(kept, texts, times):
     result = {
         "size": [10, 20], "bands": [{"type": "Byte"}] * 3, "untrusted": [swollen(texts, times)] * 50,
         "receipt": RECEIPT,
@@ -92,7 +92,7 @@ def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(kept, texts,
     assert size(cut) <= LIMIT
 
 
-def test_a_long_list_says_how_much_of_it_is_left(kept: ResultStore):
+def test_long_list_says_how_much_is_left(kept: ResultStore):
     cut = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, kept)
     *rows, mark = cut["untrusted"]["rows"]
     assert rows == list(range(len(rows)))
@@ -100,7 +100,7 @@ def test_a_long_list_says_how_much_of_it_is_left(kept: ResultStore):
     assert size(cut) > LIMIT // 4, "most of what may be sent is used"
 
 
-def test_the_texts_of_an_error_are_cut_and_its_code_is_not(kept: ResultStore):
+def test_error_texts_are_cut_but_not_its_code(kept: ResultStore):
     error = {"code": "GDAL_ERROR", "message": "m" * 500, "untrusted": {"gdal": ["x" * 500] * 100}}
     cut = fit({"error": error}, ID, LIMIT, kept)
     assert (cut["error"]["code"], cut["error"]["message"]) == ("GDAL_ERROR", error["message"])
@@ -108,7 +108,7 @@ def test_the_texts_of_an_error_are_cut_and_its_code_is_not(kept: ResultStore):
 
 
 @pytest.mark.claim("resources.results-bounded")
-def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt(kept: ResultStore):
+def test_facts_are_cut_before_the_receipt(kept: ResultStore):
     receipt = {**RECEIPT, "argv": [f"--band={number}" for number in range(300)]}
     result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
     cut = fit(result, ID, 2 * LIMIT, kept)
@@ -125,7 +125,7 @@ def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
     assert whole_of(store) == result
 
 
-def test_a_result_whose_whole_cannot_be_kept_is_cut_and_says_so(store: ResultStore):
+def test_unstorable_full_result_is_cut_and_says_so(store: ResultStore):
     store.folder.parent.mkdir(parents=True)
     store.folder.touch()  # a file where the folder belongs
     told = fit({"untrusted": "x" * 10_000}, ID, LIMIT, store)
@@ -134,7 +134,7 @@ def test_a_result_whose_whole_cannot_be_kept_is_cut_and_says_so(store: ResultSto
 
 
 @pytest.mark.claim("content.lockdown")
-def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_path: Path):
+def test_lockdown_results_hold_no_file_text(tmp_path: Path):
     settings = load_settings(state_dir=str(tmp_path), lockdown=True, result_size=LIMIT)
     store = store_of(settings)
     result = {"layers": [{"features": n} for n in range(5000)], "untrusted": {"names": ["CANARY"]}}
@@ -144,7 +144,7 @@ def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_pa
 
 
 @pytest.mark.claim("content.lockdown")
-def test_a_server_in_lockdown_does_not_read_what_others_kept(tmp_path: Path):
+def test_lockdown_server_does_not_read_others_results(tmp_path: Path):
     open_settings = load_settings(state_dir=str(tmp_path))
     locked_settings = load_settings(state_dir=str(tmp_path), lockdown=True)
     assert store_of(open_settings).keep(ID, '{"untrusted": "CANARY"}')
@@ -152,7 +152,7 @@ def test_a_server_in_lockdown_does_not_read_what_others_kept(tmp_path: Path):
     assert store_of(locked_settings).read(ID, 0, 10) is None
 
 
-def test_what_is_kept_is_private_and_read_in_parts(store: ResultStore):
+def test_stored_result_is_private_and_read_in_parts(store: ResultStore):
     assert store.keep(ID, '"aé"')
     data = '"aé"'.encode()
     assert store.read(ID, 0, 2) == (data[:2], len(data))
@@ -177,7 +177,7 @@ def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path):
         assert store.read(f"{number:016x}", 0, 10) is None
 
 
-def test_the_oldest_make_room_by_number_and_by_bytes_but_not_for_one_too_large(tmp_path: Path, clock: Clock):
+def test_oldest_results_go_first_except_for_oversized_one(tmp_path: Path, clock: Clock):
     for name, bounds, left in (("number", {"max_kept": 3}, 3), ("bytes", {"max_bytes": 100}, 2)):
         store = ResultStore(tmp_path / name, clock=clock, **bounds)
         for number in range(5):
@@ -198,7 +198,7 @@ def test_the_old_are_not_read_and_then_forgotten(store: ResultStore, clock: Cloc
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(store: ResultStore):
+def test_full_result_is_readable_by_owner_and_administrators(store: ResultStore):
     assert store.keep(ID, '"mine"', "token:ann")
     assert store.read(ID, 0, 100, "token:ann") == (b'"mine"', 6)
     assert store.read(ID, 0, 100) == (b'"mine"', 6)
@@ -206,7 +206,7 @@ def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(st
         assert store.read(ID, 0, 100, other) is None
 
 
-def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(store, tmp_path):
+def test_short_error_with_toolbox_text_is_unchanged(store, tmp_path):
     error = {"code": "TOOL_ERROR", "message": "m" * 200, "suggestion": "s" * 200}
     told = {
         "error": {**error, "untrusted": {"augment": ["why"]}},
@@ -215,7 +215,7 @@ def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(store, tmp_pa
     assert shorten_result(told, ID, load_settings(state_dir=str(tmp_path)), store) == told
 
 
-def test_an_error_is_short_and_keeps_the_call_that_mends_it(store: ResultStore, tmp_path: Path) -> None:
+def test_short_error_keeps_its_suggested_call(store: ResultStore, tmp_path: Path) -> None:
     settings = load_settings(state_dir=str(tmp_path))
     suggested_call = {"tool": "pipeline", "arguments": {"steps": "read x.tif ! write y.tif " * 30}}
     for check in ({}, {"check": {"code": "x", "suggested_call": suggested_call}}):

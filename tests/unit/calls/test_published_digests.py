@@ -53,7 +53,7 @@ def touch(made: Artifact) -> None:
     until(shows)
 
 
-def test_what_is_as_it_was_published_has_its_digest(kept: Kept, resources: Resources):
+def test_unchanged_output_has_its_published_digest(kept: Kept, resources: Resources):
     made = kept.publish()
     words, meta = read(resources, made)
     assert words["sha256"] == meta[SHA] == listed(resources)[SHA] == made.sha256
@@ -72,7 +72,7 @@ def test_what_is_not_is_said_to_have_changed(kept, resources, change):
     assert listed(resources)[CHANGED] is True
 
 
-def test_a_list_says_nothing_of_a_file_that_was_touched_until_somebody_reads_it(kept, resources):
+def test_touched_file_has_no_digest_until_read_again(kept, resources):
     made = kept.publish()
     touch(made)
     assert not {SHA, CHANGED} & listed(resources).keys()

@@ -106,7 +106,7 @@ def events(records: Records) -> list[dict[str, Any]]:
     return [json.loads(line)["event"] for line in lines]
 
 
-def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records: Records, spaces: Workspaces):
+def test_successful_call_is_recorded_with_all_its_parts(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
     told: list[Call] = []
     records.listeners.append(told.append)
@@ -124,7 +124,7 @@ def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records:
     assert events(records)[-1]["materials"] == [dict(row)]
 
 
-def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bound(records, spaces):
+def test_output_extents_are_recorded_per_layer_within_bounds(records, spaces):
     places = [spaces.output(name) for name in ("out.tif", "roads.gpkg", "bare.tif", "untold.tif")]
     draft = drafted(spaces, outputs=tuple(map(Output, places)))
     raster = Described({"wgs84": [15.0, 47.0, 16.0, 48.0]})
@@ -142,7 +142,7 @@ def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bo
     assert not [row for row in found[2:] if "wgs84" in row]
 
 
-def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: Records, spaces: Workspaces):
+def test_input_replaced_by_the_call_is_not_changed(records: Records, spaces: Workspaces):
     source = spaces.input("in.tif")
     made = Output(source, update=True, replaces=(source,))
     draft = drafted(spaces, outputs=(made,))
@@ -164,7 +164,7 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
     assert row["changed"] is True
 
 
-def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(records, spaces):
+def test_failed_call_keeps_inputs_and_gdal_messages_separate(records, spaces):
     one = begun(records, drafted(spaces))
     end(records, one, None, TIMEOUT)
     call = call_of(records, one)
@@ -174,14 +174,14 @@ def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(
     assert "CANARY" not in repr(replace(call, receipt={})) + records.audit.path.read_text()
 
 
-def test_a_server_in_lockdown_keeps_none_of_gdals_words(records: Records, spaces: Workspaces):
+def test_lockdown_records_no_gdal_messages(records: Records, spaces: Workspaces):
     locked = replace(records, settings=records.settings.model_copy(update={"lockdown": True}))
     one = begun(locked, drafted(spaces))
     end(locked, one, None, TIMEOUT)
     assert "CANARY" not in repr(call_of(locked, one))
 
 
-def test_a_call_that_waits_for_a_person_is_not_one_that_was_denied(records: Records, spaces: Workspaces):
+def test_waiting_for_approval_is_not_denied(records: Records, spaces: Workspaces):
     one = ticket(drafted(spaces))
     asked = ToolError(Code.DENIED, Stage.APPROVAL, "nobody decided yet.", confirmation={"approval": "q1"})
     end(records, one, None, asked)
@@ -189,7 +189,7 @@ def test_a_call_that_waits_for_a_person_is_not_one_that_was_denied(records: Reco
     assert (call.outcome, call.receipt["question"]) == ("WAITING", "q1")
 
 
-def test_a_thumbnail_is_audited_and_not_in_the_history(records: Records, spaces: Workspaces):
+def test_thumbnail_is_audited_but_not_in_history(records: Records, spaces: Workspaces):
     one = ticket(drafted(spaces))
     one = replace(one, request=replace(one.request, operation=Operation(in_history=False)))
     records.record_start(one)
@@ -199,7 +199,7 @@ def test_a_thumbnail_is_audited_and_not_in_the_history(records: Records, spaces:
 
 
 @pytest.mark.parametrize("planned", [True, False])
-def test_a_call_that_never_ran_has_a_record_of_its_end(records: Records, spaces: Workspaces, planned: bool):
+def test_denied_call_has_an_end_record(records: Records, spaces: Workspaces, planned: bool):
     one = ticket(drafted(spaces) if planned else None)
     end(records, one, None, DENIED)
     call = call_of(records, one)
@@ -207,7 +207,7 @@ def test_a_call_that_never_ran_has_a_record_of_its_end(records: Records, spaces:
     assert bool(call.argv) is planned
 
 
-def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Records):
+def test_answer_without_container_is_only_audited(records: Records):
     one = ticket()
     records.record_event(one)
     assert end(records, one, None, None) is None
@@ -216,7 +216,7 @@ def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Record
 
 
 @pytest.mark.claim("audit.no-record-no-run")
-def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(records, spaces):
+def test_nothing_starts_without_the_registry(records, spaces):
     records.registry.close()
     one = ticket(drafted(spaces))
     with pytest.raises(ToolError) as caught:
@@ -233,7 +233,7 @@ def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspac
     assert records.digesting == {}
 
 
-def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces: Workspaces):
+def test_answer_is_recognised_by_its_digest(records: Records, spaces: Workspaces):
     draft = drafted(spaces, outputs=())
     seen = []
     for printed, code, picture in (

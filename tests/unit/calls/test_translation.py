@@ -67,7 +67,7 @@ def result(outcome: Outcome, final: Any = None, stderr: bytes = b"") -> SandboxR
     return SandboxResult(outcome, Usage("cold"), final, stderr=stderr)
 
 
-def test_every_outcome_has_its_code_and_keeps_what_was_printed(subtests: pytest.Subtests):
+def test_every_outcome_has_a_code_and_keeps_output(subtests: pytest.Subtests):
     assert {type(one) for one, _ in OUTCOMES} == set(get_args(Outcome))
     for outcome, code in OUTCOMES:
         with subtests.test(outcome=outcome):
@@ -83,7 +83,7 @@ def test_every_failure_of_the_sandbox_has_its_code():
     assert {kind.__name__: explain(kind("what happened"), Stage.PUBLISH).code for kind in kinds} == SANDBOX
 
 
-def test_a_failure_says_what_to_do_and_nothing_that_drives_a_terminal():
+def test_failure_gives_advice_without_terminal_control_characters():
     told = explain(errors.StagingFailed("no\x1b space"), Stage.PUBLISH)
     assert (told.stage, told.message) == (Stage.PUBLISH, "no space")
     assert told.suggestion
@@ -143,7 +143,7 @@ def test_what_the_messages_say_is_not_told_twice() -> None:
         "In GetNextArrowArray(): sqlite3_step() : database or disk is full",
     ],
 )
-def test_temporary_files_without_room_are_a_limit_that_a_setting_raises(message: str):
+def test_full_temporary_space_names_the_setting_to_raise(message: str):
     final = {"errors": [{"level": "error", "number": 1, "message": message, "count": 1}]}
     told = judge(SandboxResult(Exited(1), Usage("cold"), final), GDAL)
     assert told is not None

@@ -51,22 +51,22 @@ def problems(document, **values):
     return caught.value.problems
 
 
-def test_steps_run_after_those_they_refer_to_whatever_their_order():
+def test_steps_run_after_their_references_in_any_order():
     assert bound(SLOPE).waves == (("slope",), ("stats",))
 
 
-def test_a_whole_reference_keeps_its_type_and_one_inside_text_becomes_text():
+def test_whole_reference_keeps_type_and_embedded_becomes_text():
     workflow = bound(SLOPE, scale=2)
     assert workflow.arguments("slope", {}) == {"input": "dem.tif", "output": "slope.tif", "zfactor": 2}
     assert [target for _, target, _ in workflow.published] == ["result/2.gpkg"]
 
 
-def test_a_step_gets_the_paths_that_earlier_steps_wrote():
+def test_step_gets_paths_that_earlier_steps_wrote():
     found = bound(SLOPE).arguments("stats", {"slope": ("/private/slope.tif",)})
     assert found["input"] == "/private/slope.tif"
 
 
-def test_an_output_that_was_not_written_is_an_error_of_the_step_that_uses_it():
+def test_unwritten_output_fails_the_step_that_uses_it():
     with pytest.raises(WorkflowInvalid) as caught:
         bound(SLOPE).arguments("stats", {"slope": ()})
     assert caught.value.problems[0].step == "stats"
@@ -161,14 +161,14 @@ def test_yaml_aliases_are_not_expanded():
         load("a: &a [1, 1]\nb: [*a, *a]")
 
 
-def test_the_canonical_text_changes_with_values_and_steps_alone():
+def test_canonical_text_depends_only_on_values_and_steps():
     again = json.loads(json.dumps(SLOPE))
     assert bound(SLOPE).canonical == bound(again).canonical
     assert bound(SLOPE).canonical != bound(SLOPE, scale=2).canonical
     assert bound(SLOPE).canonical != bound(with_step(tool="raster_aspect")).canonical
 
 
-def test_text_from_a_command_line_is_read_by_the_type_of_its_parameter():
+def test_command_line_text_is_read_by_parameter_type():
     assert read_value("3", "string") == "3"
     assert read_value("3", "number") == 3
     with pytest.raises(ValueError):
@@ -203,13 +203,13 @@ WHOLE = "workflow: 1\nname: a\nsteps:\n- {{id: a, tool: info, arguments: {{x: {}
         ),
     ],
 )
-def test_a_text_that_no_json_could_be_is_an_invalid_document_and_no_fault(text: str):
+def test_text_outside_json_is_an_invalid_document(text: str):
     with pytest.raises(WorkflowInvalid):
         load(WHOLE.format(text))
 
 
 @pytest.mark.parametrize("text", ["010", "0x1F", "1:30", ".nan", ".inf", "1_000", "2001-01-01", "no", "+1"])
-def test_what_only_yaml_takes_for_a_number_is_text(text: str):
+def test_yaml_only_numbers_are_text(text: str):
     assert load(WHOLE.format(text)).steps[0].arguments == {"x": text}
 
 
@@ -219,7 +219,7 @@ def test_numbers_are_those_of_json():
     }
 
 
-def test_values_that_are_too_deep_or_too_long_are_an_invalid_document():
+def test_too_deep_or_long_values_are_invalid():
     deep = {"workflow": 1, "name": "a", "steps": [{"id": "a", "tool": "info", "arguments": {}}]}
     value = "x"
     for _ in range(5000):

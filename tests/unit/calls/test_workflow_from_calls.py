@@ -46,13 +46,13 @@ def test_it_runs_on_other_files():
     assert [target for _, target, _ in workflow.published] == ["new.gpkg"]
 
 
-def test_a_text_that_looks_like_a_reference_stays_text():
+def test_text_resembling_a_reference_stays_text():
     call = RecordedCall("1", "query", {"sql": "select '${steps.x}' from a", "path": "a.gpkg"}, ("/w/a.gpkg",))
     workflow = bind(workflow_of([call], "a"), {})
     assert workflow.arguments("query", {})["sql"] == call.arguments["sql"]
 
 
-def test_two_calls_of_one_tool_and_two_files_of_one_stem_have_names_of_their_own():
+def test_equal_tools_and_file_stems_get_distinct_names():
     calls = [
         RecordedCall(
             str(n),

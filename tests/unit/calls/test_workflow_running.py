@@ -34,7 +34,7 @@ graphs = st.integers(1, 8).flatmap(
 
 
 @given(graphs, st.integers(1, 3))
-def test_a_step_starts_after_those_it_depends_on_and_few_run_at_once(graph, at_once):
+def test_steps_wait_for_dependencies_and_few_run_together(graph, at_once):
     document, started, running, most = document_of(graph), [], set(), []
     before = dependencies(document)
 
@@ -53,7 +53,7 @@ def test_a_step_starts_after_those_it_depends_on_and_few_run_at_once(graph, at_o
 
 
 @given(graphs, st.data())
-def test_nothing_starts_after_a_failure_and_what_runs_is_cancelled(graph, data):
+def test_failure_starts_nothing_and_cancels_running_steps(graph, data):
     document = document_of(graph)
     bad = data.draw(st.sampled_from([step.id for step in document.steps]))
     after_failure, cancelled, running = [], [], set()
@@ -91,14 +91,14 @@ def put(store, key, text="x", run=RUN):
 KEY = step_key({"tool": "info"})
 
 
-def test_a_result_is_found_by_the_same_parts_alone(tmp_path):
+def test_result_is_found_by_same_parts_only(tmp_path):
     store = StepStore(tmp_path / "steps")
     path = put(store, KEY)
     assert store.find(step_key({"tool": "info"})).outputs == (str(path),)
     assert store.find(step_key({"tool": "convert"})) is None
 
 
-def test_a_result_whose_file_was_changed_or_removed_is_not_used(tmp_path):
+def test_changed_or_removed_result_file_is_not_used(tmp_path):
     store = StepStore(tmp_path / "steps")
     path = put(store, KEY)
     path.write_text("y")
@@ -107,7 +107,7 @@ def test_a_result_whose_file_was_changed_or_removed_is_not_used(tmp_path):
     assert store.find(KEY) is None
 
 
-def test_files_without_a_result_are_removed_when_their_run_has_ended(tmp_path):
+def test_files_without_result_are_removed_after_their_run(tmp_path):
     store = StepStore(tmp_path / "steps")
     with store.run(RUN, USER) as folder:
         (folder.step("s") / "a.tif").write_text("x")
@@ -116,7 +116,7 @@ def test_files_without_a_result_are_removed_when_their_run_has_ended(tmp_path):
     assert not folder.path.exists()
 
 
-def test_a_run_that_was_killed_leaves_nothing_after_the_next(tmp_path):
+def test_killed_run_leaves_nothing_after_the_next(tmp_path):
     store = StepStore(tmp_path / "steps")
     code = (
         "import os, sys, pathlib; from gdal_mcp.calls.workflows.store import StepStore;"
@@ -129,7 +129,7 @@ def test_a_run_that_was_killed_leaves_nothing_after_the_next(tmp_path):
     assert store.find(KEY) is not None
 
 
-def test_old_results_and_those_beyond_the_bytes_go_first(tmp_path):
+def test_old_results_and_excess_bytes_go_first(tmp_path):
     now = [1e9]
     store = StepStore(tmp_path / "steps", max_age=100, max_bytes=25, clock=lambda: now[0])
     keys = [step_key({"n": n}) for n in range(3)]
@@ -144,7 +144,7 @@ def test_old_results_and_those_beyond_the_bytes_go_first(tmp_path):
     assert [store.find(key) for key in keys] == [None] * 3
 
 
-def test_results_beyond_the_bytes_stay_while_a_run_uses_them(tmp_path):
+def test_excess_results_stay_while_a_run_uses_them(tmp_path):
     store = StepStore(tmp_path / "steps", max_bytes=25)
     used = put(store, KEY, "0123456789", run="b" * 16)
     with store.run(RUN, USER) as folder, store.hold([store.find(KEY)]), store.hold([store.find(KEY)]):
@@ -162,7 +162,7 @@ def test_results_beyond_the_bytes_stay_while_a_run_uses_them(tmp_path):
     assert len([*(tmp_path / "steps").glob("*.lock")]) == len(left)
 
 
-def test_a_result_whose_files_were_removed_since_it_was_found_cannot_be_held(tmp_path):
+def test_result_with_removed_files_cannot_be_held(tmp_path):
     store = StepStore(tmp_path / "steps")
     put(store, KEY)
     result = store.find(KEY)

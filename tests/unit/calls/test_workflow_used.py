@@ -22,7 +22,7 @@ def look(files: UsedFiles, root: Path, name: str) -> tuple[UsedFile, ...]:
     return files.read_by(draft, Workspace(root / "store", writable=True), companions, LIMIT)
 
 
-def test_a_file_is_the_same_until_it_is_written_again(tmp_path: Path):
+def test_file_counts_as_same_until_rewritten(tmp_path: Path):
     (tmp_path / "in.tif").write_bytes(b"red")
     files = UsedFiles()
     first = look(files, tmp_path, "in.tif")
@@ -33,7 +33,7 @@ def test_a_file_is_the_same_until_it_is_written_again(tmp_path: Path):
     assert [one.content for one in again] == [one.content for one in first]
 
 
-def test_a_file_of_the_same_size_and_time_is_read_again_while_its_clock_cannot_tell(tmp_path: Path):
+def test_file_is_reread_while_its_time_is_ambiguous(tmp_path: Path):
     path = tmp_path / "in.tif"
     path.write_bytes(b"red")
     written = path.stat().st_mtime
@@ -52,7 +52,7 @@ def test_a_sidecar_file_that_appears_is_a_change(tmp_path: Path):
     assert look(files, tmp_path, "in.tif") != first
 
 
-def test_a_folder_is_the_same_until_a_file_in_it_is_written_again(tmp_path: Path):
+def test_folder_counts_as_same_until_a_file_changes(tmp_path: Path):
     inner = tmp_path / "data.zarr" / "0"
     inner.mkdir(parents=True)
     (inner / "chunk").write_bytes(b"red")
@@ -63,7 +63,7 @@ def test_a_folder_is_the_same_until_a_file_in_it_is_written_again(tmp_path: Path
     assert look(files, tmp_path, "data.zarr") != first
 
 
-def test_a_folder_that_is_too_large_to_digest_has_another_content_after_a_change(tmp_path: Path):
+def test_oversized_folder_counts_as_changed_after_any_change(tmp_path: Path):
     inner = tmp_path / "data.zarr"
     inner.mkdir()
     (inner / "link").symlink_to("nowhere")  # such a folder has no digest
@@ -75,7 +75,7 @@ def test_a_folder_that_is_too_large_to_digest_has_another_content_after_a_change
     assert again.content != first.content
 
 
-def test_the_folder_of_the_server_in_a_workspace_is_no_part_of_it(tmp_path: Path):
+def test_server_folder_is_not_part_of_its_workspace(tmp_path: Path):
     workspace = Workspace(tmp_path, writable=True)
     whole = WorkspacePath(workspace, PurePosixPath(), is_folder=True)
     draft = Draft(Command("info", ()), (whole,), ())

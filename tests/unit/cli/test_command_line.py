@@ -46,7 +46,7 @@ def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
             yield from every_parser(below)
 
 
-def test_every_command_shows_a_help_that_fits_a_screen_and_names_where_the_settings_are(monkeypatch, capsys):
+def test_command_help_fits_a_screen_and_names_settings(monkeypatch, capsys):
     assert main(["settings"]) == Exit.DONE
     explained = {line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")}
     assert explained == set(Settings.model_fields)
@@ -61,7 +61,7 @@ def test_every_command_shows_a_help_that_fits_a_screen_and_names_where_the_setti
             assert one.get_default("run") is None or "gdal-mcp settings" in " ".join(" ".join(lines).split())
 
 
-def test_help_repeats_the_settings_on_no_command_but_those_that_start_a_server_or_a_call():
+def test_only_server_and_call_commands_repeat_the_settings():
     for one in commands(build_parser()):
         shown = one.format_help()
         starts = one.prog.endswith((" serve", " call"))
@@ -70,7 +70,7 @@ def test_help_repeats_the_settings_on_no_command_but_those_that_start_a_server_o
         assert "pool-max" not in shown
 
 
-def test_every_help_has_an_example_that_the_program_takes_itself():
+def test_every_help_example_is_accepted_by_the_program():
     program = build_parser()
     for one in every_parser(program):
         lines = one.format_help().split("Examples:\n")[1].split("\n\n")[0].splitlines()
@@ -89,7 +89,7 @@ def test_the_settings_that_are_named_are_explained_alone(capsys):
     assert main(["settings", "memry"]) == Exit.USAGE
 
 
-def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(tmp_path, monkeypatch, capsys):
+def test_unknown_word_ends_program_before_any_effect(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(tmp_path / "state"))
     shortened = "tools --js"
     for words in (
@@ -113,7 +113,7 @@ def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(tmp_
         ("tools more", ("'more'", "gdal-mcp tools --help")),
     ],
 )
-def test_a_slip_is_answered_with_the_nearest_word_and_where_help_is(words, named, monkeypatch, capsys):
+def test_typing_error_gets_nearest_word_and_help(words, named, monkeypatch, capsys):
     monkeypatch.setattr(options, "cite", str)
     with pytest.raises(SystemExit):
         main(words.split())
@@ -122,7 +122,7 @@ def test_a_slip_is_answered_with_the_nearest_word_and_where_help_is(words, named
     assert len(printed.splitlines()) == 2
 
 
-def test_without_a_command_the_help_is_shown_and_the_command_was_wrong(capsys: pytest.CaptureFixture[str]):
+def test_missing_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]):
     assert main([]) == Exit.USAGE
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -165,7 +165,7 @@ def test_the_exit_code_says_the_kind_of_failure():
     assert exit_of(None) == Exit.DONE
 
 
-def test_a_call_shows_its_progress_on_a_terminal_and_leaves_nothing_of_it(monkeypatch, capsys):
+def test_terminal_progress_leaves_nothing_behind(monkeypatch, capsys):
     async def call(request):
         request.on_progress(0.5, "half\x1b[2J")
         return SimpleNamespace(result={}, error=None)
@@ -186,7 +186,7 @@ def test_a_call_shows_its_progress_on_a_terminal_and_leaves_nothing_of_it(monkey
     assert capsys.readouterr() == ("{}\n", "")
 
 
-def test_a_duration_is_a_number_and_a_unit_and_nothing_else():
+def test_duration_is_a_number_and_a_unit():
     for text, seconds in (("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)):
         assert seconds_of(text, "--for") == seconds
     for text in ("", "24", "h", "-1h", "1.5h", "1w", "24h ", "\u0661h", "9" * 10 + "d"):

@@ -16,7 +16,7 @@ _KIND = START.encode()
 _REPORT = junit("terrain", [{"id": "slope"}], None)
 
 
-def test_a_report_replaces_an_earlier_report_as_a_whole(tmp_path: Path):
+def test_report_replaces_an_earlier_report_atomically(tmp_path: Path):
     path = tmp_path / "report.xml"
     for _ in range(2):
         require_replaceable(path, _KIND, "--junit")
@@ -51,14 +51,14 @@ def test_a_report_replaces_no_other_file(tmp_path: Path):
             require_replaceable(tmp_path / name, _KIND, "--junit")
 
 
-def test_a_link_that_takes_the_place_of_a_report_is_not_followed(tmp_path: Path):
+def test_link_in_place_of_report_is_not_followed(tmp_path: Path):
     (tmp_path / "records").write_text("kept")
     (tmp_path / "report.xml").symlink_to("records")
     write_report(tmp_path / "report.xml", _REPORT)
     assert (tmp_path / "records").read_text() == "kept"
 
 
-def test_nothing_runs_if_the_report_would_replace_the_workflow(tmp_path: Path):
+def test_report_over_its_workflow_is_refused_before_running(tmp_path: Path):
     file = tmp_path / "terrain.yaml"
     file.write_text("workflow: 1\n")
     no_app = cast(Any, None)

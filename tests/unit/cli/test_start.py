@@ -73,7 +73,7 @@ def told_by(code: str, *arguments: object) -> Any:
 
 
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
-def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
+def test_first_answers_wait_only_for_what_they_use(tmp_path, era):
     (tmp_path / "maps").mkdir()
     told = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
     assert "gdal_search" in told["tools"]
@@ -85,7 +85,7 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     ]
 
 
-def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path, monkeypatch):
+def test_failed_start_leaves_garbage_collection_on(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # of a client that has left
     assert (
         cli.main(["serve", "--workspace", str(tmp_path / "nowhere"), "--state-dir", str(tmp_path)])

@@ -109,7 +109,7 @@ def names(visits: list[Visit]) -> list[str]:
     return [visit.who for visit in visits]
 
 
-def test_only_a_call_that_has_to_wait_is_told_so():
+def test_only_waiting_calls_report_that_they_wait():
     async def acts(hall: Hall) -> None:
         first, second = hall.come("ann", 2)
         await settle()
@@ -120,7 +120,7 @@ def test_only_a_call_that_has_to_wait_is_told_so():
     play(Admission(1, 8, 60), acts)
 
 
-def test_one_principal_cannot_fill_the_queue_and_each_next_one_finds_room():
+def test_one_principal_cannot_fill_the_queue():
     async def acts(hall: Hall) -> None:
         hall.come("ann", 101)
         hall.come("bob", 100)
@@ -133,7 +133,7 @@ def test_one_principal_cannot_fill_the_queue_and_each_next_one_finds_room():
 
 
 @pytest.mark.claim("resources.queue-bounded")
-def test_a_call_that_finds_no_room_fails_at_once_and_says_when_to_come_again():
+def test_full_queue_refuses_at_once_with_retry_time():
     async def acts(hall: Hall) -> None:
         hall.come("ann", 1)
         await settle()
@@ -148,7 +148,7 @@ def test_a_call_that_finds_no_room_fails_at_once_and_says_when_to_come_again():
 
 
 @pytest.mark.claim("resources.queue-bounded")
-def test_nobody_waits_longer_than_is_set_and_who_gave_up_takes_no_place():
+def test_waiting_time_is_bounded_and_cancelling_frees_place():
     async def acts(hall: Hall) -> None:
         first, second = hall.come("ann", 2)
         await settle()
@@ -181,7 +181,7 @@ def test_a_cancelled_calls_place_goes_to_the_next():
 
 @pytest.mark.claim("resources.queue-bounded")
 @pytest.mark.parametrize("places", [1, 2, 5])
-def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_runs(places: int):
+def test_hundred_calls_delay_another_principal_by_one_run(places: int):
     async def acts(hall: Hall) -> None:
         hall.come("ann", 100)
         await settle()
@@ -194,7 +194,7 @@ def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_
     play(Admission(places, 400, 60), acts)
 
 
-def test_who_comes_again_and_again_does_not_starve_who_waits():
+def test_repeated_requests_do_not_starve_waiting_ones():
     """Two that send their next call as soon as one is answered, beside one with a long queue."""
 
     async def acts(hall: Hall) -> None:
@@ -214,7 +214,7 @@ def test_who_comes_again_and_again_does_not_starve_who_waits():
     play(Admission(1, 60, 60), acts)
 
 
-def test_who_holds_a_place_for_long_leaves_the_others_to_those_who_have_none():
+def test_long_holder_leaves_other_places_to_others():
     async def acts(hall: Hall) -> None:
         hall.come("ann", 6)
         await settle()
@@ -260,7 +260,7 @@ async def act(hall: Hall, kind: str, value: Any) -> None:
 
 @pytest.mark.claim("resources.queue-bounded")
 @given(st.integers(1, 3), st.integers(0, 5), st.lists(ACTS, max_size=40))
-def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behind(concurrent, length, plan):
+def test_any_event_order_keeps_bounds_and_leaves_nothing(concurrent, length, plan):
     async def acts(hall: Hall) -> None:
         most = concurrent
         for kind, value in plan:

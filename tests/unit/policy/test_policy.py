@@ -62,7 +62,7 @@ def test_the_first_rule_that_fits_decides():
     assert isinstance(decide(asked(), Policy(rules=(deny, allow))), Deny)
 
 
-def test_a_rule_fits_by_tool_effect_workspace_and_principal(subtests: pytest.Subtests):
+def test_rule_matches_tool_effect_workspace_and_principal(subtests: pytest.Subtests):
     for decision in ("allow", "deny", "require"):
         for limits, fits in (
             ({}, True), ({"tools": ("conv*",)}, True), ({"tools": ("* convert",)}, True),
@@ -81,7 +81,7 @@ def test_a_rule_fits_by_tool_effect_workspace_and_principal(subtests: pytest.Sub
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
-def test_a_rule_holds_for_everything_that_may_run_what_it_names(subtests: pytest.Subtests):
+def test_rule_covers_everything_that_may_run_its_name(subtests: pytest.Subtests):
     for tool, algorithm, steps, named in (
         ("convert", "raster convert", (), "vector convert"),
         ("info", "raster info", (), "mdim info"),
@@ -105,7 +105,7 @@ def test_a_rule_holds_for_everything_that_may_run_what_it_names(subtests: pytest
             assert isinstance(decide(one, Policy(rules=(whole,))), Allow)
 
 
-def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
+def test_allow_needs_every_workspace_and_deny_only_one():
     both = asked(workspaces=frozenset({HERE, THERE}))
     allow, deny = (
         PolicyRule(decision="allow", workspaces=(HERE,)),
@@ -118,7 +118,7 @@ def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
 
 
 @pytest.mark.claim("approval.losses-always-asked")
-def test_what_takes_files_away_is_asked_for_whatever_the_rules_say():
+def test_deleting_calls_ask_whatever_the_rules_say():
     taking = asked(effect=Effect.DESTROY, always_asked=True)
     for mode in ("writes", "always", "never"):
         for rules in ((), (PolicyRule(decision="allow"),)):
@@ -130,14 +130,14 @@ def test_what_takes_files_away_is_asked_for_whatever_the_rules_say():
 
 @pytest.mark.claim("approval.losses-always-asked")
 @pytest.mark.parametrize("effect", list(Effect))
-def test_a_grant_stands_in_for_no_yes_to_what_destroys(effect: Effect):
+def test_grant_never_approves_destructive_calls(effect: Effect):
     for policy in (Policy("always"), Policy("always", (PolicyRule(decision="require"),))):
         verdict = decide(asked(effect=effect), policy)
         assert isinstance(verdict, RequireApproval)
         assert verdict.grantable is (effect is not Effect.DESTROY)
 
 
-def test_the_ways_of_a_rule_are_those_in_which_a_yes_counts():
+def test_channels_of_a_rule_decide_where_approval_counts():
     rule = PolicyRule(decision="require", ways=frozenset({"console"}))
     for one in (asked(), asked(always_asked=True)):
         verdict = decide(one, Policy(rules=(rule,)))
@@ -145,7 +145,7 @@ def test_the_ways_of_a_rule_are_those_in_which_a_yes_counts():
         assert verdict.ways == {"console"}
 
 
-def test_an_entry_is_found_by_the_first_name_that_fits():
+def test_first_matching_name_selects_the_entry():
     ann, all_of_them = PolicyEntry(principals=("token:ann",)), PolicyEntry(principals=("token:*", "local:*"))
     policy = Policy(entries=(ann, all_of_them))
     assert policy.entry("token:ann") is ann
@@ -154,7 +154,7 @@ def test_an_entry_is_found_by_the_first_name_that_fits():
 
 
 @pytest.mark.claim("approval.policy-whole")
-def test_a_rule_that_denies_fits_in_every_spelling_and_within_pipelines(subtests: pytest.Subtests):
+def test_deny_rule_matches_every_spelling_and_pipelines(subtests: pytest.Subtests):
     steps = ("raster read", "raster reproject", "raster write")
     for call in (
         {"tool": "gdal_write", "algorithm": "raster reproject"},

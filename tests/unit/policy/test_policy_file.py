@@ -103,7 +103,7 @@ def test_a_slip_is_an_error(folders: tuple[Path, Path], subtests: pytest.Subtest
         ('rule = "deny"', ("rule: ", "[[rule]]")),
     ],
 )
-def test_an_error_names_the_file_the_table_the_key_and_what_to_write(
+def test_policy_error_names_file_table_key_and_remedy(
     folders: tuple[Path, Path], text: str, parts: tuple[str, ...]
 ):
     with pytest.raises(SettingsError) as caught:
@@ -134,7 +134,7 @@ def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> EntitlementRe
 
 
 @pytest.mark.claim("identity.reach-narrows")
-def test_who_is_not_named_has_nothing_once_anybody_is(folders: tuple[Path, Path]):
+def test_unnamed_principal_has_nothing_once_any_is_named(folders: tuple[Path, Path]):
     some = reaches(folders, '[[principal]]\nprincipals = ["token:ann"]')
     assert some.of("token:ann").workspaces == some.whole.workspaces
     assert (some.of("token:ann").entry is None, some.whole.entry) == (False, None)
@@ -187,7 +187,7 @@ def test_tools_are_given_and_taken_by_either_spelling(folders: tuple[Path, Path]
 
 
 @pytest.mark.claim("args.exclusion-whole")
-def test_what_an_entry_excludes_is_gone_whatever_would_run_it(folders: tuple[Path, Path]):
+def test_excluded_entry_is_gone_whatever_runs_it(folders: tuple[Path, Path]):
     head = '[[principal]]\nprincipals = ["*"]\n'
     for said, gone in (
         ('exclude_tools = ["raster repro*"]', {"reproject", "gdalwarp"}),

@@ -53,7 +53,7 @@ def admitted(rates: Rates, bounds: PolicyEntry, principal: str = "token:ann") ->
 
 
 @pytest.mark.claim("identity.quotas")
-def test_of_a_hundred_threads_exactly_as_many_run_at_once_as_may(rates: Rates):
+def test_hundred_threads_run_exactly_the_allowed_number(rates: Rates):
     everybody, tried = threading.Barrier(100), threading.Barrier(100)
     bounds = entry(concurrent=7)
 
@@ -72,7 +72,7 @@ def test_of_a_hundred_threads_exactly_as_many_run_at_once_as_may(rates: Rates):
     assert admitted(rates, bounds)
 
 
-def test_a_full_minute_says_when_the_next_call_may_come_and_its_refusal_takes_no_place(rates: Rates):
+def test_minute_limit_names_next_time_without_counting_refusals(rates: Rates):
     bounds = entry(calls_per_minute=2, concurrent=1)
     assert [admitted(rates, bounds) for _ in range(3)] == [True, True, False]
     with pytest.raises(ToolError) as refused, rates.admit("token:ann", bounds):
@@ -99,7 +99,7 @@ def test_principals_take_nothing_from_one_another(rates: Rates):
     assert admitted(rates, bounds, "token:bob")
 
 
-def test_a_used_up_day_ends_at_midnight_and_not_before(rates: Rates, now: list[float]):
+def test_daily_quota_resets_at_midnight(rates: Rates, now: list[float]):
     for bounds, cpu, size in (
         (entry(cpu_seconds_a_day=10.0), 10.0, 0),
         (entry(output_bytes_a_day=1 << 40), 0.0, 1 << 40),
@@ -118,7 +118,7 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(rates: Rates, now: list[f
 
 
 @pytest.mark.claim("identity.quotas")
-def test_a_restart_gives_nobody_a_new_day_and_servers_of_one_state_folder_share_it(make: Callable[[], Rates]):
+def test_day_quota_survives_restarts_and_is_shared(make: Callable[[], Rates]):
     first = make()
     first.record_use("token:ann", 8.0, 100)
     first.close()
@@ -142,7 +142,7 @@ def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path
     assert not admitted(rates, entry(cpu_seconds_a_day=10.0))
 
 
-def test_old_days_are_dropped_and_the_last_month_is_kept(rates: Rates, now: list[float], tmp_path: Path):
+def test_old_days_are_dropped_after_a_month(rates: Rates, now: list[float], tmp_path: Path):
     for _ in range(3):
         rates.record_use("token:ann", 1.0, 1)
         now[0] += 20 * DAY
@@ -159,7 +159,7 @@ def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp
 
 
 @pytest.mark.claim("identity.quotas")
-def test_a_container_is_believed_up_to_what_it_can_have_had():
+def test_container_cpu_usage_is_capped_at_its_maximum():
     call = Invocation(Request("convert", {}, local("ann"), "test", NullApprover()))
     call = planned(call, replace(plan(draft()), limits=Limits(cpus=2.0, wall_seconds=60.0)))
     for said, spent in ((3.0, 3.0), (1e308, 20.0), (None, 20.0)):
@@ -167,7 +167,7 @@ def test_a_container_is_believed_up_to_what_it_can_have_had():
         assert replace(call, outcome=Outcome(usage=used)).cpu_seconds == spent
 
 
-def test_a_day_whose_output_is_used_up_still_has_calls_that_read(rates: Rates):
+def test_reading_calls_run_after_output_quota_is_used(rates: Rates):
     bounds = entry(output_bytes_a_day=100)
     rates.record_use("token:ann", 0.0, 100)
     rates.require_allowance("token:ann", bounds, writes=False)

@@ -47,7 +47,7 @@ def test_a_secret_opens_its_own_row_alone(store: TokenStore):
     assert store.find(mixed) is None
 
 
-def test_a_revoked_token_is_good_for_nothing_in_other_processes_too(store: TokenStore, path: Path):
+def test_revoked_token_fails_in_other_processes_too(store: TokenStore, path: Path):
     elsewhere = TokenStore(path)
     text = store.new("ann", (READ,), None)
     assert elsewhere.find(text) is not None
@@ -57,7 +57,7 @@ def test_a_revoked_token_is_good_for_nothing_in_other_processes_too(store: Token
 
 
 @pytest.mark.claim("identity.static-tokens")
-def test_a_token_ends_with_its_last_day_and_leaves_its_name_free(path: Path):
+def test_token_expires_after_last_day_and_frees_name(path: Path):
     now = [1_800_000_000.0]
     store = TokenStore(path, clock=lambda: now[0])
     text = store.new("ann", (READ,), 2)
@@ -71,7 +71,7 @@ def test_a_token_ends_with_its_last_day_and_leaves_its_name_free(path: Path):
     assert store.find(text) is None
 
 
-def test_a_token_with_a_strange_name_unknown_scopes_or_an_absurd_end_is_not_made(store: TokenStore):
+def test_invalid_token_name_scope_or_end_is_refused(store: TokenStore):
     for name in ("", "Ann", "a b", "../x", "-a", "a" * 65, "a#b", "a:b", "ä", "a\n"):
         with pytest.raises(TokenRefused):
             store.new(name, (READ,), None)
@@ -89,7 +89,7 @@ def test_the_file_is_private_from_its_first_moment(store: TokenStore, path: Path
 
 
 @pytest.mark.claim("identity.static-tokens")
-def test_no_token_of_a_file_that_others_may_write_or_that_is_broken_is_believed(store, path):
+def test_writable_or_broken_token_file_is_not_trusted(store, path):
     text = store.new("ann", (READ,), None)
     for mode in (0o620, 0o602, 0o666):
         path.chmod(mode)
@@ -104,7 +104,7 @@ def test_no_token_of_a_file_that_others_may_write_or_that_is_broken_is_believed(
 
 
 @pytest.mark.claim("audit.private")
-def test_a_link_in_the_place_of_the_file_is_not_followed(store: TokenStore, path: Path, tmp_path: Path):
+def test_link_replacing_the_token_file_is_not_followed(store: TokenStore, path: Path, tmp_path: Path):
     other = TokenStore(tmp_path / "other.sqlite")
     text = other.new("ann", (READ, ADMIN), None)
     path.parent.mkdir()
@@ -125,7 +125,7 @@ def events(state: Path) -> list[tuple[str, str]]:
     return [(row["type"], row["subject"]) for row in rows]
 
 
-def test_what_new_prints_is_the_token_alone_and_it_reads_only(capsys, state):
+def test_new_token_is_printed_alone_and_only_reads(capsys, state):
     assert main(["token", "new", "ann"]) == 0
     [text] = capsys.readouterr().out.splitlines()
     found = TokenStore(state / "tokens.sqlite").find(text)
@@ -136,7 +136,7 @@ def test_what_new_prints_is_the_token_alone_and_it_reads_only(capsys, state):
     assert text not in (state / "audit.jsonl").read_text()
 
 
-def test_a_token_is_listed_without_its_secret_and_gone_and_recorded_when_it_is_revoked(capsys, state: Path):
+def test_listed_token_hides_secret_and_revocation_is_recorded(capsys, state: Path):
     assert main(["token", "new", "ann", "--scope", READ, "--scope", WRITE, "--days", "7"]) == 0
     text = capsys.readouterr().out.strip()
     assert main(["token", "list"]) == 0
@@ -149,7 +149,7 @@ def test_a_token_is_listed_without_its_secret_and_gone_and_recorded_when_it_is_r
     assert main(["token", "revoke", "ann"]) == 1
 
 
-def test_a_token_that_cannot_be_recorded_is_shown_to_nobody(capsys: pytest.CaptureFixture[str], state: Path):
+def test_unrecordable_token_is_never_shown(capsys: pytest.CaptureFixture[str], state: Path):
     state.mkdir()
     (state / "audit.jsonl").mkdir()
     assert main(["token", "new", "ann"]) == 1

@@ -50,7 +50,7 @@ def prompts(root: Path, policy: Policy | None = None, tools: tuple[str, ...] = (
 
 @pytest.mark.claim("args.prompts-are-data")
 @pytest.mark.claim("args.prompts-are-data")
-def test_no_text_of_a_file_is_in_its_prompt_but_identifiers_and_its_path(root: Path):
+def test_workflow_prompt_holds_only_identifiers_and_path(root: Path):
     (root / "workflows" / "flood.json").write_text(document("flood_depth"))
     made = prompts(root)
     assert list(made) == ["workflow_flood_depth"]
@@ -64,7 +64,7 @@ def test_no_text_of_a_file_is_in_its_prompt_but_identifiers_and_its_path(root: P
     assert json.dumps('a "b".tif') in message.text  # type: ignore[union-attr]
 
 
-def test_what_is_no_workflow_of_this_folder_is_left_out(root: Path, tmp_path: Path):
+def test_files_without_workflow_are_left_out(root: Path, tmp_path: Path):
     folder = root / "workflows"
     (tmp_path / "outside.yaml").write_text(document("outside"))
     (folder / "link.yaml").symlink_to(tmp_path / "outside.yaml")
@@ -78,7 +78,7 @@ def test_what_is_no_workflow_of_this_folder_is_left_out(root: Path, tmp_path: Pa
     assert len(prompts(root)) <= MOST
 
 
-def test_files_that_cannot_be_read_or_take_long_cost_the_others_nothing(root: Path):
+def test_unreadable_or_slow_files_do_not_affect_others(root: Path):
     folder = root / "workflows"
     before = prompts(root)
     hostile = ("a: !!int x", "a: !!bool x", "9" * 5000, "[" * 60_000, '"\\ud800"', "? " * 30_000)
@@ -89,7 +89,7 @@ def test_files_that_cannot_be_read_or_take_long_cost_the_others_nothing(root: Pa
     assert prompts(root) == before
 
 
-def test_the_files_of_a_workspace_are_read_up_to_a_number_of_bytes(root: Path):
+def test_workspace_files_are_read_within_a_byte_limit(root: Path):
     padding = " " * 60_000
     for number in range(10):
         (root / "workflows" / f"w{number}.json").write_text(document(f"w{number}") + padding)
@@ -104,7 +104,7 @@ def test_a_linked_folder_has_none(root: Path, tmp_path: Path):
     assert prompts(root) == {}
 
 
-def test_a_caller_who_may_not_run_workflows_gets_none(root: Path, tmp_path: Path):
+def test_caller_without_workflow_rights_gets_none(root: Path, tmp_path: Path):
     (root / "workflows" / "a.json").write_text(document("a"))
     (tmp_path / "policy.toml").write_text('[[rule]]\ndecision = "deny"\ntools = ["workflow_run"]\n')
     settings = load_settings(

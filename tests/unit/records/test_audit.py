@@ -25,7 +25,7 @@ def spawn(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", code, *arguments])
 
 
-def test_each_record_names_the_digest_of_the_line_before(log: AuditLog) -> None:
+def test_each_record_names_digest_of_previous_line(log: AuditLog) -> None:
     lines = lines_of(log)
     records = [json.loads(line) for line in lines]
     assert [record["seq"] for record in records] == list(range(1, COUNT + 1))
@@ -34,7 +34,7 @@ def test_each_record_names_the_digest_of_the_line_before(log: AuditLog) -> None:
 
 
 @pytest.mark.claim("audit.private")
-def test_the_log_its_head_and_its_lock_are_private(tmp_path: Path) -> None:
+def test_log_head_and_lock_are_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         log = AuditLog(tmp_path / "new" / "audit.jsonl")
@@ -46,7 +46,7 @@ def test_the_log_its_head_and_its_lock_are_private(tmp_path: Path) -> None:
     assert log.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_log_that_others_may_read_is_made_private(log: AuditLog) -> None:
+def test_readable_log_is_made_private(log: AuditLog) -> None:
     log.path.chmod(0o644)
     log.append({})
     assert log.path.stat().st_mode & 0o777 == 0o600
@@ -67,7 +67,7 @@ def test_the_record_is_synced_before_append_returns(log: AuditLog, monkeypatch: 
 
 
 @pytest.mark.claim("audit.private")
-def test_a_link_or_a_pipe_in_the_place_of_the_log_is_refused(tmp_path: Path) -> None:
+def test_link_or_pipe_replacing_the_log_is_refused(tmp_path: Path) -> None:
     victim, path = tmp_path / "victim", tmp_path / "audit.jsonl"
     victim.write_text("precious")
     path.symlink_to(victim)
@@ -97,7 +97,7 @@ anything = st.recursive(
 @pytest.mark.claim("audit.one-line-each")
 @given(event=st.dictionaries(st.text(st.characters(exclude_categories=())), anything, max_size=6))
 @settings(max_examples=200, deadline=None)
-def test_whatever_an_event_holds_it_becomes_one_line_of_ascii(event: dict[str, Any]) -> None:
+def test_every_event_becomes_one_ascii_line(event: dict[str, Any]) -> None:
     line = write_line(Checkpoint(), "now", event)
     assert line.isascii()
     assert b"\n" not in line
@@ -116,7 +116,7 @@ def test_whatever_an_event_holds_it_becomes_one_line_of_ascii(event: dict[str, A
     ],
     ids=["controls", "surrogates", "nan", "infinity", "huge number", "odd names and things", "bytes"],
 )  # fmt: skip
-def test_hostile_values_are_recorded_and_the_chain_goes_on(log: AuditLog, value: Any) -> None:
+def test_hostile_values_are_recorded_without_breaking_the_chain(log: AuditLog, value: Any) -> None:
     record = log.append({"type": "x", "object": value})
     assert tail(log.path, 1) == (record,)
     log.append({"type": "after"})
@@ -143,7 +143,7 @@ def nested(depth: int) -> Any:
     ],
     ids=["long text", "two long fields", "very deep", "wide", "many fields", "long name"],
 )
-def test_an_event_that_is_too_large_is_cut_not_refused(log: AuditLog, event: dict[str, Any]) -> None:
+def test_oversized_event_is_cut_not_refused(log: AuditLog, event: dict[str, Any]) -> None:
     log.append(event)
     log.append({"type": "after"})
     assert max(len(line) for line in lines_of(log)) <= MAX_LINE
@@ -154,7 +154,7 @@ def test_an_event_that_is_too_large_is_cut_not_refused(log: AuditLog, event: dic
         assert written["type"] == event["type"]
 
 
-def test_what_is_cut_is_still_bound_by_its_hash(log: AuditLog) -> None:
+def test_cut_parts_are_still_bound_by_hash(log: AuditLog) -> None:
     record = log.append({"type": "x", "object": "y" * 400_000})
     whole = json.dumps("y" * 400_000)
     cut = record.event["object"]
@@ -185,14 +185,14 @@ def test_a_log_can_be_verified_while_it_grows(tmp_path: Path) -> None:
     assert verify(path).records == 200
 
 
-def test_a_lock_that_is_never_given_back_is_an_error(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreleased_lock_is_an_error(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_files, "_LOCK_SECONDS", 0.0)
     with audit_files.locked(log.path, fcntl.LOCK_EX), pytest.raises(AuditUnavailable):
         log.append({})
     log.append({})
 
 
-def test_a_copy_without_its_lock_file_can_be_verified(log: AuditLog, tmp_path: Path) -> None:
+def test_copy_without_lock_file_can_be_verified(log: AuditLog, tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "audit.jsonl"
     copy.parent.mkdir()
     copy.write_bytes(log.path.read_bytes())
@@ -201,7 +201,7 @@ def test_a_copy_without_its_lock_file_can_be_verified(log: AuditLog, tmp_path: P
     assert sorted(path.name for path in copy.parent.iterdir()) == ["audit.head", "audit.jsonl"]
 
 
-def test_tail_gives_the_last_records_in_order_and_leaves_out_what_is_none(log: AuditLog) -> None:
+def test_tail_gives_last_valid_records_in_order(log: AuditLog) -> None:
     every = list(range(1, COUNT + 1))
     for count in (0, 1, 3, COUNT, COUNT + 10):
         assert [record.seq for record in tail(log.path, count)] == every[max(0, COUNT - count) :]

@@ -20,7 +20,7 @@ from tests.unit.records.audit_kit import COUNT, head_of, lines_of
 
 @pytest.mark.claim("audit.survives")
 @pytest.mark.parametrize("kept", [1, 40, -1])
-def test_a_torn_last_line_is_cut_off_and_recorded(log: AuditLog, kept: int) -> None:
+def test_torn_last_line_is_cut_off_and_recorded(log: AuditLog, kept: int) -> None:
     torn = write_line(log.checkpoint(), "now", {"type": "never acknowledged"})[:kept]
     with log.path.open("ab") as file:
         file.write(torn)
@@ -59,7 +59,7 @@ def crash_after(real: Callable[..., Any]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("step", ["ftruncate", "_write"])
-def test_a_crash_while_a_torn_line_is_repaired_does_not_lose_the_fact(log, monkeypatch, step):
+def test_crash_during_torn_line_repair_keeps_its_record(log, monkeypatch, step):
     with log.path.open("ab") as file:
         file.write(b"torn")
     with monkeypatch.context() as patch:
@@ -89,7 +89,7 @@ def test_a_crash_before_the_head_follows_is_recorded(log, monkeypatch, step):
     assert verify(log.path).ok
 
 
-def test_a_head_that_a_power_cut_put_back_is_recorded(log: AuditLog) -> None:
+def test_head_restored_by_power_cut_is_recorded(log: AuditLog) -> None:
     old = head_of(log).read_bytes()
     for _ in range(5):
         log.append({})
@@ -99,7 +99,7 @@ def test_a_head_that_a_power_cut_put_back_is_recorded(log: AuditLog) -> None:
     assert verify(log.path).ok
 
 
-def test_a_broken_chain_is_not_accepted_behind_an_old_head(log: AuditLog) -> None:
+def test_broken_chain_behind_old_head_is_refused(log: AuditLog) -> None:
     old = head_of(log).read_bytes()
     for _ in range(5):
         log.append({})
@@ -131,7 +131,7 @@ def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["write", "fdatasync", "pwrite"])
-def test_a_failed_append_leaves_the_log_as_it_was(log, monkeypatch, step):
+def test_failed_append_leaves_the_log_unchanged(log, monkeypatch, step):
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -146,7 +146,7 @@ def test_a_failed_append_leaves_the_log_as_it_was(log, monkeypatch, step):
     assert verify(log.path).records == COUNT + 1
 
 
-def test_a_head_that_cannot_be_synced_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_that_cannot_be_synced_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
 
     def sync(file: int) -> None:
@@ -180,7 +180,7 @@ def fill(log: AuditLog, size: int) -> int:
 
 @pytest.mark.claim("audit.no-record-no-run")
 @pytest.mark.parametrize("size", [1, 500, 3000, 20_000])
-def test_a_full_disk_refuses_records_and_leaves_the_log_valid(small_disk: Path, size: int) -> None:
+def test_full_disk_refuses_records_and_keeps_log_valid(small_disk: Path, size: int) -> None:
     log = AuditLog(small_disk / "audit.jsonl")
     acknowledged = fill(log, size)
     found = verify(log.path)

@@ -34,7 +34,7 @@ def refuses_to_go_on(log: AuditLog) -> bool:
 
 
 @pytest.mark.claim("audit.tamper-evident")
-def test_every_changed_or_removed_byte_and_every_cut_of_the_end_is_noticed(log: AuditLog) -> None:
+def test_every_changed_removed_or_truncated_byte_is_noticed(log: AuditLog) -> None:
     whole = log.path.read_bytes()
     chance = random.Random(4)  # the same bytes every time
     for place in range(len(whole)):
@@ -51,7 +51,7 @@ def test_every_changed_or_removed_byte_and_every_cut_of_the_end_is_noticed(log: 
 
 
 @pytest.mark.claim("audit.tamper-evident")
-def test_the_first_line_that_does_not_follow_is_named(log: AuditLog) -> None:
+def test_first_line_that_breaks_the_chain_is_named(log: AuditLog) -> None:
     whole = lines_of(log)
 
     def first_bad(lines: list[bytes]) -> int | None:
@@ -70,7 +70,7 @@ def test_the_first_line_that_does_not_follow_is_named(log: AuditLog) -> None:
     assert first_bad([*whole, whole[-1]]) == COUNT + 1
 
 
-def test_garbage_at_the_end_is_named_and_nothing_is_appended_to_it(log: AuditLog) -> None:
+def test_trailing_garbage_is_named_and_stops_appending(log: AuditLog) -> None:
     whole = log.path.read_bytes()
     for what, garbage in GARBAGE.items():
         log.path.write_bytes(whole + garbage)
@@ -84,7 +84,7 @@ def test_garbage_at_the_end_is_named_and_nothing_is_appended_to_it(log: AuditLog
         tail(log.path, 1)
 
 
-def test_a_gap_in_the_numbers_is_noticed_though_log_and_head_agree(log: AuditLog) -> None:
+def test_number_gap_is_noticed_though_log_matches_head(log: AuditLog) -> None:
     last = log.checkpoint()
     forged = write_line(Checkpoint(last.seq + 1, last.hash), THEN, {})
     append(log, forged + b"\n")
@@ -93,7 +93,7 @@ def test_a_gap_in_the_numbers_is_noticed_though_log_and_head_agree(log: AuditLog
     assert verify(log.path).first_bad == COUNT + 1
 
 
-def test_a_line_with_a_field_of_another_kind_is_no_record() -> None:
+def test_line_with_wrong_field_type_is_no_record() -> None:
     fields = json.loads(write_line(Checkpoint(), THEN, {}))
     assert parse_line(json.dumps(fields).encode())
     for name, value in [
@@ -103,7 +103,7 @@ def test_a_line_with_a_field_of_another_kind_is_no_record() -> None:
         assert parse_line(json.dumps(fields | {name: value}).encode()) is None
 
 
-def test_a_record_forged_without_the_head_is_noticed_then_recorded(log: AuditLog) -> None:
+def test_record_forged_without_head_is_noticed_then_recorded(log: AuditLog) -> None:
     append(log, write_line(log.checkpoint(), THEN, {"type": "forged"}) + b"\n")
     found = verify(log.path)
     assert (found.ok, found.first_bad, found.head_matches) == (False, None, False)
@@ -132,14 +132,14 @@ def take_another_head(log: AuditLog) -> None:
           for content in (b"", b"{}", b"\xff" * 600, b'{"hash": "", "seq": 7, "torn": null}')),
     ],
 )  # fmt: skip
-def test_a_log_and_a_head_that_do_not_fit_are_noticed_and_nothing_is_appended(log, harm):
+def test_mismatched_log_and_head_are_noticed_without_appending(log, harm):
     harm(log)
     assert not verify(log.path).ok
     assert refuses_to_go_on(log)
 
 
 @pytest.mark.claim("audit.tamper-evident")
-def test_a_rewritten_log_is_caught_by_a_checkpoint_kept_elsewhere(log: AuditLog) -> None:
+def test_external_checkpoint_catches_a_rewritten_log(log: AuditLog) -> None:
     kept = log.checkpoint()
     for path in log.path.parent.iterdir():
         path.unlink()
@@ -150,7 +150,7 @@ def test_a_rewritten_log_is_caught_by_a_checkpoint_kept_elsewhere(log: AuditLog)
     assert not verify(log.path, kept).ok
 
 
-def test_a_checkpoint_kept_elsewhere_holds_while_the_log_grows(log: AuditLog) -> None:
+def test_external_checkpoint_holds_while_the_log_grows(log: AuditLog) -> None:
     kept = Checkpoint.parse(str(log.checkpoint()))
     log.append({})
     assert verify(log.path, kept).ok
@@ -161,7 +161,7 @@ def test_a_checkpoint_kept_elsewhere_holds_while_the_log_grows(log: AuditLog) ->
             Checkpoint.parse(text)
 
 
-def test_an_empty_log_is_good_and_an_absent_one_is_not(tmp_path: Path) -> None:
+def test_empty_log_is_valid_but_absent_is_not(tmp_path: Path) -> None:
     assert not verify(tmp_path / "audit.jsonl").ok
     log = AuditLog(tmp_path / "audit.jsonl")
     assert verify(log.path).ok

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "registry.sqlite"
 
 
-async def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Path):
+async def test_timely_call_returns_directly_and_leaves_no_task(path: Path):
     async with table(path, after=600.0) as made:
         for outcome in (DONE, text("no", is_error=True), questions("name")):
             call = Call(outcome=outcome)
@@ -46,7 +46,7 @@ async def test_a_failure_in_time_is_the_requests_own(path: Path):
             assert "secret" not in caught.value.error.message
 
 
-async def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
+async def test_long_call_becomes_task_with_stored_result(path: Path):
     async with table(path) as made:
         call = Call()
         task = await made.as_task(call)
@@ -67,7 +67,7 @@ async def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
         assert made.jobs._live == {}
 
 
-async def test_only_an_error_of_the_protocol_is_a_failed_task(path: Path):
+async def test_only_protocol_errors_fail_a_task(path: Path):
     for outcome, status, shown in (
         (text("no", is_error=True), "completed", {"isError": True}),
         (MCPError(-32001, "no"), "failed", {"code": -32001, "message": "no"}),
@@ -141,7 +141,7 @@ class Slow(TaskStore):
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path, cancelled: bool):
+async def test_call_ending_while_task_is_written_returns_directly(path: Path, cancelled: bool):
     store = Slow(path)
     async with table(path, store=store) as found:
         made = found.jobs
@@ -165,7 +165,7 @@ async def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path
         assert store._rows._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
 
 
-async def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(path: Path):
+async def test_cancelling_while_task_is_written_leaves_nothing_running(path: Path):
     store = Slow(path)
     async with table(path, store=store) as found:
         made = found.jobs
@@ -180,7 +180,7 @@ async def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_runn
         assert row["status"] == "cancelled"
 
 
-async def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
+async def test_calls_over_task_bound_are_answered_at_end(path: Path):
     async with table(path) as made:
         for _ in range(2):
             await made.as_task(Call())
@@ -196,7 +196,7 @@ async def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
         assert answers == [DONE]
 
 
-async def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_unwritable_task_end_is_still_reported(path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(*_: Any) -> None:
         raise RegistryUnavailable("the disk is full")
 
@@ -208,7 +208,7 @@ async def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypat
         assert ended.payload["content"] == [{"type": "text", "text": "done"}]
 
 
-async def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: Path):
+async def test_stopping_server_ends_tasks_that_successor_reports_failed(path: Path):
     call, tasks = Call(), []
 
     async with table(path) as made:
@@ -219,7 +219,7 @@ async def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(p
     store.close()
 
 
-async def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
+async def test_task_asks_and_continues_with_all_answers(path: Path):
     async with table(path) as made:
         call = Call(outcome=[questions("first", "second"), DONE])
         task = await made.as_task(call, ends=True)
@@ -240,7 +240,7 @@ async def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
 
 
 @pytest.mark.claim("identity.answers-as-calls")
-async def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: Path):
+async def test_only_writers_answer_questions_of_writing_calls(path: Path):
     async with table(path) as made:
         task = await made.as_task(Call(outcome=[questions("name"), DONE], writes=True), ends=True)
         await made.until(task, "input_required")

@@ -64,13 +64,13 @@ def ran(pool: str = "warm", cpu: Any = 0.5, memory: Any = 64 * MIB) -> dict[str,
     return {"pool": pool, "cpu_seconds": cpu, "peak_memory_bytes": memory}
 
 
-def test_a_call_that_was_refused_before_it_ran_is_counted_too(book: Book):
+def test_refused_call_is_counted_too(book: Book):
     book.registry.add_refused(Call("r1", "ann", "info", {}, outcome=str(Code.BUSY)))
     assert book.all()["by_tool_and_outcome"] == [{"tool": "info", "outcome": "BUSY", "count": 1}]
     assert book.all()["seconds"]["total"]["count"] == 0  # it has no time of its own
 
 
-def test_only_calls_that_ended_and_in_time_are_in_the_window(book: Book):
+def test_window_holds_only_recently_ended_calls(book: Book):
     book.run()
     late, _ = book.begin(), book.begin()
     book.now = 2_000.0
@@ -81,7 +81,7 @@ def test_only_calls_that_ended_and_in_time_are_in_the_window(book: Book):
     assert figures(book.registry, KNOWN, 2_000.5)["lately"]["calls"] == 0
 
 
-def test_the_hit_rate_is_of_calls_that_had_a_container(book: Book):
+def test_hit_rate_counts_calls_with_a_container(book: Book):
     assert book.all()["pool"]["hit_rate"] is None
     for pool in ("warm", "warm", "warm", "cold"):
         book.run(receipt=ran(pool))
@@ -89,7 +89,7 @@ def test_the_hit_rate_is_of_calls_that_had_a_container(book: Book):
     assert book.all()["pool"]["hit_rate"] == 0.75
 
 
-def test_seconds_are_of_each_phase_and_of_the_whole(book: Book):
+def test_seconds_are_given_per_phase_and_in_total(book: Book):
     call = book.begin()
     book.now += 9
     book.end(call, durations={"queue": 1.0, "claim": 2.0, "run": 3.0, "publish": 0.5, "approval": 99.0})
@@ -103,7 +103,7 @@ def test_seconds_are_of_each_phase_and_of_the_whole(book: Book):
     assert book.all()["seconds"]["total"]["p50"] == 0
 
 
-def test_a_container_is_believed_up_to_its_limits_and_never_without(book: Book):
+def test_container_usage_is_capped_at_its_limits(book: Book):
     for said in (1e300, 1 << 80, 601 * MIB):
         book.run(receipt=ran(cpu=said, memory=said))
     assert book.all()["peak_memory_bytes"]["max"] == LIMITS["memory_bytes"]
@@ -122,7 +122,7 @@ def test_what_is_no_amount_is_left_out(book: Book, said: Any):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(amounts=st.lists(AMOUNTS, min_size=1, max_size=60))
-def test_a_quantile_is_an_amount_that_its_part_is_not_above(tmp_path: Path, amounts: list[float]):
+def test_quantile_is_the_nearest_rank_amount(tmp_path: Path, amounts: list[float]):
     book = Book(tmp_path / secrets.token_hex(4) / "registry.sqlite")
     for amount in amounts:
         book.end(book.begin(limits={"memory_bytes": 1e13}), durations={"run": amount})
@@ -134,7 +134,7 @@ def test_a_quantile_is_an_amount_that_its_part_is_not_above(tmp_path: Path, amou
     book.registry.close()
 
 
-def test_calls_of_an_earlier_version_are_counted_too_and_none_twice(book: Book):
+def test_calls_of_earlier_versions_are_counted_once(book: Book):
     for number in range(3):
         book.run(durations={"run": float(number)})
     running = book.begin()
@@ -203,7 +203,7 @@ def test_every_figure_is_read_back_as_it_is():
 HOSTILE = ['info"} 99\ngdal_mcp_evil 1', "info\n", "\x00", "\ud800", "a" * 100_000, "FINE", ""]
 
 
-def test_whatever_clients_call_there_are_no_more_rows_than_tools_and_outcomes():
+def test_metric_rows_are_bounded_by_tools_and_outcomes():
     told = shown(*((name, "OK", {}) for name in HOSTILE), *(("info", name, {}) for name in HOSTILE))
     rows = {key: count for key, count in samples(told).items() if key[0] == "gdal_mcp_calls_total"}
     assert sum(rows.values()) == 2 * len(HOSTILE)

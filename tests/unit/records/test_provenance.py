@@ -37,7 +37,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def test_inputs_have_size_and_digest_and_their_companions_come_after_them(root: Path, spaces: Workspaces):
+def test_inputs_have_size_digest_and_their_companions_after(root: Path, spaces: Workspaces):
     for name in ("a.tif", "a.tif.aux.xml", "a.tfw", "b.tif", "unrelated.txt"):
         (root / name).write_bytes(name.encode() * 1000)
     found = made_of(spaces, "a.tif", "b.tif")
@@ -53,7 +53,7 @@ def test_inputs_have_size_and_digest_and_their_companions_come_after_them(root: 
     }  # fmt: skip
 
 
-def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(root: Path, spaces: Workspaces):
+def test_files_beyond_digest_limit_say_so(root: Path, spaces: Workspaces):
     for name, size in (("large.bin", 5000), ("small.bin", 100), ("also.bin", 901)):
         (root / name).write_bytes(b"x" * size)
     found = made_of(spaces, "large.bin", "small.bin", "also.bin", limit=1000)
@@ -63,7 +63,7 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
     assert all(one.identity.mtime_ns for one in found.values())
 
 
-def test_a_file_changed_since_the_plan_is_marked_changed(root, spaces):
+def test_file_changed_since_plan_is_marked_changed(root, spaces):
     path = root / "a"
     before, after = sha256(b"before"), sha256(b"something else")
 
@@ -92,7 +92,7 @@ def test_a_file_changed_since_the_plan_is_marked_changed(root, spaces):
         assert one.sha256 in digests
 
 
-def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, spaces, tmp_path):
+def test_substitute_for_file_is_neither_followed_nor_awaited(root, spaces, tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"outside")
     for number, take in enumerate((lambda path: path.symlink_to(secret), os.mkfifo, Path.mkdir)):
@@ -110,7 +110,7 @@ def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, 
     assert found["a.tif"].sha256 == sha256(b"x")
 
 
-def test_a_folder_is_digested_as_a_published_one_is(root: Path, spaces: Workspaces):
+def test_folder_digest_equals_published_folder_digest(root: Path, spaces: Workspaces):
     (root / "d" / "inner").mkdir(parents=True)
     (root / "d" / "empty").mkdir()
     files = {"b": b"1", "a": b"22", "inner/é": b"333"}
@@ -123,7 +123,7 @@ def test_a_folder_is_digested_as_a_published_one_is(root: Path, spaces: Workspac
 
 
 @pytest.mark.parametrize("odd", ["link", "pipe", "too many", "too large"])
-def test_a_folder_that_cannot_be_digested_whole_has_no_digest(root, spaces, monkeypatch, odd):
+def test_partly_readable_folder_has_no_digest(root, spaces, monkeypatch, odd):
     (root / "d").mkdir()
     (root / "d" / "a").write_bytes(b"x" * 100)
     limit = GIB
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_digested_whole_has_no_digest(root, spaces, monk
     assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has one
 
 
-def test_many_files_are_digested_up_to_the_recorded_number(root, spaces, monkeypatch):
+def test_digests_stop_at_the_recorded_file_count(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)
@@ -152,7 +152,7 @@ def test_many_files_are_digested_up_to_the_recorded_number(root, spaces, monkeyp
     assert len(made_of(spaces, *map(str, range(5)))) == 3
 
 
-def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root: Path, spaces: Workspaces):
+def test_unfinished_digests_say_so_and_close_files(root: Path, spaces: Workspaces):
     with (root / "large").open("wb") as file:
         file.truncate(8 << 30)  # a hole: reading it takes seconds
     before = set(os.listdir("/proc/self/fd"))
@@ -162,7 +162,7 @@ def test_without_patience_what_is_not_ready_says_so_and_no_file_stays_open(root:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_one_digest_of_any_size_is_asked_for_by_itself(root: Path, spaces: Workspaces):
+def test_single_digest_of_any_size_can_be_requested(root: Path, spaces: Workspaces):
     (root / "a").write_bytes(b"x")
     assert Materials.digest(spaces.input("a")) == sha256(b"x")
     assert Materials.digest(WorkspacePath(spaces.items[0], PurePosixPath("none"))) is None
@@ -215,13 +215,13 @@ SHAPE = {  # of in-toto's statement and of the predicate that it names, as far a
 }  # fmt: skip
 
 
-def test_a_statement_has_the_shape_that_other_programs_read():
+def test_statement_has_the_shape_other_programs_read():
     for call in [CALL, Call("c", "p", "odd tool/é", {"x": "\ud800"}, started=1.0)]:
         told = json.loads(json.dumps(statement(call)))
         Draft202012Validator(SHAPE).validate(told)
 
 
-def test_a_statement_names_outputs_as_subjects_and_image_and_inputs_as_materials():
+def test_statement_names_outputs_as_subjects_inputs_as_materials():
     told = statement(CALL)
     assert told["subject"] == [
         {"name": "/ws/b.tif", "digest": {"sha256": "4" * 64}},
@@ -243,14 +243,14 @@ def test_a_record_holds_all_that_is_kept():
     assert (told["image"], told["image_digest"]) == (CALL.image_reference, CALL.image)
 
 
-def test_a_time_that_no_calendar_has_is_told_all_the_same():
+def test_impossible_date_does_not_break_the_statement():
     for seconds in [-(10**17), 300_000_000_000, 10**17]:
         assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)
 
 
 @pytest.mark.claim("resources.deadline")
 @pytest.mark.parametrize("call", ["pread", "stat"])
-def test_a_file_system_that_hangs_holds_no_call_at_its_end(root, spaces, monkeypatch, call):
+def test_hanging_file_system_does_not_delay_call_end(root, spaces, monkeypatch, call):
     """Reads hang, or the last look at the file; the call gets its rows, and the thread ends once the file system answers."""
     (root / "a.bin").write_bytes(b"x")
     let_go, real, hangs = threading.Event(), getattr(os, call), threading.Event()
@@ -274,7 +274,7 @@ def test_a_file_system_that_hangs_holds_no_call_at_its_end(root, spaces, monkeyp
     until(watched._ended.is_set)
 
 
-def test_only_so_many_digests_hang_and_a_call_beyond_says_so(root: Path, spaces: Workspaces, monkeypatch):
+def test_hanging_digests_are_bounded_and_reported(root: Path, spaces: Workspaces, monkeypatch):
     (root / "a.bin").write_bytes(b"x")
     monkeypatch.setattr(provenance, "_THREADS", threading.BoundedSemaphore(1))
     with provenance._THREADS:

@@ -20,7 +20,7 @@ def standing(name: str, sha256: str) -> Artifact:
 # Calls
 
 
-def test_the_order_of_arguments_does_not_change_their_digest(registry: Registry) -> None:
+def test_argument_order_does_not_change_the_digest(registry: Registry) -> None:
     one = registry.begin_call(Call("c1", "alice", "t", {"a": 1, "b": 2}))
     two = registry.begin_call(Call("c2", "alice", "t", {"b": 2, "a": 1}))
     other = registry.begin_call(Call("c3", "alice", "t", {"b": 1, "a": 2}))
@@ -36,7 +36,7 @@ def test_the_first_ending_of_a_call_stays(registry: Registry) -> None:
     assert call.outcome == "OK"
 
 
-def test_steps_are_found_by_their_workflow_and_are_no_rows_of_the_history(registry: Registry) -> None:
+def test_steps_belong_to_workflow_and_not_to_history(registry: Registry) -> None:
     begin(registry, "w1")
     for name in ("s1", "s2"):
         begin(registry, name, part_of="w1")
@@ -45,7 +45,7 @@ def test_steps_are_found_by_their_workflow_and_are_no_rows_of_the_history(regist
     assert registry.steps_of("s1") == ()
 
 
-def test_a_search_reads_a_bounded_number_of_calls_and_its_cursor_leads_to_all(
+def test_search_reads_bounded_pages_that_reach_every_call(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gdal_mcp.records.registry._SEARCHED_ROWS", 3)
@@ -89,7 +89,7 @@ def test_hostile_text_is_kept_and_does_no_harm(registry: Registry) -> None:
         assert (call.arguments, call.argv) == ({text: text}, (text,))
 
 
-def test_a_call_comes_back_as_it_was_recorded_with_what_it_was_made_of(registry: Registry, clock) -> None:
+def test_recorded_call_is_restored_with_all_its_parts(registry: Registry, clock) -> None:
     given = {"input": "a.tif", "options": {"x": [1, 2.5, None, True]}}
     begun = registry.begin_call(
         Call(
@@ -111,7 +111,7 @@ def test_a_call_comes_back_as_it_was_recorded_with_what_it_was_made_of(registry:
     assert {name: getattr(call, name) for name in made} == made
 
 
-def test_a_call_that_ran_is_not_recorded_as_one_that_did_not(registry: Registry) -> None:
+def test_call_that_ran_is_not_recorded_as_unrun(registry: Registry) -> None:
     begin(registry, "c1")
     registry.finish_call(ended("c1", "OK"))
     registry.add_refused(Call("c1", "alice", "t", {}, outcome="DENIED"))
@@ -120,7 +120,7 @@ def test_a_call_that_ran_is_not_recorded_as_one_that_did_not(registry: Registry)
     assert (call.outcome, call.tool) == ("OK", "raster_convert")
 
 
-def test_of_endless_arguments_that_were_refused_only_the_digest_is_kept(registry: Registry) -> None:
+def test_refused_endless_arguments_keep_only_their_digest(registry: Registry) -> None:
     given = {"a": "x" * 1_000_000}
     registry.add_refused(Call("c1", "alice", "t", given, outcome="DENIED"))
     kept, whole = registry.call("c1"), registry.begin_call(Call("c2", "alice", "t", given))
@@ -145,7 +145,7 @@ def test_when_one_artifact_is_refused_none_is_added(registry: Registry) -> None:
     assert listed(registry) == {"a.tif": "11"}
 
 
-def test_a_newer_artifact_takes_the_place_of_the_older_which_keeps_its_row(registry, path):
+def test_newer_artifact_replaces_older_which_keeps_its_row(registry, path):
     publish(registry, "c1", artifact("a.tif", "11"), artifact("b.tif", "12"))
     (newer,) = publish(registry, "c2", artifact("a.tif", "22"))
     assert listed(registry) == {"a.tif": "22", "b.tif": "12"}
@@ -157,7 +157,7 @@ def test_a_newer_artifact_takes_the_place_of_the_older_which_keeps_its_row(regis
     db.close()
 
 
-def test_undo_lists_again_what_the_call_had_replaced_in_whatever_order_calls_are_undone(registry, subtests):
+def test_undo_restores_replaced_artifacts_in_any_order(registry, subtests):
     three = (("c1", ["11"]), ("c2", ["22"]), ("c3", ["33"]))
     for published, undone, left in (
         (three, ("c3", "c2"), "11"),
@@ -175,7 +175,7 @@ def test_undo_lists_again_what_the_call_had_replaced_in_whatever_order_calls_are
             assert listed(registry).get(name) == left
 
 
-def test_an_undo_tells_what_it_took_from_the_list_once(registry: Registry) -> None:
+def test_undo_reports_removed_artifacts_once(registry: Registry) -> None:
     publish(registry, "c1", standing("a.tif", "11"))
     publish(registry, "c2", standing("a.tif", "22"), standing("new.tif", "23"))
     assert {one.sha256 for one in registry.retract_artifacts("c2")} == {"22", "23"}
@@ -183,7 +183,7 @@ def test_an_undo_tells_what_it_took_from_the_list_once(registry: Registry) -> No
     assert listed(registry) == {"a.tif": "11"}
 
 
-def test_servers_that_publish_to_one_place_at_once_do_not_get_in_each_others_way(registry, path):
+def test_servers_publishing_to_one_place_do_not_interfere(registry, path):
     with closing(Registry(path)) as other:
         for server, name in ((registry, "c1"), (other, "c2")):
             begin(server, name)
@@ -214,7 +214,7 @@ def test_what_is_added_while_paging_moves_nothing(registry: Registry) -> None:
     assert [one.name for one in (*first.items, *rest.items)] == ["3.tif", "2.tif", "1.tif", "0.tif"]
 
 
-def test_a_cursor_that_was_not_given_out_is_refused(registry: Registry) -> None:
+def test_foreign_cursor_is_refused(registry: Registry) -> None:
     for cursor in ["", "x", "-1", "1.5", "٣", "9" * 19, "9" * 5000, "1 OR 1=1"]:
         with pytest.raises(ValueError):
             registry.artifacts(cursor)

@@ -26,7 +26,7 @@ def test_the_files_are_private(registry: Registry, path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path: Path) -> None:
+def test_older_database_is_migrated_with_its_rows(path: Path) -> None:
     path.parent.mkdir()
     with sqlite3.connect(path) as db:
         for statement in MIGRATIONS[0]:
@@ -46,7 +46,7 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_its_rows(path
     registry.close()
 
 
-def test_many_processes_can_open_a_new_file_at_once(path: Path) -> None:
+def test_many_processes_can_open_a_new_file(path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         assert pool.map(opened_version, [path] * 12) == [len(MIGRATIONS)] * 12
 
@@ -58,7 +58,7 @@ def opened_version(path: Path) -> int:
     return version
 
 
-def test_a_database_of_a_newer_version_and_what_is_no_database_are_left_alone(path: Path) -> None:
+def test_newer_database_or_foreign_file_is_left_alone(path: Path) -> None:
     Registry(path).close()
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
@@ -124,7 +124,7 @@ def test_several_open_a_new_database_at_once(tmp_path):
             list(threads.map(connected, [tmp_path / f"{number}.sqlite"] * 4))
 
 
-def test_a_database_that_is_held_by_another_is_unavailable(path, registry, monkeypatch):
+def test_locked_database_is_unavailable(path, registry, monkeypatch):
     registry._rows._db.execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

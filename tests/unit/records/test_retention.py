@@ -39,7 +39,7 @@ def rotated(log: AuditLog, times: int = 2) -> tuple[Path, ...]:
 
 
 @pytest.mark.claim("audit.tamper-evident")
-def test_closed_files_and_the_open_one_are_one_chain(log: AuditLog):
+def test_closed_and_open_files_form_one_chain(log: AuditLog):
     before = log.checkpoint()
     first, second = rotated(log)
     found = verify(log.path, before)
@@ -59,7 +59,7 @@ def test_closed_files_and_the_open_one_are_one_chain(log: AuditLog):
     assert not verify(log.path).ok
 
 
-def test_files_in_an_archive_are_not_missed_but_a_checkpoint_in_them_is(log: AuditLog, tmp_path: Path):
+def test_only_checkpoints_in_archived_files_count_as_missing(log: AuditLog, tmp_path: Path):
     end = log.checkpoint()
     before = module.tail(log.path, 3)[0].checkpoint
     first, second = rotated(log)
@@ -79,7 +79,7 @@ def test_files_in_an_archive_are_not_missed_but_a_checkpoint_in_them_is(log: Aud
 
 
 @pytest.mark.claim("audit.tamper-evident")
-def test_a_beginning_that_was_cut_off_is_no_rotation(log: AuditLog):
+def test_truncated_beginning_is_not_a_rotation(log: AuditLog):
     lines = log.path.read_bytes().splitlines(keepends=True)
     log.path.write_bytes(b"".join(lines[2:]))
     assert not verify(log.path).ok
@@ -87,9 +87,7 @@ def test_a_beginning_that_was_cut_off_is_no_rotation(log: AuditLog):
 
 @pytest.mark.claim("audit.survives")
 @pytest.mark.parametrize("at", ["link", "replace_file", "write_head"])
-def test_a_crash_at_any_step_of_a_rotation_loses_nothing(
-    log: AuditLog, monkeypatch: pytest.MonkeyPatch, at: str
-):
+def test_crash_during_rotation_loses_nothing(log: AuditLog, monkeypatch: pytest.MonkeyPatch, at: str):
     class Crash(BaseException):
         pass
 
@@ -112,7 +110,7 @@ def test_an_empty_log_is_not_rotated(tmp_path: Path):
         AuditLog(tmp_path / "audit.jsonl").rotate({})
 
 
-def test_only_old_records_without_a_listed_output_are_removed_and_the_figures_stay(tmp_path: Path):
+def test_old_records_without_outputs_are_removed_keeping_figures(tmp_path: Path):
     settings = load_settings(state_dir=tmp_path / "state", keep_days=30, audit_size="1MiB")
     now = [time.time() - 40 * DAY]
     log = AuditLog(settings.state.audit)
@@ -156,7 +154,7 @@ def test_only_old_records_without_a_listed_output_are_removed_and_the_figures_st
         assert [one.event["count"] for one in pruned] == [2]
 
 
-def test_a_log_above_its_size_goes_on_in_a_new_file(tmp_path: Path):
+def test_oversized_log_continues_in_a_new_file(tmp_path: Path):
     settings = load_settings(state_dir=tmp_path / "state", audit_size=2000)
     log = AuditLog(settings.state.audit)
     with closing(Registry(settings.state.registry)) as registry:

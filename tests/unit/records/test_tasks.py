@@ -67,7 +67,7 @@ def test_ids_are_long_and_never_the_same(opened: Open):
     assert min(map(len, ids)) >= 32  # 24 bytes from the system's source of randomness
 
 
-def test_a_result_is_there_until_its_time_is_over(opened: Open, world: World):
+def test_result_is_available_until_it_expires(opened: Open, world: World):
     store = opened()
     task = store.create("ann", "warp")
     world.now += 10 * KEPT  # it works for long
@@ -90,7 +90,7 @@ def test_the_first_ending_stays(opened: Open):
         assert (found.status, found.message, found.payload) == (status, "first", {"first": 1})
 
 
-def test_no_principal_has_more_than_the_bound_and_none_of_those_is_dropped_for_another(opened, world):
+def test_tasks_per_principal_are_bounded_and_never_dropped(opened, world):
     store = opened(most=3)
     mine = [store.create("ann", "warp") for _ in range(3)]
     store.end(mine[0], "completed", "done", RESULT)
@@ -102,7 +102,7 @@ def test_no_principal_has_more_than_the_bound_and_none_of_those_is_dropped_for_a
     assert store.create("ann", "warp") is None
 
 
-def test_a_task_of_a_server_that_is_gone_has_failed_for_good(opened: Open, world: World):
+def test_task_of_dead_server_has_failed(opened: Open, world: World):
     running, ended = (opened("one").create("ann", "warp") for _ in range(2))
     later = opened("two")
     assert later.get(ended.id, "ann").status == "working"  # of another server that lives: it is left to that
@@ -130,7 +130,7 @@ def test_lost_tasks_do_not_take_room_for_ever(opened: Open, world: World):
     assert store.create("ann", "warp") is not None
 
 
-def test_a_task_is_on_disk_when_it_was_created(tmp_path: Path):
+def test_created_task_is_on_disk(tmp_path: Path):
     context = multiprocessing.get_context("spawn")
     said = context.SimpleQueue()
     process = context.Process(target=_create_and_die, args=(tmp_path / "registry.sqlite", said))
@@ -148,7 +148,7 @@ def _create_and_die(path: Path, said: "multiprocessing.SimpleQueue[str]") -> Non
     os._exit(0)
 
 
-def test_the_file_is_synced_before_a_task_is_told_of(opened: Open):
+def test_file_is_synced_before_task_is_announced(opened: Open):
     store = opened()
     store.create("ann", "warp")
     assert store._rows._db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: each commit of a WAL file

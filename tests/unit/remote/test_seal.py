@@ -31,7 +31,7 @@ def seal(tmp_path: Path) -> Seal:
 
 @pytest.mark.claim("approval.covers-hidden", "approval.bound-to-plan")
 @pytest.mark.parametrize("name", ["key", "token", "sig", "st", "X-Amz-Signature", "access_token"])
-def test_another_secret_is_another_plan_and_the_same_is_the_same(seal: Seal, name: str):
+def test_plan_digest_depends_on_the_secret(seal: Seal, name: str):
     one, same, other = (planned(seal, f"{HOST}?{name}={value}").digest for value in ("a", "a", "OTHER"))
     assert one == same
     assert len({one, other, planned(seal, HOST).digest}) == 3
@@ -52,7 +52,7 @@ def test_which_address_has_which_secret_is_covered(seal: Seal):
     assert planned(seal, first, second).digest != planned(seal, *swapped).digest
 
 
-def test_each_state_folder_has_a_key_of_its_own_that_lasts_and_is_its_users_alone(tmp_path: Path):
+def test_each_state_folder_has_a_lasting_private_key(tmp_path: Path):
     addresses = (parse(f"{HOST}?key=a"),)
     (tmp_path / "other").mkdir()
     one, again, other = (Seal(tmp_path / name)(addresses) for name in ("k", "k", "other/k"))
@@ -61,7 +61,7 @@ def test_each_state_folder_has_a_key_of_its_own_that_lasts_and_is_its_users_alon
     assert {path.name for path in tmp_path.iterdir()} == {"k", "other"}
 
 
-def test_a_key_that_was_cut_is_an_error_and_not_another_key(seal: Seal):
+def test_truncated_key_is_an_error_and_not_replaced(seal: Seal):
     addresses = (parse(f"{HOST}?key=a"),)
     seal(addresses)
     seal.path.write_bytes(b"")
@@ -70,7 +70,7 @@ def test_a_key_that_was_cut_is_an_error_and_not_another_key(seal: Seal):
 
 
 @pytest.mark.claim("approval.question-true")
-def test_a_question_says_that_something_is_hidden_and_whether_it_is_what_was_approved_last(seal: Seal):
+def test_question_shows_hidden_content_and_whether_approved_before(seal: Seal):
     def told(text: str, before: dict[str, object] | None = None) -> str:
         return question_text(parts(planned(seal, text), "it writes", {"tier": "runc"}, before=before))
 
@@ -81,7 +81,7 @@ def test_a_question_says_that_something_is_hidden_and_whether_it_is_what_was_app
 
 
 @pytest.mark.claim("approval.covers-hidden", "approval.changes-void-it")
-def test_a_file_that_goes_with_an_input_by_its_name_is_covered():
+def test_companion_file_of_input_is_covered():
     shape, dbf = located("in.shp"), located("in.dbf")
     changed = replace(dbf, identity=replace(dbf.identity, mtime_ns=2_000)) if dbf.identity else dbf
     digests = {plan(companions=beside).digest for beside in ((), ((shape, dbf),), ((shape, changed),))}

@@ -56,7 +56,7 @@ def in_time(do) -> list[object]:
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_a_container_that_fails_leaves_every_host_and_every_other_container(hosting, machine, cancel):
+def test_failed_container_leaves_every_host_and_other_containers(hosting, machine, cancel):
     first, second = (hosting.ready(one) for one in boxes(hosting))
     hosting.keep_warm()
     second.pool.keep()
@@ -78,7 +78,7 @@ def test_a_container_that_fails_leaves_every_host_and_every_other_container(host
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_a_call_of_the_engine_before_never_drops_the_host_of_the_engine_after(hosting, machine, cancel):
+def test_call_on_old_engine_never_drops_new_host(hosting, machine, cancel):
     old = hosting.ready()
     machine.restart()
     with pytest.raises(EngineUnavailable):
@@ -92,7 +92,7 @@ def test_a_call_of_the_engine_before_never_drops_the_host_of_the_engine_after(ho
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_an_engine_that_was_lost_is_closed_once_its_last_call_has_ended(hosting, machine, cancel):
+def test_lost_engine_closes_after_its_last_call(hosting, machine, cancel):
     old = hosting.ready()
     with contextlib.ExitStack() as stack:
         stack.enter_context(old.pool.claim(hosting.kind(old, None), "call-0001", cancel))
@@ -130,7 +130,7 @@ def test_a_set_up_that_fails_leaves_nothing_open(hosting, machine):
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_a_toolbox_that_is_being_set_up_holds_up_no_other(hosting, machine, cancel):
+def test_toolbox_setup_does_not_block_others(hosting, machine, cancel):
     first, second = boxes(hosting)
     host, gate = hosting.ready(first), Gate()
     gate.close()
@@ -145,7 +145,7 @@ def test_a_toolbox_that_is_being_set_up_holds_up_no_other(hosting, machine, canc
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_a_removal_that_does_not_end_holds_up_no_call_and_no_new_host(hosting, machine, cancel):
+def test_endless_removal_blocks_no_call_or_new_host(hosting, machine, cancel):
     hosting.keep_warm()
     host, gate = hosting.ready(), Gate()
     until(lambda: host.pool.figures().waiting)
@@ -163,7 +163,7 @@ def test_a_removal_that_does_not_end_holds_up_no_call_and_no_new_host(hosting, m
         assert run(lease, cancel)
 
 
-def test_named_pipes_of_a_workspace_are_covered_in_every_container(tmp_path, monkeypatch):
+def test_workspace_pipes_are_covered_in_every_container(tmp_path, monkeypatch):
     with hosted(Machine(), tmp_path, monkeypatch) as hosting:
         (workspace,) = hosting._workspaces.items
         pipe = workspace.root / "pipe"

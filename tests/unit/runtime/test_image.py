@@ -61,7 +61,7 @@ def asked_to_pull(engine: SocketEngine) -> bool:
 
 
 @pytest.mark.claim("sandbox.image-by-content")
-def test_the_official_image_is_preferred_and_then_the_newest_standin(engine, images):
+def test_official_image_is_preferred_then_newest_standin(engine, images):
     for version in ("3.9.9", "3.13.3", "3.12.10"):
         engine.images[f"gdal-mcp-standin:{version}"] = standin_body(version)
     found = resolve(images, GDAL_IMAGE)
@@ -83,9 +83,7 @@ def test_an_image_can_be_named_by_its_digest(engine: SocketEngine, images: Docke
 
 
 @pytest.mark.claim("supply.image-named")
-def test_an_image_is_pulled_by_digest_from_the_mirror_that_is_named(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_image_is_pulled_by_digest_from_named_mirror(engine: SocketEngine, images: DockerImages) -> None:
     mirrored = f"mirror.test:5000/osgeo/gdal@{DIGEST}"
     engine.images[OFFICIAL] = body(Id=f"sha256:{'9' * 64}", RepoDigests=[f"ghcr.io/osgeo/gdal@{DIGEST}"])
     engine.registry[mirrored] = body(RepoDigests=[mirrored])
@@ -94,14 +92,14 @@ def test_an_image_is_pulled_by_digest_from_the_mirror_that_is_named(
     assert (found.reference, found.id, found.digest) == (mirrored, ID, DIGEST)
 
 
-def test_an_image_named_without_a_tag_is_the_latest_even_behind_a_port() -> None:
+def test_untagged_image_means_latest_even_behind_a_port() -> None:
     for name in ("gdal", "ghcr.io/osgeo/gdal", "registry:5000/gdal"):
         assert split(name) == (name, "latest")
     assert split("registry:5000/gdal:3.13") == ("registry:5000/gdal", "3.13")
 
 
 @pytest.mark.claim("supply.image-named")
-def test_a_name_that_only_resembles_a_standin_is_not_used(engine: SocketEngine, images: DockerImages) -> None:
+def test_name_resembling_a_standin_is_not_used(engine: SocketEngine, images: DockerImages) -> None:
     for name in ("not-gdal-mcp-standin:3.13.3", "gdal-mcp-standin:latest", "evil/gdal-mcp-standin:3.13.3"):
         engine.images[name] = standin_body("3.13.3")
     with pytest.raises(ImageMissing):
@@ -110,7 +108,7 @@ def test_a_name_that_only_resembles_a_standin_is_not_used(engine: SocketEngine, 
 
 
 @pytest.mark.claim("supply.image-named")
-def test_an_image_named_by_a_person_is_not_replaced(engine: SocketEngine, images: DockerImages) -> None:
+def test_named_image_is_never_replaced(engine: SocketEngine, images: DockerImages) -> None:
     engine.images = {OFFICIAL: body(), STANDIN: standin_body("3.13.3")}
     with pytest.raises(ImageMissing):
         resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
@@ -119,7 +117,7 @@ def test_an_image_named_by_a_person_is_not_replaced(engine: SocketEngine, images
             ensure(images, GDAL_IMAGE, "mine/gdal:3.13.3", silent)
 
 
-def test_a_missing_named_image_is_fetched_by_the_command_that_the_message_suggests(engine, images):
+def test_suggested_command_fetches_the_missing_named_image(engine, images):
     engine.images[OFFICIAL] = body()
     with pytest.raises(ImageMissing) as missing:
         resolve(images, GDAL_IMAGE, "small")
@@ -132,14 +130,14 @@ def test_a_missing_named_image_is_fetched_by_the_command_that_the_message_sugges
 
 
 @pytest.mark.claim("supply.image-named")
-def test_an_image_without_the_label_is_no_standin_and_an_id_gets_its_algorithm(engine, images):
+def test_unlabelled_image_is_ordinary_and_id_gets_algorithm(engine, images):
     engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # as Podman says it
     found = resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
     assert (found.standin, found.id) == (False, ID)
 
 
 @pytest.mark.claim("supply.old-gdal")
-def test_a_version_too_old_is_refused_and_one_unknown_is_left_for_a_container_to_tell(engine, images):
+def test_old_version_is_refused_and_unknown_one_tested(engine, images):
     for version in ("3.10.3", "3.9.0"):
         engine.images["mine/gdal:now"] = body(version)
         with pytest.raises(ImageUnsuitable):
@@ -157,7 +155,7 @@ def test_versions_with_published_vulnerabilities_are_warned_of() -> None:
         assert version_warning(Image("x", ID, ID, version, False)) is None, version
 
 
-def test_the_version_is_read_from_labels_and_tags_as_they_are_written() -> None:
+def test_version_is_read_from_labels_and_tags() -> None:
     written = {
         "3.13.3": "3.13.3", "v3.13.3": "3.13.3", "ubuntu-small-3.13.3": "3.13.3", "3.13.3RC1": "3.13.3",
         "3.14.0dev-1234abc": "3.14.0", "alpine-normal-v3.12": "3.12", "24.04": "", "22.04.3": "",
@@ -181,13 +179,13 @@ def test_ensure_pulls_what_is_missing_and_only_that(engine: SocketEngine, images
         assert not asked_to_pull(engine)
 
 
-def test_ensure_pulls_where_the_registry_cannot_be_asked_first(engine, images):
+def test_ensure_pulls_without_asking_the_registry_first(engine, images):
     engine.reach_status = 404  # as Podman answers
     engine.registry[OFFICIAL] = body()
     assert ensure(images, GDAL_IMAGE, None, silent).reference == OFFICIAL
 
 
-def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(engine, images):
+def test_unreachable_registry_is_reported_before_engine_retries(engine, images):
     before = images._api.timeout
     engine.reach_status = 500
     with pytest.raises(ImageMissing, match="the registry's own words"):
@@ -196,14 +194,14 @@ def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(eng
     assert images._api.timeout == before
 
 
-def test_ensure_does_not_replace_an_image_that_is_unsuitable(engine, images):
+def test_ensure_does_not_replace_an_unsuitable_image(engine, images):
     engine.images[OFFICIAL] = body("3.10.0")
     with pytest.raises(ImageUnsuitable):
         ensure(images, GDAL_IMAGE, None, silent)
     assert not asked_to_pull(engine)
 
 
-def test_an_engine_in_trouble_is_not_a_missing_image(engine: SocketEngine, images: DockerImages) -> None:
+def test_engine_trouble_is_not_a_missing_image(engine: SocketEngine, images: DockerImages) -> None:
     engine.images[OFFICIAL] = body()
     for engine.trouble in ("answers nonsense", "hangs up"):
         for reference in (None, OFFICIAL):
@@ -230,7 +228,7 @@ def test_a_pull_reports_progress_and_the_engines_error() -> None:
         follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
 
 
-def test_a_pull_that_is_tried_again_for_ever_ends() -> None:
+def test_endlessly_retried_pull_ends() -> None:
     hours, asked = itertools.count(0.0, 3600.0), itertools.count()
     events = ({"status": f"Retrying in 5 seconds: {number}", "id": "a"} for number in asked)
     with pytest.raises(PullFailed):

@@ -44,7 +44,7 @@ def maps(tmp_path: Path) -> Path:
 
 
 @pytest.mark.claim("engine.root-given-up")
-def test_it_becomes_the_owner_for_good_and_takes_the_records_along(tmp_path: Path, maps: Path):
+def test_server_becomes_owner_permanently_with_its_records(tmp_path: Path, maps: Path):
     state = tmp_path / "state"
     (state / "servers").mkdir(parents=True)
     told = started(maps, state, "owner")
@@ -56,7 +56,7 @@ def test_it_becomes_the_owner_for_good_and_takes_the_records_along(tmp_path: Pat
     assert {(one.stat().st_uid, one.stat().st_gid) for one in (state, state / "servers")} == {(1234, 1235)}
 
 
-def test_it_stays_root_for_what_root_closed_and_where_nobody_asked_it(tmp_path: Path, maps: Path):
+def test_server_stays_root_for_closed_folders_or_unasked(tmp_path: Path, maps: Path):
     own = tmp_path / "own"
     own.mkdir(mode=0o700)
     assert started(own, tmp_path / "state", "owner")["Uid"] == ["0"] * 4
@@ -64,7 +64,7 @@ def test_it_stays_root_for_what_root_closed_and_where_nobody_asked_it(tmp_path: 
     assert (as_root["Uid"], as_root["home"]) == (["0"] * 4, ["/root"])
 
 
-def test_a_folder_that_holds_other_things_is_not_given_away(tmp_path: Path, maps: Path):
+def test_folder_with_other_contents_is_not_given_away(tmp_path: Path, maps: Path):
     state = tmp_path / "state"
     state.mkdir()
     (state / "letter.txt").touch()
@@ -80,7 +80,7 @@ def readable(path: Path) -> bool:
     )
 
 
-def test_who_cannot_read_the_program_or_reach_the_records_is_named_before_anything_is_given_away(
+def test_unreadable_program_or_records_stop_the_ownership_change(
     maps: Path,
 ):
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:

@@ -77,7 +77,7 @@ def test_every_question_is_answered_once_and_whole(held):
 
 
 @pytest.mark.claim("content.questions-strict")
-def test_an_id_in_flight_and_one_question_too_many_are_a_breach(held):
+def test_duplicate_id_or_excess_question_is_a_breach(held):
     answering = ReadBroker(held, Wire(), 30.0)
     for number in range(MAX_IN_FLIGHT - 1):
         answering.ask(Question(number, Op.LOOK, "a"))
@@ -89,7 +89,7 @@ def test_an_id_in_flight_and_one_question_too_many_are_a_breach(held):
     answering.close()
 
 
-def test_after_the_end_nothing_is_sent_and_nobody_waits(held):
+def test_nothing_is_sent_or_awaited_after_the_end(held):
     wire = Wire()
     answering = ReadBroker(held, wire, 30.0)
     wire.taken.clear()
@@ -102,7 +102,7 @@ def test_after_the_end_nothing_is_sent_and_nobody_waits(held):
     assert len(wire.answers) <= 1
 
 
-def test_an_answerer_that_breaks_is_a_failed_read_and_not_a_silence(held):
+def test_broken_answerer_is_a_failed_read(held):
     wire = Wire()
     held.gate.set()
     answering = ReadBroker(held, wire, 30.0)

@@ -42,7 +42,7 @@ def paths(root: Path, at: str = "", **bounds: int) -> list[str]:
     return [str(found.relative) for found, _ in everything(root, at, **bounds)]
 
 
-def test_every_file_and_folder_is_told_in_the_order_of_names_bytes(root):
+def test_entries_are_listed_in_byte_order(root):
     write(root, {"b/2": b"", "b/1/x": b"", "a": b"", "b-": b"", "é": b"", "c/": b""})
     assert paths(root) == ["a", "b", "b/1", "b/1/x", "b/2", "b-", "c", "é"]
     assert paths(root, "b") == ["b/1", "b/1/x", "b/2"]
@@ -61,7 +61,7 @@ def test_a_file_is_told_as_it_is(root):
     assert found.located.identity == Identity.of(status)
 
 
-def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
+def test_link_is_listed_with_target_and_not_entered(root, tmp_path):
     write(root, {"real/inner/x.tif": b"1"})
     write(tmp_path, {"outside/secret.tif": b"2"})
     for name, target in {
@@ -79,7 +79,7 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     assert not any(path.startswith(("in/", "out/", "chain/")) for path in paths(root))
 
 
-def test_the_server_s_own_folder_is_never_told_but_others_of_its_name_are(root):
+def test_server_folder_is_hidden_but_namesakes_are_not(root):
     write(root, {f"{RESERVED}/undo/call/0": b"", "sub/.gdal-mcp/x": b"", "x": b""})
     assert paths(root) == ["sub", "sub/.gdal-mcp", "sub/.gdal-mcp/x", "x"]
 
@@ -104,7 +104,7 @@ def test_however_deep_folders_are_the_walk_ends(root):
     assert [closed for _, closed in found] == [False] * (len(found) - 1) + [True]
 
 
-def test_more_names_than_the_limit_are_not_read_and_their_folder_is_not_complete(root):
+def test_folder_with_too_many_names_is_incomplete(root):
     write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     expected = {1: [False], 3: [True, False, False], 9: [True, True, False], 10: [True] * 3}
@@ -139,7 +139,7 @@ def test_a_file_is_no_folder_to_walk(root):
         paths(root, "a")
 
 
-def test_what_vanishes_or_becomes_a_link_meanwhile_is_left_out(root, tmp_path):
+def test_entry_that_vanishes_or_becomes_link_is_skipped(root, tmp_path):
     write(root, {"a/x": b"", "b/x": b"", "c/x": b""})
     write(tmp_path, {"outside/secret": b""})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
@@ -159,7 +159,7 @@ NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs"
 
 
 @given(st.lists(NAMES.filter(lambda name: name not in (".", "..")), max_size=8, unique=True))
-def test_two_walks_say_the_same_and_nothing_is_told_twice(tmp_path_factory, names):
+def test_repeated_walks_agree_without_duplicates(tmp_path_factory, names):
     root = tmp_path_factory.mktemp("walk")
     for number, name in enumerate(names):
         if len(name.encode()) <= 255:

@@ -77,7 +77,7 @@ def other(file: Path) -> Iterator[Other]:
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: LockFileCapacity):
+def test_promised_memory_stays_within_total_and_is_reusable(ours: LockFileCapacity):
     places = [ours.take(64 * MIB) for _ in range(4)]
     assert all(places)
     assert ours.take(64 * MIB) is None
@@ -89,7 +89,7 @@ def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: 
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_many_threads_at_once_never_hold_more_than_there_is(ours: LockFileCapacity):
+def test_many_threads_never_exceed_the_capacity(ours: LockFileCapacity):
     now, most, lock, together = [0], [0], threading.Lock(), threading.Barrier(8)
 
     def one() -> None:
@@ -122,14 +122,14 @@ def test_what_another_process_holds_is_not_promised_again(ours: LockFileCapacity
     assert other.do("take") == "none"
 
 
-def test_our_refill_leaves_room_that_another_process_has_not_taken(ours: LockFileCapacity, other: Other):
+def test_refill_leaves_room_unclaimed_by_another_process(ours: LockFileCapacity, other: Other):
     assert [other.do("take") for _ in range(3)] == ["taken"] * 3
     assert ours.take(64 * MIB, leaving=64 * MIB) is None
     assert other.do("take") == "taken"  # nothing of the attempt stays
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_a_process_that_is_killed_gives_back_all_it_held(ours: LockFileCapacity, other: Other):
+def test_killed_process_returns_all_it_held(ours: LockFileCapacity, other: Other):
     assert [other.do("take") for _ in range(4)] == ["taken"] * 4
     waiting, got = threading.Event(), []
 
@@ -148,7 +148,7 @@ def test_a_process_that_is_killed_gives_back_all_it_held(ours: LockFileCapacity,
     assert all(ours.take(64 * MIB) for _ in range(3))
 
 
-def test_what_never_fits_is_refused_at_once_and_what_does_not_fit_now_in_time(ours: LockFileCapacity):
+def test_impossible_request_fails_at_once_and_others_wait(ours: LockFileCapacity):
     looks = []
     with pytest.raises(CapacityExhausted):
         ours.wait(257 * MIB, 1e9, lambda: bool(looks.append(1)))
@@ -175,7 +175,7 @@ def test_who_waits_may_make_room_or_give_up(ours: LockFileCapacity):
         ours.wait(64 * MIB, 60.0, lambda: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
-def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(ours: LockFileCapacity):
+def test_reduced_memory_promises_no_more_until_free(ours: LockFileCapacity):
     places = [ours.take(64 * MIB) for _ in range(4)]
     ours.total_bytes = 128 * MIB
     places[3].release()
@@ -186,7 +186,7 @@ def test_less_memory_than_is_promised_already_promises_no_more_until_it_is_free(
     assert ours.take(64 * MIB)
 
 
-def test_a_promise_that_outlives_its_file_touches_no_other(file: Path, tmp_path: Path):
+def test_promise_outliving_its_file_touches_no_other(file: Path, tmp_path: Path):
     capacity = LockFileCapacity(file, 256 * MIB)
     place = capacity.take(64 * MIB)
     capacity.close()
@@ -199,7 +199,7 @@ def test_a_promise_that_outlives_its_file_touches_no_other(file: Path, tmp_path:
     successor.close()
 
 
-def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: LockFileCapacity, other: Other):
+def test_child_process_neither_inherits_nor_drops_promises(ours: LockFileCapacity, other: Other):
     assert all(ours.take(64 * MIB) for _ in range(4))
     if not (child := os.fork()):
         os._exit(0)
@@ -209,7 +209,7 @@ def test_a_child_process_neither_inherits_nor_drops_a_promise(ours: LockFileCapa
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_memory_that_is_free_in_pieces_can_be_promised_whole(ours: LockFileCapacity):
+def test_scattered_free_memory_can_be_promised_whole(ours: LockFileCapacity):
     first, second = ours.take(64 * MIB), ours.take(64 * MIB)
     first.release()
     assert ours.take(192 * MIB)  # with 64 MiB still held in the middle of it
@@ -217,9 +217,7 @@ def test_memory_that_is_free_in_pieces_can_be_promised_whole(ours: LockFileCapac
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_opening_the_same_files_elsewhere_in_the_process_drops_no_promise(
-    ours: LockFileCapacity, file: Path, other: Other
-):
+def test_reopening_files_in_process_drops_no_promise(ours: LockFileCapacity, file: Path, other: Other):
     assert all(ours.take(64 * MIB) for _ in range(4))
     for one in [file, *file.glob("*")]:
         if one.is_file():
@@ -231,7 +229,7 @@ def test_opening_the_same_files_elsewhere_in_the_process_drops_no_promise(
 
 
 @pytest.mark.claim("resources.memory-promised")
-def test_a_large_request_is_served_before_small_ones_that_came_later(ours: LockFileCapacity, other: Other):
+def test_large_request_precedes_later_small_ones(ours: LockFileCapacity, other: Other):
     """Small requests, of this process and another one, never leave as much free at once as the large one needs."""
     held, looked, got = [ours.take(64 * MIB) for _ in range(4)], threading.Event(), []
 
@@ -253,7 +251,7 @@ def test_a_large_request_is_served_before_small_ones_that_came_later(ours: LockF
     assert promised(ours) == 256 * MIB
 
 
-def test_a_request_of_a_process_that_was_killed_holds_up_nobody(file: Path, ours: LockFileCapacity):
+def test_request_of_killed_process_delays_nobody(file: Path, ours: LockFileCapacity):
     held = ours.take(64 * MIB)
     asking = "import sys; from pathlib import Path; from sandbox.capacity import LockFileCapacity\n"
     asking += (
@@ -269,7 +267,7 @@ def test_a_request_of_a_process_that_was_killed_holds_up_nobody(file: Path, ours
     assert held is not None
 
 
-def test_a_ledger_that_cannot_be_read_counts_as_all_the_memory(file: Path, ours: LockFileCapacity):
+def test_unreadable_ledger_counts_as_all_the_memory(file: Path, ours: LockFileCapacity):
     stranger = LockFileCapacity(file, 256 * MIB)
     (file / stranger._name).write_bytes(b"")
     assert ours.take(MIB) is None
@@ -317,7 +315,7 @@ TestPromises = Promises.TestCase
 
 
 @given(st.integers(1, 9 * MIB), st.integers(0, 40 * MIB))
-def test_as_many_places_can_be_taken_as_there_are_said_to_be(size, total):
+def test_available_places_equal_those_that_can_be_taken(size, total):
     with tempfile.TemporaryDirectory() as folder:
         capacity, taken = LockFileCapacity(Path(folder), total), 0
         while capacity.take(size):

@@ -16,7 +16,7 @@ def rows(path: str, *options: str):
     return judged(FILES, Evidence(template, look=look, folders=asked, boot=BOOT, security_options=options))
 
 
-def test_a_closed_folder_of_the_image_above_a_workspace_is_named_with_the_user():
+def test_closed_image_folder_above_workspace_names_the_user():
     [row] = [row for row in rows("/root/maps") if "/root/maps" in row.name]
     assert not row.ok
     assert "65534:65534" in row.found
@@ -24,7 +24,7 @@ def test_a_closed_folder_of_the_image_above_a_workspace_is_named_with_the_user()
     assert "/root" not in next(row for row in rows("/data/maps") if "/data/maps" in row.name).found
 
 
-def test_with_selinux_the_label_that_lets_containers_in_is_named():
+def test_selinux_advice_names_the_container_label():
     [row] = [row for row in rows("/data/my maps", "name=selinux") if "/data/my maps" in row.name]
     assert not row.ok
     assert "container_file_t '/data/my maps'" in row.found

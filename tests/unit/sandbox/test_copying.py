@@ -16,7 +16,7 @@ CLOSED_FILE, CLOSED_FOLDER = (0o600, 0o700) if os.geteuid() == 0 else (0, 0)
 SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
 
 
-def test_a_copy_has_the_contents_and_the_holes_and_is_the_users(workspace):
+def test_copy_has_contents_holes_and_user_ownership(workspace):
     area = area_at(workspace)
     with (workspace / "dem.tif").open("wb") as file:
         file.write(b"head")
@@ -32,7 +32,7 @@ def test_a_copy_has_the_contents_and_the_holes_and_is_the_users(workspace):
     assert (workspace / "dem.tif").stat().st_size == 50_000_004
 
 
-def test_a_folder_is_copied_with_all_that_is_in_it(workspace):
+def test_folder_is_copied_with_all_contents(workspace):
     contents = {"zarr.json": b"{}", "a/b/c/0": b"0", "a/b/d": b"1", "a/e/f": b"2", "z": b"3"}
     write(workspace / "cube.zarr", contents)
     area = area_at(workspace)
@@ -42,7 +42,7 @@ def test_a_folder_is_copied_with_all_that_is_in_it(workspace):
         assert {path.stat().st_uid for path in (staging.path / "out.zarr").rglob("*")} == {USER[0]}
 
 
-def test_a_copy_keeps_the_time_of_change_so_that_a_sync_sees_what_is_older(workspace):
+def test_copy_keeps_modification_time_for_sync(workspace):
     write(workspace, {"dem.tif": b"1", "maps/a/b.tif": b"2"})
     for name in ("dem.tif", "maps/a/b.tif"):
         os.utime(workspace / name, ns=(1, 1_000_000_000_123_456_789))
@@ -66,7 +66,7 @@ def test_what_changed_since_the_plan_is_not_copied(workspace):
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "too large", "too many"])
-def test_a_folder_that_cannot_be_copied_whole_is_not_copied_at_all(workspace, what):
+def test_partly_uncopyable_folder_is_not_copied(workspace, what):
     folder = workspace / "cube.zarr"
     write(folder, {"0": b"0", "big": b"x" * (900_000 if what == "too large" else 1)})
     if what == "link":
@@ -83,7 +83,7 @@ def test_a_folder_that_cannot_be_copied_whole_is_not_copied_at_all(workspace, wh
 
 
 @pytest.mark.parametrize("parts", [0, 2])
-def test_a_copy_ends_where_the_call_does_and_where_the_disk_is_nearly_full(workspace, monkeypatch, parts):
+def test_copy_stops_when_call_ends_or_disk_fills(workspace, monkeypatch, parts):
     def no_cloning(*_):
         raise OSError
 
@@ -113,7 +113,7 @@ class InterruptedCall(Exception):
     pass
 
 
-def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
+def test_copy_never_overwrites_or_leaves_the_folder(workspace):
     write(workspace, {"a.tif": b"a", "b.tif": b"b"})
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
@@ -134,7 +134,7 @@ def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
         ("cube.zarr", "cube.zarr/a", CLOSED_FOLDER), ("cube.zarr", "cube.zarr/a/0", CLOSED_FILE),
     ],
 )  # fmt: skip
-def test_root_copies_nothing_for_a_user_that_may_not_read_it(workspace, named, closed, mode):
+def test_root_copies_nothing_the_user_may_not_read(workspace, named, closed, mode):
     write(workspace, {"dem.tif": b"1", "maps/dem.tif": b"1", "maps/in/dem.tif": b"1", "cube.zarr/a/0": b"1"})
     area = area_at(workspace)
     planned = place(area, named)
@@ -146,7 +146,7 @@ def test_root_copies_nothing_for_a_user_that_may_not_read_it(workspace, named, c
     (workspace / closed).chmod(0o755)
 
 
-def test_what_containers_are_shown_of_a_closed_workspace_is_copied(workspace, tmp_path):
+def test_shown_part_of_closed_workspace_is_copied(workspace, tmp_path):
     """A view shows root's own files to the user that calls run as, as a mount in a container does."""
     write(workspace, {"dem.tif": b"1", "cube.zarr/a/0": b"2"})
     (workspace / "dem.tif").chmod(0o600)

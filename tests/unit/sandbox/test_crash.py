@@ -54,7 +54,7 @@ def undoing(tmp_path: Path, scenario: Scenario, *, native: bool):
 
 @BY_NIGHT_EVERY
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path, subtests, scenarios):
+def test_kill_during_publication_leaves_all_old_or_new(tmp_path, subtests, scenarios):
     for name, (scenario, native) in scenarios.items():
         with subtests.test(name):
             seen = set()
@@ -95,7 +95,7 @@ def test_a_replaced_folder_never_vanishes(tmp_path):
 
 @BY_NIGHT_EVERY
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, subtests, scenarios):
+def test_kill_during_undo_leaves_all_old_or_new(tmp_path, subtests, scenarios):
     for name, (scenario, native) in scenarios.items():
         with subtests.test(name):
             seen = set()
@@ -107,7 +107,7 @@ def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, subte
 
 @pytest.mark.nightly
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothing(tmp_path, subtests):
+def test_repeated_kill_during_recovery_loses_nothing(tmp_path, subtests):
     outputs = replaces({"b.tif": b"old"}, {"a.tif": b"new", "b.tif": b"new"})
     before, after, moves = {"a.tif": b"new", "c/0": b"1"}, {"b.tif": b"new"}, {"a.tif": "b.tif"}
     over_another = rearranges({**before, "b.tif": b"old"}, after, moves, "c")
@@ -128,7 +128,7 @@ def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothin
                 assert found in (scenario.before, scenario.after), point
 
 
-def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, subtests):
+def test_failed_step_is_rolled_back_at_once(tmp_path, subtests):
     for name, (scenario, native) in BOTH.items():
         with subtests.test(name):
             for number, point, root in publishing(tmp_path / name, scenario, native=native):
@@ -145,7 +145,7 @@ def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, subtests):
 
 
 @pytest.mark.nightly
-def test_a_kill_while_a_failure_is_taken_back_leaves_all_old_or_all_new(tmp_path, subtests):
+def test_kill_during_rollback_leaves_all_old_or_new(tmp_path, subtests):
     for name, (scenario, native) in BOTH.items():
         trail = Trail()
         write(tmp_path / name / "first", scenario.before)
@@ -164,7 +164,7 @@ def test_a_kill_while_a_failure_is_taken_back_leaves_all_old_or_all_new(tmp_path
 
 
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_a_disk_that_fails_from_any_step_on_is_put_right_when_it_works_again(tmp_path, subtests):
+def test_failing_disk_is_repaired_when_it_works_again(tmp_path, subtests):
     for name, (scenario, native) in BOTH.items():
         with subtests.test(name):
             for number, point, root in publishing(tmp_path / name, scenario, native=native):
@@ -181,7 +181,7 @@ def test_a_disk_that_fails_from_any_step_on_is_put_right_when_it_works_again(tmp
                 assert found in (scenario.before, scenario.after), point
 
 
-def test_a_failure_at_any_step_of_an_undo_is_taken_back_at_once(tmp_path, subtests):
+def test_failed_undo_step_is_rolled_back_at_once(tmp_path, subtests):
     for name, (scenario, native) in BOTH.items():
         with subtests.test(name):
             for number, point, root in undoing(tmp_path / name, scenario, native=native):
@@ -192,7 +192,7 @@ def test_a_failure_at_any_step_of_an_undo_is_taken_back_at_once(tmp_path, subtes
                 assert tree(root) == scenario.before, point
 
 
-def test_a_kill_while_old_calls_are_pruned_spares_the_newest(tmp_path):
+def test_kill_during_pruning_spares_the_newest_calls(tmp_path):
     def setup(root: Path) -> None:
         area = area_at(root)
         for call in ("call-0001", "call-0002", "call-0003"):

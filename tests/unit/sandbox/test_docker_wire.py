@@ -52,7 +52,7 @@ def pair():
     st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=300)), max_size=10),
     st.lists(st.integers(1, 50), max_size=60),
 )
-def test_each_stream_is_whole_and_in_order_whatever_the_pieces(frames, sizes):
+def test_each_stream_stays_complete_and_ordered(frames, sizes):
     data = b"".join(struct.pack(">BxxxI", stream, len(text)) + text for stream, text in frames)
     with Pair() as pair:
         found = {STDOUT: b"", STDERR: b""}
@@ -70,7 +70,7 @@ def test_nothing_yet_is_not_the_end(pair):
     assert pair.wire.receive() is None
 
 
-def test_a_long_frame_is_passed_on_as_it_arrives(pair):
+def test_long_frame_is_forwarded_as_it_arrives(pair):
     """What is held back is never more than one read, so that a container cannot fill the host's memory."""
     pair.engine.sendall(struct.pack(">BxxxI", STDOUT, 1 << 31))
     total = 0
@@ -92,18 +92,18 @@ def test_nothing_is_sent_once_the_time_is_over(pair):
         pair.wire.send(b"x", 0)
 
 
-def test_a_container_that_does_not_read_is_given_up(pair):
+def test_container_that_does_not_read_is_given_up(pair):
     with pytest.raises(TimeoutError):
         pair.wire.send(bytes(64 << 20), 0.05)
 
 
-def test_a_container_that_is_gone_is_an_os_error(pair):
+def test_missing_container_is_an_os_error(pair):
     pair.engine.close()
     with pytest.raises(OSError):
         pair.wire.send(bytes(1 << 20), 5)
 
 
-def test_closing_ends_the_containers_stdin_and_leaves_no_descriptor():
+def test_closing_ends_container_stdin_and_leaks_no_descriptor():
     before = os.listdir("/proc/self/fd")
     with Pair() as pair:
         pair.wire.close()
@@ -112,7 +112,7 @@ def test_closing_ends_the_containers_stdin_and_leaves_no_descriptor():
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_a_connection_that_nobody_accepts_is_closed_though_its_error_is_kept():
+def test_unaccepted_connection_is_closed_despite_its_stored_error():
     engine, before = unanswered(), os.listdir("/proc/self/fd")
     with pytest.raises(EngineUnavailable) as kept:
         engine.container("any").state()

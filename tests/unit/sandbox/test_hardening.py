@@ -9,14 +9,14 @@ from sandbox.errors import IsolationRefused
 
 
 @pytest.mark.claim("files.mounts-only")
-def test_an_old_engine_does_not_show_what_is_mounted_below_a_bind():
+def test_old_engine_hides_mounts_below_a_bind():
     for row in host()["Mounts"]:
         assert row["Type"] == "bind"
         assert row["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
 
 
 @pytest.mark.claim("files.mounts-only")
-def test_an_engine_that_can_makes_a_read_only_bind_read_only_all_the_way_down():
+def test_capable_engine_makes_binds_recursively_read_only():
     workspace, staging = host(DOCKER_28)["Mounts"]
     assert workspace["ReadOnly"]
     assert workspace["BindOptions"] == {"Propagation": "rprivate", "ReadOnlyForceRecursive": True}
@@ -24,7 +24,7 @@ def test_an_engine_that_can_makes_a_read_only_bind_read_only_all_the_way_down():
     assert staging["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
 
 
-def test_what_no_container_can_show_of_the_host_is_asked_for():
+def test_template_overrides_name_servers_devices_and_binds():
     """Name servers in resolv.conf, and what an engine adds only where it is configured to, or the host has it."""
     nothing = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
     asked = {
@@ -33,7 +33,7 @@ def test_what_no_container_can_show_of_the_host_is_asked_for():
     assert asked.items() <= host().items()
 
 
-def test_the_cgroup_namespace_is_private_where_there_is_one():
+def test_cgroup_namespace_is_private_where_supported():
     assert "CgroupnsMode" not in host(DOCKER_20)
     assert host(DOCKER_28)["CgroupnsMode"] == "private"
 

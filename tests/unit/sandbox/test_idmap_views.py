@@ -15,7 +15,7 @@ from tests.conftest import USER
 ROOT = os.geteuid() == 0
 
 
-def test_a_workspace_gets_its_view_after_another_could_not_have_one(tmp_path: Path, owner: Owner):
+def test_workspace_gets_view_after_another_failed(tmp_path: Path, owner: Owner):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "file").touch()
@@ -29,9 +29,7 @@ def test_a_workspace_gets_its_view_after_another_could_not_have_one(tmp_path: Pa
     assert not (tmp_path / "views" / owner.id).exists()
 
 
-def test_a_child_that_ends_before_its_namespace_is_there_holds_up_nobody(
-    tmp_path: Path, owner: Owner, monkeypatch
-):
+def test_child_ending_before_its_namespace_delays_nobody(tmp_path: Path, owner: Owner, monkeypatch):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     before = len(os.listdir("/proc/self/fd"))

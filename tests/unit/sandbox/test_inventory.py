@@ -24,14 +24,14 @@ def stocked(*slots: IdleSlot) -> Inventory:
     return Inventory(idle=list(slots))
 
 
-def test_the_oldest_slot_of_the_very_kind_and_place_is_claimed_and_only_once():
+def test_oldest_matching_slot_is_claimed_once():
     other, elsewhere, old, new = slot(B), slot(fingerprint="elsewhere"), slot(), slot()
     inventory = stocked(other, elsewhere, old, new)
     assert [inventory.claim(A, "here", NOW) for _ in range(3)] == [old, new, None]
     assert inventory.idle == [other, elsewhere]
 
 
-def test_a_claimed_slot_is_not_forgotten_behind_its_call():
+def test_claimed_slot_is_remembered_during_its_call():
     one = slot()
     inventory = stocked(one)
     inventory.claim(A, "here", NOW)
@@ -41,7 +41,7 @@ def test_a_claimed_slot_is_not_forgotten_behind_its_call():
     assert inventory.idle == []
 
 
-def test_what_is_unusable_unwanted_or_too_many_is_retired_and_nothing_else():
+def test_only_unusable_unwanted_or_excess_slots_are_retired():
     first, second, third, stale, unwanted = slot(), slot(), slot(), slot(), slot(B)
     inventory = stocked(first, stale, second, third, unwanted)
     assert inventory.retire([(A, 2)], {stale}) == [stale, third, unwanted]
@@ -49,7 +49,7 @@ def test_what_is_unusable_unwanted_or_too_many_is_retired_and_nothing_else():
     assert inventory.retire([(A, 2)], ()) == []
 
 
-def test_as_many_as_are_lacking_are_started_but_few_at_once():
+def test_missing_slots_start_few_at_once():
     inventory = stocked(slot())
     assert inventory.begin_refills([(A, 2), (B, 1)], NOW) == [A, B]
     assert inventory.begin_refills([(A, 9), (B, 9)], NOW) == []
@@ -59,7 +59,7 @@ def test_as_many_as_are_lacking_are_started_but_few_at_once():
     assert len(inventory.idle) + len(inventory.starting) == 4
 
 
-def test_a_refill_leaves_the_processors_to_the_call_that_it_follows():
+def test_refill_leaves_processors_to_the_preceding_call():
     alone = stocked(slot())
     alone.claim(A, "here", NOW)
     assert alone.begin_refills([(A, 1)], NOW + ALONE_SECONDS - 0.01) == []
@@ -78,7 +78,7 @@ def test_a_refill_leaves_the_processors_to_the_call_that_it_follows():
     assert among_others.begin_refills([(A, 2)], NOW + AMONG_OTHERS_SECONDS) == [A, A]
 
 
-def test_each_failure_doubles_the_pause_up_to_a_minute_and_a_success_ends_it():
+def test_failures_double_the_pause_up_to_a_minute():
     inventory, now, pauses = Inventory(), NOW, []
     for _ in range(10):
         assert inventory.begin_refills([(A, 1)], now) == [A]
@@ -95,7 +95,7 @@ def test_each_failure_doubles_the_pause_up_to_a_minute_and_a_success_ends_it():
     assert inventory.resume - now == FIRST_PAUSE
 
 
-def test_the_next_change_is_the_earliest_of_all_and_none_where_nothing_is():
+def test_next_change_is_the_earliest_of_all():
     inventory, age = Inventory(), 600.0
     assert inventory.next_change(NOW, age) is None
     inventory.idle.append(slot(born=NOW - 50.0))

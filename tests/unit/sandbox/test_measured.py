@@ -208,7 +208,7 @@ def test_each_weakness_fails_its_row_and_no_other(subtests):
                 assert {name} <= names(TEMPLATE, facts) <= {name, *TOO.get(name, ())}
 
 
-def test_root_of_a_user_namespace_is_the_user_that_it_is_on_the_host():
+def test_user_namespace_root_is_its_host_user():
     assert names(TEMPLATE, in_namespace("1000", "1001")) == set()
     again = in_namespace("1000", "1001")
     again["status"]["Groups"] = ["0"]  # its own group
@@ -216,7 +216,7 @@ def test_root_of_a_user_namespace_is_the_user_that_it_is_on_the_host():
 
 
 @pytest.mark.claim("engine.gvisor-is-judged-by-effect")
-def test_what_gvisor_does_not_show_is_named_though_all_else_is_as_asked():
+def test_facts_hidden_by_gvisor_are_named():
     """As its release 20221219 shows itself: nothing of these, and no control groups."""
     hidden = {"CapAmb", "NoNewPrivs", "Seccomp"}
     status = {name: value for name, value in FACTS["status"].items() if name not in hidden}
@@ -246,7 +246,7 @@ COVERED = [
 
 @pytest.mark.claim("sandbox.self-measured")
 @given(facts=st.sampled_from(COVERED), order=st.randoms(use_true_random=False))
-def test_the_order_in_which_a_kernel_lists_mounts_does_not_matter(facts, order):
+def test_mount_order_does_not_matter(facts, order):
     """As after a copy of all mounts into another namespace, which a rootless engine makes."""
     other = copy.deepcopy(facts)
     order.shuffle(other["mounts"])
@@ -271,7 +271,7 @@ IGNORED_1 = {"swap": ("9223372036854771712", str((1 << 30) + 4096)), "cpu": ("-1
 
 
 @pytest.mark.claim("sandbox.host-attested")
-def test_a_limit_that_the_engine_did_not_set_is_found():
+def test_limit_that_engine_did_not_set_is_found():
     for version, cases in ((V2, IGNORED), (V1, IGNORED_1)):
         for name, values in cases.items():
             for value in values:
@@ -290,7 +290,7 @@ def _paths(value, way=()):
 
 
 @given(st.sampled_from([*_paths(FACTS)]), anything)
-def test_malformed_facts_make_failing_rows_and_never_an_exception(way, value):
+def test_malformed_facts_fail_rows_without_exceptions(way, value):
     facts = {**weakened(way, value), "cgroup": V2} if way[0] != "cgroup" else weakened(way, value)
     for row in judged((*RULES, *LIMITS_IN_FORCE), Evidence(SHOWN, facts)):
         assert isinstance(row.ok, bool)
@@ -298,7 +298,7 @@ def test_malformed_facts_make_failing_rows_and_never_an_exception(way, value):
 
 @pytest.mark.claim("sandbox.self-measured")
 @given(anything)
-def test_facts_of_any_shape_are_not_taken_for_a_container_as_asked(value):
+def test_malformed_facts_never_pass_as_expected_container(value):
     assert violations(TEMPLATE, value)
 
 
@@ -316,7 +316,7 @@ POD["mounts"] = [{"bytes": 0, "closed": False, **row} for row in POD["mounts"]]
 
 
 @pytest.mark.claim("engine.kubernetes-nodes-without")
-def test_of_a_pod_the_effect_counts_and_of_no_other_container():
+def test_effects_are_judged_only_for_pods():
     """What a node mounts unasked is closed, its interfaces lead nowhere, scratch runs nothing, shared memory is one page."""
     scratch = mount("/tmp", "rw,relatime", "tmpfs")
     shared = mount("/dev/shm", "ro,relatime", "tmpfs")
@@ -343,7 +343,7 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
     assert found(facts(), limits_by_node=False) == others
 
 
-def test_how_many_processes_a_pod_may_have_is_tried():
+def test_process_limit_of_a_pod_is_tested():
     def found(*processes):
         evidence = Evidence(
             SHOWN, with_cgroup(pids="max"), {"processes": list(processes)}, limits_by_node=True
@@ -356,7 +356,7 @@ def test_how_many_processes_a_pod_may_have_is_tried():
     assert found() != set()
 
 
-def test_what_is_not_closed_for_writing_to_named_pipes_is_a_warning():
+def test_named_pipes_open_for_writing_are_a_warning():
     """A kernel without Landlock, one that does not say, and a workspace that lies where the job may write."""
 
     def verdict_of(template, fence):

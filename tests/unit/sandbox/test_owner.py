@@ -47,7 +47,7 @@ def kill(process):
     process.wait()
 
 
-def test_a_label_that_nobody_knows_is_no_dead_server_s_and_never_a_path(owner, tmp_path):
+def test_unknown_label_is_neither_dead_server_nor_path(owner, tmp_path):
     (tmp_path / "outside.lock").touch()
     for name in ("0123456789abcdef", "", ".", "..", "../outside", "a/b", "a\0b", "*", "x.lock"):
         assert not owner.is_dead(name)
@@ -75,7 +75,7 @@ def test_asking_does_not_keep_a_lock(owner, other):
         assert not owner.is_dead(name)  # somebody holds it again
 
 
-def test_those_that_ask_at_once_do_not_take_each_other_for_the_owner(owner, other):
+def test_simultaneous_checks_are_not_mistaken_for_the_owner(owner, other):
     """Else each would leave the dead one's containers to the others, and the last would forget it."""
     name, process = other
     kill(process)
@@ -95,7 +95,7 @@ def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path / "servers") == []
 
 
-def test_a_lock_is_never_seen_free_while_it_is_made(owner, monkeypatch):
+def test_lock_never_appears_free_during_creation(owner, monkeypatch):
     """Between the making of a lock file and the locking of it, another server must not take it for a dead one's."""
     seen, actual = [], fcntl.flock
 

@@ -27,7 +27,7 @@ def test_texts_full_of_structure_are_no_structure():
         b'["' + b'","' * 200_000 + b'"]',
     ],
 )
-def test_too_many_values_are_refused_before_they_take_memory(text: bytes):
+def test_too_many_values_are_refused_before_using_memory(text: bytes):
     tracemalloc.start()
     try:
         with pytest.raises(TooComplex):

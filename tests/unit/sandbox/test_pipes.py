@@ -23,7 +23,7 @@ def pair() -> Iterator[tuple[PipeStreams, tuple[int, int, int]]]:
     wire.close()
 
 
-def test_what_is_printed_is_told_apart_to_the_end_of_both(pair) -> None:
+def test_stdout_and_stderr_stay_separate_to_the_end(pair) -> None:
     wire, (stdin, stdout, stderr) = pair
     assert (wire.receive(), readable([wire], 0)) == ([], ())
     os.write(stdout, b"out")
@@ -38,7 +38,7 @@ def test_what_is_printed_is_told_apart_to_the_end_of_both(pair) -> None:
     os.close(stdin)
 
 
-def test_a_container_that_does_not_read_and_one_that_is_gone_are_told(pair) -> None:
+def test_unread_and_missing_containers_are_distinguished(pair) -> None:
     wire, theirs = pair
     with pytest.raises(TimeoutError):
         wire.send(bytes(1 << 20), 0.05)
@@ -59,7 +59,7 @@ def test_closed_it_says_so_and_nothing_more(pair) -> None:
         os.close(one)
 
 
-def test_closing_ends_a_send_of_another_thread_as_a_broken_pipe(pair) -> None:
+def test_closing_breaks_a_send_in_another_thread(pair) -> None:
     wire, (stdin, *others) = pair
     raised: list[OSError] = []
 

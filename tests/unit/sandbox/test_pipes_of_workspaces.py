@@ -10,7 +10,7 @@ from sandbox.pipes import named_pipes
 from sandbox.workspace import RESERVED
 
 
-def test_pipes_are_found_wherever_a_job_could_open_them(workspace: Path):
+def test_pipes_are_found_wherever_jobs_could_open_them(workspace: Path):
     (workspace / "a" / "b").mkdir(parents=True)
     (workspace / RESERVED).mkdir()
     (workspace / "file").touch()
@@ -22,7 +22,7 @@ def test_pipes_are_found_wherever_a_job_could_open_them(workspace: Path):
     assert found == ((str(workspace / "a/b/two"), str(workspace / "one")), True)
 
 
-def test_what_was_not_looked_at_is_not_taken_for_free_of_pipes(workspace: Path):
+def test_unexamined_folder_does_not_count_as_pipe_free(workspace: Path):
     assert _pipes(workspace, covered=True).state == "ok"
     (workspace / "a").mkdir()
     for number in range(5):
@@ -32,6 +32,6 @@ def test_what_was_not_looked_at_is_not_taken_for_free_of_pipes(workspace: Path):
 
 
 @pytest.mark.parametrize(("covered", "state"), [(True, "ok"), (False, "warning"), (None, "warning")])
-def test_a_pipe_is_fine_only_where_the_engine_is_known_to_cover_it(workspace: Path, covered, state):
+def test_pipe_is_accepted_only_where_engine_covers_it(workspace: Path, covered, state):
     os.mkfifo(workspace / "pipe")
     assert _pipes(workspace, covered).state == state

@@ -29,13 +29,13 @@ def run(delivery: Delivery, sent: bytes) -> "subprocess.CompletedProcess[bytes]"
     )
 
 
-def test_a_program_finds_its_words_and_what_is_sent_after_it():
+def test_program_receives_arguments_and_subsequent_input():
     delivery = delivered(WORDS)
     done = run(delivery, delivery.program + b"the job")
     assert json.loads(done.stdout) == ["__main__", list(WORDS[4:]), "the job"]
 
 
-def test_neither_another_program_than_the_one_that_was_named_runs_nor_a_part_of_it():
+def test_neither_another_nor_a_partial_program_runs():
     delivery, other = delivered(WORDS), delivered((*WORDS, "more"))
     done = run(delivery, other.program)
     assert (done.returncode, done.stdout) == (EXIT_OTHER_PROGRAM, b"")
@@ -44,7 +44,7 @@ def test_neither_another_program_than_the_one_that_was_named_runs_nor_a_part_of_
         assert (done.returncode, done.stdout) == (0, b"")
 
 
-def test_the_command_is_short_and_another_one_for_another_program():
+def test_command_is_short_and_specific_to_its_program():
     long = ("python3", "-I", "-c", TEXT, "x" * 100_000)
     assert sum(map(len, delivered(long).command)) < 2_000
     assert delivered(long).command != delivered((*long[:-1], "x" * 99_999)).command
@@ -79,7 +79,7 @@ print(json.dumps({name: resource.getrlimit(getattr(resource, "RLIMIT_" + name.up
 """
 
 
-def test_the_limits_that_an_engine_does_not_set_are_in_force_before_the_program_runs():
+def test_missing_engine_limits_are_set_before_program_runs():
     """And no other: what an engine says that it sets is measured, not repaired."""
     sent = delivered(("python3", "-I", "-c", LIMITS_TEXT))
     template = SandboxTemplate("sha256:a", sent.command, (1, 1), Limits(open_files=100), program=sent.program)

@@ -90,7 +90,7 @@ def test_a_whole_conversation():
 
 
 @pytest.mark.claim("content.frames-strict")
-def test_frames_out_of_order_or_of_no_kind_are_a_breach(subtests):
+def test_frames_out_of_order_or_unknown_are_breaches(subtests):
     for data in (
         *(FINAL, frame(b"O", b"early"), frame(b"P", {"fraction": 0}), frame(b"B", b"a\0b")),
         *(READY + READY, READY + FINAL + READY, READY + FINAL + FINAL, READY + FINAL + frame(b"O", b"late")),
@@ -101,7 +101,7 @@ def test_frames_out_of_order_or_of_no_kind_are_a_breach(subtests):
             breaches(data)
 
 
-def test_a_frame_that_is_no_plain_json_object_is_a_breach(subtests):
+def test_frame_without_plain_json_object_is_a_breach(subtests):
     for payload in (
         b"", b"[]", b"1", b"null", b"{", b"{}{}", b"\xff{}", b'{"a":NaN}', b'{"a":Infinity}', b'{"a":[-Infinity]}',
         b'{"a":1e999}', b'{"a":-1e999}', b'{"a":%s}' % (b"9" * 21), b'{"a":' * 9000, b"[" * 4000,
@@ -134,7 +134,7 @@ def test_a_question_is_what_was_asked(number, name, ranges):
 
 
 @pytest.mark.claim("content.questions-strict")
-def test_a_question_that_no_worker_asks_is_a_breach(subtests):
+def test_unknown_question_is_a_breach(subtests):
     one, name = (0, 1), b"0/a.tif"
     for data in (
         *(asked(1, op, name) for op in (0, 4, 255)),
@@ -163,7 +163,7 @@ def test_every_number_of_64_bits_is_read():
 
 
 @pytest.mark.claim("content.frames-strict")
-def test_a_frame_that_would_be_too_long_is_a_breach_before_it_arrives():
+def test_oversized_frame_is_a_breach_before_it_arrives():
     for kind in [b"R", b"O", b"P", b"B", b"F", b"X"]:
         start = b"" if kind == b"R" else READY
         for length in (LONGEST.get(kind, 0) + 1, 2**32 - 1):
@@ -177,7 +177,7 @@ def test_the_longest_frame_is_read():
 
 
 @pytest.mark.claim("content.frames-strict")
-def test_memory_stays_under_the_longest_frame_whatever_is_sent():
+def test_memory_stays_below_the_longest_frame():
     reader, chunk = FrameReader(), b"x" * (1 << 20)
     list(reader.feed(READY + HEADER.pack(b"B", LONGEST[b"B"])))
     for _ in range(LONGEST[b"B"] // len(chunk) - 1):
@@ -187,7 +187,7 @@ def test_memory_stays_under_the_longest_frame_whatever_is_sent():
     assert len(reader._buffer) == 0
 
 
-def test_a_frame_of_very_many_values_is_a_breach_before_it_takes_memory():
+def test_frame_of_very_many_values_is_a_breach():
     whole = frame(b"F", b'{"code":0,"a":[' + b"[]," * 2_000_000 + b"0]}")
     tracemalloc.start()
     try:
@@ -204,7 +204,7 @@ def test_attachments_are_counted_even_under_one_name():
 
 
 @pytest.mark.claim("sandbox.attachments-bounded-together")
-def test_attachments_are_bounded_together_whatever_each_of_them_is():
+def test_attachments_are_bounded_in_total():
     half = frame(b"B", b"a\0" + bytes(ATTACHED_BYTES // 2))
     reader = FrameReader()
     assert len(list(reader.feed(READY + half + half))) == 3
@@ -229,7 +229,7 @@ def test_jobs_and_answers_have_their_frame_format():
     assert (ANSWER.unpack_from(data), data[ANSWER.size :]) == ((7, 2, 3), b"why")
 
 
-def test_the_worker_s_copies_of_structures_and_exit_codes_are_the_host_s():
+def test_worker_and_host_share_structures_and_exit_codes():
     for name in ("HEADER", "LENGTH", "QUESTION", "RANGE", "ANSWER"):
         assert getattr(worker, name).format == getattr(protocol, name).format
     assert (worker.EXIT_ORPHANED, worker.EXIT_DEADLINE) == (outcome._ORPHANED, outcome._WORKER_DEADLINE)

@@ -26,7 +26,7 @@ def mode(path: Path) -> int:
 # --- what is published
 
 
-def test_a_published_file_is_told_with_its_place_size_and_digest(workspace):
+def test_published_file_is_reported_with_place_size_digest(workspace):
     contents = b"pixels" * 500_000
     published = publish(area_at(workspace), {"dem.tif": contents})
     (file,) = published.files
@@ -38,7 +38,7 @@ def test_a_published_file_is_told_with_its_place_size_and_digest(workspace):
     assert published.undo_id == CALL
 
 
-def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
+def test_published_folder_reports_every_file_and_one_digest(workspace):
     contents = {
         "zarr.json": b"{}", "a/b": b"1", "a.b": b"22", "ü": b"", **{f"c/{n}": b"c" for n in range(40)},
     }  # fmt: skip
@@ -53,7 +53,7 @@ def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
     assert folder.located.is_folder
 
 
-def test_a_new_file_gets_the_usual_mode_and_the_workspace_owner(workspace):
+def test_new_file_gets_usual_mode_and_workspace_owner(workspace):
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
         fill(staging, {"dem.tif": b"1", "cube.zarr/a/b": b"1"})
@@ -71,7 +71,7 @@ def test_a_new_file_gets_the_usual_mode_and_the_workspace_owner(workspace):
     assert {path.stat().st_uid for path in made} == {workspace.stat().st_uid}
 
 
-def test_what_is_replaced_hands_down_its_own_mode_but_not_a_file_s_right_to_run(workspace):
+def test_replaced_file_passes_on_its_mode_except_execution(workspace):
     write(workspace, {"dem.tif": b"old", "z.zarr/0": b"old"})
     (workspace / "dem.tif").chmod(0o6775)
     (workspace / "z.zarr").chmod(0o2700)
@@ -101,7 +101,7 @@ def test_several_outputs_and_a_removal_are_published_together(workspace):
     assert {one.name for one in published.removed} == {"a.sbn"}
 
 
-def test_an_output_can_have_another_name_than_the_job_gave_it(workspace):
+def test_output_name_may_differ_from_job_name(workspace):
     write(workspace, {"sub/": b""})
     area = area_at(workspace)
     with area.open(CALL, USER) as staging:
@@ -140,7 +140,7 @@ def test_an_output_that_was_not_collected_is_refused(workspace):
     assert tree(workspace) == {}
 
 
-def test_an_output_that_changed_after_it_was_collected_is_refused(workspace):
+def test_output_changed_after_collection_is_refused(workspace):
     area = area_at(workspace)
     for number, change in enumerate([b"longer than before", b"2"]):
         with area.open(f"call-000{number}", USER) as staging:
@@ -153,7 +153,7 @@ def test_an_output_that_changed_after_it_was_collected_is_refused(workspace):
     assert tree(workspace) == {}
 
 
-def test_outputs_never_share_a_place_nor_take_two_nor_that_of_another_kind(workspace):
+def test_outputs_with_shared_or_nested_places_are_refused(workspace):
     write(workspace, {"z/old": b"old", "x/inner": b"old", "y": b"old"})
     area = area_at(workspace)
     a, b, x, y, z, inner = (place(area, name) for name in ("a.tif", "b.tif", "x", "y", "z", "z/b.tif"))
@@ -165,7 +165,7 @@ def test_outputs_never_share_a_place_nor_take_two_nor_that_of_another_kind(works
     refused(area, [])
 
 
-def test_a_place_that_no_plan_could_name_is_refused(workspace, tmp_path):
+def test_place_that_no_plan_could_name_is_refused(workspace, tmp_path):
     write(tmp_path, {"other/": b""})
     area = area_at(workspace)
     good = place(area, "a.tif")
@@ -207,7 +207,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.claim("outputs.others-changes-kept")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, change):
+def test_nothing_is_published_when_target_changed_since_plan(workspace, change):
     write(workspace, dict.fromkeys(["sub/old.tif", "sub/old.tif.ovr", "sub/old.zarr/0", "first.tif"], b"old"))
     area = area_at(workspace)
     targets = [place(area, name) for name in ("first.tif", "sub/old.tif", "sub/new.tif", "sub/old.zarr")]
@@ -225,7 +225,7 @@ def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, ch
 
 
 @pytest.mark.claim("outputs.links-not-followed")
-def test_a_link_planted_in_the_path_leads_nothing_outside(workspace, tmp_path):
+def test_planted_link_in_path_leads_nowhere_outside(workspace, tmp_path):
     write(tmp_path, {"outside/dem.tif": b"precious"})
     write(workspace, {"sub/": b""})
     planned = place(area_at(workspace), "sub/dem.tif")

@@ -40,7 +40,7 @@ RACES = {
 
 
 @pytest.mark.claim("outputs.others-changes-kept")
-def test_somebody_else_s_change_in_the_last_instant_is_kept(tmp_path, subtests):
+def test_change_by_others_at_last_instant_is_kept(tmp_path, subtests):
     for what, (point, name, act) in RACES.items():
         with subtests.test(what):
             root = tmp_path / what
@@ -66,7 +66,7 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(tmp_path, subtests):
 
 
 @pytest.mark.claim("outputs.others-changes-kept")
-def test_a_file_at_a_new_name_is_kept_where_a_rename_cannot_refuse_it(workspace):
+def test_file_at_new_name_survives_without_exclusive_rename(workspace):
     def race(where: str) -> None:
         if where == "swap.create.before" and not (workspace / "new.tif").exists():
             _theirs(workspace / "new.tif")
@@ -77,7 +77,7 @@ def test_a_file_at_a_new_name_is_kept_where_a_rename_cannot_refuse_it(workspace)
 
 
 @pytest.mark.claim("outputs.others-changes-kept")
-def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspace):
+def test_unrestorable_file_with_taken_name_is_kept(workspace):
     write(workspace, {"a.tif": b"old", "a.tif.ovr": b"old"})
     come = iter([b"their first", b"their second"])
 
@@ -119,7 +119,7 @@ def events(monkeypatch) -> list[object]:
     return happened
 
 
-def test_a_c_library_without_linux_s_own_calls_publishes_as_safely(workspace, events, monkeypatch):
+def test_publication_is_safe_without_linux_specific_c_calls(workspace, events, monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
     area = area_at(workspace, DirOps(events.append))
     staged = {"dem.tif": b"new", **{f"z.zarr/{n}": b"%d" % n for n in range(40)}}
@@ -130,7 +130,7 @@ def test_a_c_library_without_linux_s_own_calls_publishes_as_safely(workspace, ev
 
 
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, events):
+def test_data_is_synced_before_each_dependent_step(workspace, events):
     write(workspace, {"dem.tif": b"old"})
     area = area_at(workspace, DirOps(events.append))
     (file,) = publish(area, {"dem.tif": b"new"}).files
@@ -148,9 +148,7 @@ def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, even
 
 
 @pytest.mark.claim("outputs.nfs")
-def test_a_file_system_without_exchange_publishes_new_files_and_refuses_to_replace_any(
-    workspace, monkeypatch, subtests
-):
+def test_without_exchange_only_new_files_are_published(workspace, monkeypatch, subtests):
     area = area_at(workspace, DirOps(native=False))
     assert (area.replaces(), area_at(workspace).replaces()) == (False, True)
     old = {"a.shp": b"old", "m.tif": b"m", "z.zarr/0": b"old"}

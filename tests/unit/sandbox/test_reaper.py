@@ -79,24 +79,24 @@ def test_labels_say_who_and_until_when():
     assert now.uptime < float(uptime) <= now.uptime + 10.001  # labels tell milliseconds
 
 
-def test_a_dead_servers_containers_are_removed_and_nobody_elses(owner, dead, living):
+def test_only_containers_of_dead_servers_are_removed(owner, dead, living):
     engine = ListEngine(a=marks(dead), b=marks(living), c=marks(owner.id), d=marks("unknown"), e=marks(dead))
     assert sorted(reap(engine, owner)) == ["a", "e"]
     assert sorted(engine.containers) == ["b", "c", "d"]
 
 
-def test_a_container_of_a_server_that_cannot_be_asked_is_kept_until_it_is_long_overdue(owner):
+def test_containers_of_unreachable_servers_stay_until_long_overdue(owner):
     for late in (-1e9, -1.0, 0.0, GRACE_SECONDS - 1):
         assert not is_leftover(marks("unknown", NOW), owner, at(NOW + late))
 
 
-def test_a_container_that_is_long_overdue_is_a_leftover_whoever_made_it(owner, living):
+def test_long_overdue_container_is_removed_whoever_made_it(owner, living):
     for maker in ("unknown", living, owner.id, ""):
         assert is_leftover(marks(maker, NOW), owner, at(NOW + GRACE_SECONDS + 1))
 
 
 @pytest.mark.claim("faults.clock-jump-ends-no-call")
-def test_a_jump_of_the_wall_clock_makes_no_leftover_and_saves_none(owner, living):
+def test_clock_jump_neither_makes_nor_saves_leftovers(owner, living):
     """Of a container that was made since the host started."""
     marked = {**marks(living, NOW), UPTIME_DEADLINE: f"{BOOT} 1000.000"}
     for jump in (-1e9, 1e9):
@@ -110,7 +110,7 @@ def test_a_jump_of_the_wall_clock_makes_no_leftover_and_saves_none(owner, living
     assert is_leftover(marked, owner, at(NOW + GRACE_SECONDS + 1, 0.0))
 
 
-def test_a_deadline_or_an_uptime_that_is_no_time_or_is_not_there_removes_nothing(owner):
+def test_invalid_or_missing_deadline_or_uptime_removes_nothing(owner):
     for deadline in ("", "soon", "nan", "inf", "1e999", "--1"):
         assert not is_leftover({OWNER: "unknown", DEADLINE: deadline}, owner, at(NOW + 1e9))
     for text in ("", "soon", "nan"):
@@ -119,7 +119,7 @@ def test_a_deadline_or_an_uptime_that_is_no_time_or_is_not_there_removes_nothing
     assert not is_leftover({}, owner, at(NOW + 1e9))
 
 
-def test_one_that_cannot_be_removed_holds_nobody_up_and_is_tried_again(owner, dead):
+def test_unremovable_container_delays_nobody_and_is_retried(owner, dead):
     (owner.folder / "dead1111.lock").touch()
     engine = ListEngine(a=marks(dead), b=marks("dead1111"), c=marks(dead))
     engine.stuck = {"a"}
@@ -130,7 +130,7 @@ def test_one_that_cannot_be_removed_holds_nobody_up_and_is_tried_again(owner, de
     assert owner.dead() == ()
 
 
-def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_next_time(owner, dead):
+def test_server_dying_during_listing_is_handled_next_time(owner, dead):
     """Its last container may not have been listed yet."""
 
     class Engine(ListEngine):
@@ -143,7 +143,7 @@ def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_nex
     assert owner.dead() == ("dead2222",)
 
 
-def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living):
+def test_staging_of_dead_servers_stays_while_pods_run(owner, dead, living):
     class Cluster(ListEngine):
         def info(self):
             return SimpleNamespace(other_hosts=True)

@@ -35,7 +35,7 @@ from sandbox.workspace import RESERVED, WorkspacePath
 
 @pytest.mark.claim("outputs.undo")
 @pytest.mark.parametrize("native", [True, False])
-def test_a_rename_moves_the_very_file_and_an_undo_moves_it_back(workspace, native):
+def test_rename_moves_same_file_and_undo_returns_it(workspace, native):
     write(workspace, {"a.tif": b"pixels", "sub/keep": b"1"})
     (workspace / "a.tif").chmod(0o640)
     before = (workspace / "a.tif").stat()
@@ -74,7 +74,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_changed_since_the_plan_stays_and_nothing_else_happens(workspace, change):
+def test_change_since_plan_stops_the_whole_rename(workspace, change):
     names = ("a.tif", "b.tif", "c.tif", "gone.tif", "gone.gdb/x/y", "a.zarr/x/0", "b.zarr/x/0")
     write(workspace, dict.fromkeys(names, b"1"))
     area = area_at(workspace)
@@ -103,7 +103,7 @@ def test_a_folder_whose_contents_nobody_looked_at_stays(workspace):
         assert tree(workspace) == {"a.zarr/0": b"0"}
 
 
-def test_a_replaced_folder_may_be_held_to_its_contents_too(workspace):
+def test_replaced_folder_may_be_checked_by_contents(workspace):
     write(workspace, {"a.zarr/x/0": b"0"})
     area = area_at(workspace)
     planned = plan(area, {"a.zarr/x/0": b"new"})
@@ -140,7 +140,7 @@ def test_what_would_collide_is_refused_before_anything_moves(workspace, moves, r
 
 @pytest.mark.claim("outputs.own-files-only")
 @pytest.mark.parametrize("relative", ["", RESERVED, f"{RESERVED}/undo", "..", "../other/a.tif"])
-def test_neither_the_workspace_nor_ours_nor_what_is_outside_is_ever_moved(workspace, tmp_path, relative):
+def test_workspace_server_folder_and_outside_are_never_moved(workspace, tmp_path, relative):
     write(workspace, {"a.tif": b"a"})
     write(tmp_path, {"other/a.tif": b"not ours"})
     area = area_at(workspace)
@@ -156,7 +156,7 @@ def test_neither_the_workspace_nor_ours_nor_what_is_outside_is_ever_moved(worksp
     assert (tmp_path / "other/a.tif").read_bytes() == b"not ours"
 
 
-def test_a_folder_with_a_mount_in_it_is_never_forgotten_with_what_is_mounted(workspace, monkeypatch):
+def test_folder_containing_a_mount_is_never_deleted(workspace, monkeypatch):
     write(workspace, {"a.zarr/mounted/precious": b"1"})
     folder = place(area_at(workspace), "a.zarr")
     monkeypatch.setattr(outputs, "submounts", lambda root, _table: (f"{root}/mounted",))
@@ -164,7 +164,7 @@ def test_a_folder_with_a_mount_in_it_is_never_forgotten_with_what_is_mounted(wor
         listing_of(folder)
 
 
-def test_a_folder_that_is_too_large_or_too_deep_to_be_known_stays(workspace, monkeypatch):
+def test_folder_too_large_or_deep_to_examine_stays(workspace, monkeypatch):
     write(workspace, {f"a.zarr/{number}": b"" for number in range(5)})
     deep = workspace / "deep"
     for _ in range(70):
@@ -182,7 +182,7 @@ def test_a_folder_that_is_too_large_or_too_deep_to_be_known_stays(workspace, mon
 
 
 @pytest.mark.claim("outputs.own-files-only")
-def test_links_in_a_folder_go_and_come_back_with_it_and_are_never_followed(workspace, tmp_path):
+def test_links_move_with_folders_and_are_never_followed(workspace, tmp_path):
     write(tmp_path, {"outside/precious": b"1"})
     write(workspace, {"gone.gdb/0": b"0", "victim/keep": b"1"})
     (workspace / "gone.gdb/out").symlink_to(tmp_path / "outside")
@@ -217,7 +217,7 @@ RACES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 
 @pytest.mark.claim("outputs.others-changes-kept")
 @pytest.mark.parametrize(("point", "name", "doing"), RACES.values(), ids=RACES)
-def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, point, name, doing):
+def test_change_by_others_at_last_instant_is_kept(workspace, point, name, doing):
     write(workspace, {"a.tif": b"a", "b.tif": b"b", "c.tif": b"c", "gone.tif": b"g"})
     theirs: list[dict[str, bytes]] = []
 
@@ -240,7 +240,7 @@ def test_somebody_else_s_change_in_the_last_instant_is_kept(workspace, point, na
     assert tree(workspace) == expected
 
 
-def test_a_file_that_is_seen_to_be_another_is_not_even_moved_for_an_instant(workspace):
+def test_file_recognised_as_changed_is_never_moved(workspace):
     write(workspace, {"a.tif": b"a"})
     passed: list[str] = []
 
@@ -255,7 +255,7 @@ def test_a_file_that_is_seen_to_be_another_is_not_even_moved_for_an_instant(work
     assert "swap.fetch.before" not in passed
 
 
-def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
+def test_file_at_old_name_stops_undo_keeping_both(workspace):
     write(workspace, {"a.tif": b"a", "c.tif": b"c"})
     acted = []
 
@@ -288,7 +288,7 @@ UNDO_CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", UNDO_CHANGES.values(), ids=UNDO_CHANGES)
-def test_an_undo_that_would_lose_a_change_is_refused_and_changes_nothing(workspace, change):
+def test_undo_that_would_lose_a_change_is_refused(workspace, change):
     write(workspace, {"a.tif": b"a", "y.zarr/x/0": b"0", "gone.gdb/0": b"0", "sub/c.tif": b"c"})
     area = area_at(workspace)
     rearrange(area, {"a.tif": "b.tif", "y.zarr": "z.zarr", "sub/c.tif": "d.tif"}, ["gone.gdb"])
@@ -304,7 +304,7 @@ def test_an_undo_that_would_lose_a_change_is_refused_and_changes_nothing(workspa
 
 
 @pytest.mark.claim("outputs.journals-not-trusted")
-def test_a_journal_that_renames_what_it_must_not_is_damaged(workspace):
+def test_journal_with_forbidden_rename_is_damaged(workspace):
     write(workspace, {"a.tif": b"a"})
     rearrange(area_at(workspace), {"a.tif": "b.tif"})
     entry = workspace / RESERVED / "undo" / CALL

@@ -39,7 +39,7 @@ def test_recovery_says_what_became_of_each_call(tmp_path):
     assert findings == {RecoveryOutcome.PUBLISHED, RecoveryOutcome.DISCARDED}
 
 
-def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path):
+def test_target_changed_after_the_crash_is_never_overwritten(tmp_path):
     scenario = PUBLICATIONS["a shapefile over one with an index"]
     conflicts = 0
     for number, point, root in each_step(
@@ -58,7 +58,7 @@ def test_a_target_changed_after_the_crash_is_never_overwritten(tmp_path):
     assert conflicts > 0
 
 
-def test_two_servers_that_start_at_once_do_not_recover_the_same_call(tmp_path):
+def test_simultaneous_servers_do_not_recover_the_same_call(tmp_path):
     root = tmp_path / "workspace"
     scenario = PUBLICATIONS["a replaced file"]
     write(root, scenario.before)

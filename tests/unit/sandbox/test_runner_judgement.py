@@ -151,7 +151,7 @@ def judged(answer, code=0, *, oom=False, running=False):
 
 
 @pytest.mark.claim("resources.own-error")
-def test_the_outcome_follows_from_the_answer_the_exit_code_and_the_engine(subtests):
+def test_outcome_follows_from_answer_exit_code_and_engine(subtests):
     exhausted, memory = {"code": 1, "memory_exhausted": True}, LIMITS.memory_bytes
     large = FileSizeExceeded(LIMITS.file_bytes)
     rows = [
@@ -200,7 +200,7 @@ def test_anything_after_the_last_word_is_a_violation(play):
 
 
 @pytest.mark.claim("content.frames-strict")
-def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play):
+def test_invalid_frame_is_violation_and_keeps_earlier_output(play):
     huge = b'{"code":0,"usage":{"cpu_seconds":%s}}' % (b"9" * 400)
     for bad in (frame(b"X"), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]"), frame(b"F", huge)):
         result = play(READY, frame(b"O", b"out"), (STDERR, b"err"), bad, FOREVER)
@@ -208,7 +208,7 @@ def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play):
         assert (result.stdout, result.stderr) == (b"out", b"err")
 
 
-def test_a_container_that_chatters_on_after_its_last_word_is_cut(play, monkeypatch):
+def test_container_that_talks_after_its_end_is_cut(play, monkeypatch):
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.01)
     chatter = [(STDERR, b"and another thing")] * 1_000_000
     assert isinstance(play(READY, final(), *chatter).outcome, ProtocolViolated)
@@ -227,7 +227,7 @@ def test_the_deadline_cuts(play):
     assert (result.outcome, result.stderr) == (TimedOut(0.01), b"working")
 
 
-def test_a_job_that_answered_in_time_is_not_late_because_its_container_ends_later(play, monkeypatch):
+def test_timely_answer_is_not_late_despite_later_exit(play, monkeypatch):
     late, now = [0.0], time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: now() + late[0])
     hours_pass = [final(), lambda: late.append(late.pop() + LIMITS.wall_seconds + 1)]
@@ -235,7 +235,7 @@ def test_a_job_that_answered_in_time_is_not_late_because_its_container_ends_late
     assert play(READY, *hours_pass).outcome == Exited(0)
 
 
-def test_a_cancelled_job_or_a_request_that_is_not_json_creates_nothing(cancel):
+def test_cancelled_job_or_non_json_request_creates_nothing(cancel):
     engine = ScriptEngine(READY, final())
     with pytest.raises(ValueError):
         Runner(engine, "me").run(Job("call", TEMPLATE, {"x": float("inf")}), cancel)
@@ -245,7 +245,7 @@ def test_a_cancelled_job_or_a_request_that_is_not_json_creates_nothing(cancel):
     assert engine.calls == []
 
 
-def test_cancelling_while_it_runs_ends_it_and_keeps_what_came(play, cancel):
+def test_cancelling_a_run_ends_it_and_keeps_output(play, cancel):
     result = play(READY, (STDERR, b"working"), cancel.set, FOREVER)
     assert (result.outcome, result.stderr) == (Cancelled(), b"working")
 
@@ -254,14 +254,14 @@ def test_cancelling_while_it_starts_ends_it(play, cancel):
     assert play((STDERR, b"starting"), cancel.set, FOREVER).outcome == Cancelled()
 
 
-def test_stdout_is_cut_at_its_limit_and_not_before(play):
+def test_stdout_is_cut_exactly_at_its_limit(play):
     assert play(READY, frame(b"O", b"x" * 1000), final()).outcome == Exited(0)
     result = play(READY, frame(b"O", b"x" * 600), frame(b"O", b"y" * 600), FOREVER)
     assert result.outcome == OutputLimitExceeded(1000)
     assert result.stdout == b"x" * 600 + b"y" * 400
 
 
-def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody_before_it_is_ready_too(play):
+def test_stderr_flood_keeps_its_beginning_and_ends_nobody(play):
     begun = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)]
     flood = [(STDERR, bytes(1 << 20))] * (session_module.WIRE_SLACK // (1 << 20) + 9)
     for script in ((READY, *begun, *flood, final()), (*begun, READY, final())):
@@ -269,7 +269,7 @@ def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody_before_it_is_read
         assert (result.outcome, result.stderr) == (Exited(0), b"a" * 60 + b"b" * 40)
 
 
-def test_frames_that_count_as_nothing_printed_are_bounded_in_all(play, monkeypatch):
+def test_frames_that_print_nothing_are_bounded_in_total(play, monkeypatch):
     monkeypatch.setattr(session_module, "WIRE_SLACK", 100_000)
     flood = [frame(b"P", {"fraction": 0, "message": "x" * 200})] * 500
     assert isinstance(play(READY, *flood, FOREVER).outcome, OutputLimitExceeded)
@@ -286,7 +286,7 @@ def test_staging_is_measured_again_after_a_successful_job(play):
     assert play(READY, quota=quota, state=ContainerState(False, 139, False)).outcome == Killed(139)
 
 
-def test_progress_only_rises_and_is_told_no_faster_than_a_worker_would(play):
+def test_progress_only_rises_at_a_limited_rate(play):
     told, steps = [], [0.1, 0.3, 0.2, *(0.4 + n / 100_000 for n in range(5000)), 1.0, 1.0, 0.5]
     frames = [frame(b"P", {"fraction": step}) for step in steps]
     flood = (STDOUT, b"".join(data for _, data in frames))
@@ -296,13 +296,13 @@ def test_progress_only_rises_and_is_told_no_faster_than_a_worker_would(play):
     assert len(told) < 500
 
 
-def test_a_receipt_that_makes_no_sense_is_left_empty(play):
+def test_nonsensical_receipt_is_left_empty(play):
     for usage in (None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}):
         found = play(READY, final(usage=usage)).usage
         assert (found.cpu_seconds, found.peak_memory_bytes) == (None, None)
 
 
-def test_a_container_that_speaks_before_its_job_is_given_none(play):
+def test_container_that_speaks_before_its_job_gets_none(play):
     for early in (frame(b"O", b"early"), frame(b"P", {"fraction": 0.1}), final()):
         with pytest.raises(AttestationFailed):
             play((STDOUT, READY[1] + early[1]), final())
@@ -310,7 +310,7 @@ def test_a_container_that_speaks_before_its_job_is_given_none(play):
             play(early, READY, final())
 
 
-def test_a_container_that_ends_or_hangs_or_floods_before_it_is_ready(play, monkeypatch):
+def test_container_ending_hanging_or_flooding_early_is_handled(play, monkeypatch):
     with pytest.raises(EngineUnavailable, match="no module named osgeo"):
         play((STDERR, b"Traceback\nno module named osgeo\n"))
     monkeypatch.setattr(slot_module, "READY_SECONDS", 0.05)
@@ -331,13 +331,13 @@ def test_a_weaker_container_gets_no_job(monkeypatch, cancel):
 
 
 @pytest.mark.claim("sandbox.removed")
-def test_whatever_a_caller_does_on_progress_the_container_is_removed(play):
+def test_container_is_removed_whatever_the_progress_callback_does(play):
     with pytest.raises(ZeroDivisionError):
         play(READY, frame(b"P", {"fraction": 0.5}), FOREVER, on_progress=lambda *_: 1 / 0)
 
 
 @pytest.mark.claim("sandbox.removed")
-def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch):
+def test_unremovable_container_gives_no_result(cancel, monkeypatch):
     def remove(_container):
         raise EngineUnavailable("stuck")
 

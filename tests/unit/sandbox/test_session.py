@@ -23,7 +23,7 @@ ANSWER = [(STDOUT, HEADER.pack(b"F", 10) + b'{"code":0}')]
 
 
 @given(text=st.binary(max_size=60), cap=st.integers(1, 100), pieces=st.lists(st.integers(1, 20), max_size=10))
-def test_what_was_printed_is_kept_up_to_its_limit_however_it_arrives(text, cap, pieces):
+def test_output_is_kept_up_to_its_limit(text, cap, pieces):
     session, data = conversing(cap), text + MARK
     for size in pieces:
         session.feed([(STDERR, data[:size])])
@@ -36,7 +36,7 @@ def test_what_was_printed_is_kept_up_to_its_limit_however_it_arrives(text, cap, 
         assert session.printed_stderr == text
 
 
-def test_an_answer_is_not_the_end_while_stderr_is_on_its_way():
+def test_answer_waits_for_stderr_still_under_way():
     session = conversing()
     session.feed([(STDERR, MARK)])
     assert not session.is_complete  # without an answer nothing is
@@ -49,7 +49,7 @@ def test_an_answer_is_not_the_end_while_stderr_is_on_its_way():
     assert session.printed_stderr == b"Warning 1: late"
 
 
-def test_a_job_that_closed_its_stderr_is_not_waited_for_long(monkeypatch):
+def test_job_that_closed_stderr_is_not_awaited_long(monkeypatch):
     session = conversing()
     session.feed(ANSWER)
     monkeypatch.setattr(session_module, "MARK_SECONDS", 0.0)
@@ -57,7 +57,7 @@ def test_a_job_that_closed_its_stderr_is_not_waited_for_long(monkeypatch):
     assert session.printed_stderr == b""
 
 
-def test_what_a_job_reports_before_it_works_may_end_it():
+def test_interim_report_may_end_the_job():
     told: list[object] = []
     for verdict, outcome in ((True, None), (False, Declined())):
         session = conversing()

@@ -18,7 +18,7 @@ def sized(noted, least=1, most=4, at_once=1.0) -> Sizing[str]:
 
 
 @given(claims, st.integers(0, 3), st.integers(0, 12), st.integers(0, 12))
-def test_never_more_are_kept_than_may_be_or_than_were_asked_for(noted, least, most, fitting):
+def test_slots_never_exceed_limits_or_demand(noted, least, most, fitting):
     targets = sized(noted, least, most).targets(["a"], MEMORY_SECONDS, fitting)
     asked = {kind: sum(one == kind for _, one in noted) for kind in "abc"}
     assert sum(count for _, count in targets) <= min(most, fitting)
@@ -38,7 +38,7 @@ def test_sizes_prefer_configured_kinds_then_concurrent_ones():
         assert sized(noted).targets(["a"], now, fitting) == expected
 
 
-def test_a_flood_of_calls_takes_no_more_memory_than_its_newest():
+def test_flood_of_calls_uses_bounded_memory():
     sizing = sized([(number / 1000, "a") for number in range(10 * MOST_NOTED)])
     assert [len(times) for _, times in sizing.demand] == [MOST_NOTED]
 

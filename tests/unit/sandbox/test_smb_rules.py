@@ -13,7 +13,7 @@ from tests.unit.sandbox.staging_kit import USER, area_at, leftovers
 pytestmark = pytest.mark.claim("outputs.shares")
 
 
-def test_a_removed_file_that_is_still_open_and_listed_ends_the_removal(tmp_path, monkeypatch):
+def test_still_listed_open_file_ends_the_removal(tmp_path, monkeypatch):
     folder = tmp_path / "staging"
     folder.mkdir()
     for name in ("lock", "out.tif"):
@@ -33,7 +33,7 @@ def test_a_removed_file_that_is_still_open_and_listed_ends_the_removal(tmp_path,
     assert [one.name for one in folder.iterdir()] == ["lock"]
 
 
-def test_a_lock_that_is_refused_for_lack_of_permission_is_held_by_another(tmp_path, monkeypatch):
+def test_lock_refused_by_permission_is_held_by_another(tmp_path, monkeypatch):
     area, real = area_at(tmp_path), fcntl.flock
 
     def flock(file, kind):

@@ -48,7 +48,7 @@ def deep(folder: Path, levels: int) -> None:
 
 
 @pytest.mark.claim("staging.private")
-def test_the_container_gets_an_empty_folder_of_its_own_user_in_a_private_one(workspace):
+def test_container_gets_own_empty_folder_in_private_one(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         own = workspace / RESERVED
         out = staging.path
@@ -69,7 +69,7 @@ def test_one_id_is_one_staging(workspace):
         assert (staging.path / "kept").exists()
 
 
-def test_an_id_that_is_not_a_plain_name_and_a_container_of_root_get_no_staging(workspace):
+def test_invalid_ids_and_root_containers_get_no_staging(workspace):
     for bad in ("", "short", "../../etc/x", "with/slash", "with space", "new\nline1", "x" * 65, "ünïcode1"):
         with pytest.raises(StagingFailed):
             area_at(workspace).open(bad, USER)
@@ -79,7 +79,7 @@ def test_an_id_that_is_not_a_plain_name_and_a_container_of_root_get_no_staging(w
     assert not (workspace / RESERVED).exists() or leftovers(workspace) == []
 
 
-def test_a_container_of_another_user_gets_no_staging_from_a_server_that_is_not_root(workspace, monkeypatch):
+def test_unprivileged_server_stages_nothing_for_another_user(workspace, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
     with pytest.raises(StagingFailed):
         area_at(workspace).open(CALL, (1234, 1234))
@@ -97,7 +97,7 @@ def test_a_read_only_workspace_is_never_written(workspace):
 
 
 @pytest.mark.claim("staging.private")
-def test_a_link_in_place_of_our_own_folder_is_not_followed(tmp_path):
+def test_link_in_place_of_server_folder_is_refused(tmp_path):
     write(tmp_path, {"elsewhere/": b""})
     for number, name in enumerate((RESERVED, f"{RESERVED}/staging", f"{RESERVED}/undo")):
         root = tmp_path / str(number)
@@ -119,7 +119,7 @@ def reachable() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not ROOT_HOST, reason="only root can make a folder of somebody else's")
-def test_what_roots_server_says_of_the_owners_store_is_what_helps(reachable):
+def test_advice_for_root_about_owners_store_works(reachable):
     """It works with nobody else's journals; each way out that it names is one that works."""
     workspace = reachable
     os.chown(workspace, *USER)
@@ -136,7 +136,7 @@ def test_what_roots_server_says_of_the_owners_store_is_what_helps(reachable):
 
 
 @pytest.mark.skipif(not ROOT_HOST, reason="only root can make a folder of somebody else's")
-def test_what_a_users_server_says_of_roots_store_is_what_helps(reachable):
+def test_advice_for_user_about_roots_store_works(reachable):
     workspace = reachable
     area_at(workspace).prepare()
     os.chown(workspace, *USER)
@@ -170,7 +170,7 @@ def as_user(work) -> int:
 
 
 @pytest.mark.claim("staging.private")
-def test_a_folder_that_others_may_write_to_is_not_trusted(workspace):
+def test_folder_writable_by_others_is_not_trusted(workspace):
     area_at(workspace).prepare()
     (workspace / RESERVED / "undo").chmod(0o777)
     with pytest.raises(StagingFailed):
@@ -180,7 +180,7 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(workspace):
 # --- measuring
 
 
-def test_usage_counts_sizes_blocks_files_and_folders_and_follows_no_link(workspace, tmp_path):
+def test_usage_counts_sizes_blocks_and_entries_without_links(workspace, tmp_path):
     write(tmp_path, {"elsewhere/big": b"x" * 5_000_000})
     with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"a": b"x" * 10_000, "folder/b": b"y" * 50_000})
@@ -193,7 +193,7 @@ def test_usage_counts_sizes_blocks_files_and_folders_and_follows_no_link(workspa
         assert staging.usage().bytes < usage.bytes + 100_000
 
 
-def test_usage_and_collection_agree_on_what_is_too_much(workspace):
+def test_usage_and_collection_agree_on_limits(workspace):
     area = area_at(workspace)
     for contents, within in (
         ({"a": b"x" * 500_000}, True),
@@ -214,14 +214,14 @@ def test_usage_and_collection_agree_on_what_is_too_much(workspace):
 
 
 @pytest.mark.claim("resources.staging-capped")
-def test_a_job_cannot_hide_its_files_in_the_depth(workspace):
+def test_job_cannot_hide_files_in_deep_folders(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         deep(staging.path, 1500)
         assert staging.usage(Limits(staging_files=100_000)).exceeds(Limits(staging_files=100_000))
 
 
 @pytest.mark.claim("resources.staging-capped")
-def test_a_job_cannot_hide_its_files_behind_a_mode(workspace):
+def test_job_cannot_hide_files_behind_a_mode(workspace):
     """Root looks in; anybody else takes what cannot be looked into for too much."""
     with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"hidden/big": b"x" * 900_000})
@@ -299,7 +299,7 @@ def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
     assert leftovers(workspace) == []
 
 
-def test_what_the_job_barred_is_collected_all_the_same(workspace):
+def test_files_barred_by_mode_are_still_collected(workspace):
     with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"folder/inner/a": b"1", "b": b"22"})
         for name in ("folder/inner/a", "folder/inner", "folder", "b", "."):
@@ -328,7 +328,7 @@ def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
     assert tree(tmp_path / "elsewhere") == {"precious": b"1"}
 
 
-def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypatch):
+def test_removal_handles_more_names_than_one_batch(workspace, monkeypatch):
     monkeypatch.setattr(filetree, "_BATCH", 10)
     with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {f"folder-{n % 12}/inner-{n % 3}/{n}": b"" for n in range(300)})
@@ -337,7 +337,7 @@ def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypat
 
 
 @pytest.mark.claim("staging.removed")
-def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
+def test_error_exit_removes_everything_and_keeps_the_error(workspace):
     with pytest.raises(ZeroDivisionError), area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"a": b"1"})
         raise ZeroDivisionError
@@ -347,7 +347,7 @@ def test_leaving_by_an_error_removes_everything_and_keeps_the_error(workspace):
 
 
 @pytest.mark.claim("staging.removed")
-def test_what_cannot_be_removed_in_time_is_left_to_the_recovery_and_spoils_no_call(workspace, monkeypatch):
+def test_unfinished_removal_is_left_to_recovery_without_failing(workspace, monkeypatch):
     area = area_at(workspace)
     with monkeypatch.context() as late:
         late.setattr(filetree, "_REMOVAL_SECONDS", -1.0)
@@ -437,7 +437,7 @@ def test_nothing_stays_open(workspace):
 
 
 @pytest.mark.claim("staging.removed")
-def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace):
+def test_only_staging_of_dead_processes_is_removed(workspace):
     area = area_at(workspace)
     child = os.fork()
     if child == 0:
@@ -455,7 +455,7 @@ def test_a_dead_process_s_staging_is_removed_and_a_living_one_s_is_not(workspace
 
 
 @pytest.mark.parametrize("point", ["open.folder.after", "open.lock.before", "open.lock.after"])
-def test_a_staging_is_not_taken_for_dead_while_it_is_made(workspace, point):
+def test_staging_under_creation_does_not_count_as_dead(workspace, point):
     told = []
     recovering = threading.Thread(target=lambda: told.append(area_at(workspace).recover()))
     trail = Trail()
@@ -473,7 +473,7 @@ def test_a_staging_is_not_taken_for_dead_while_it_is_made(workspace, point):
     assert point in trail.points
 
 
-def test_recovery_leaves_alone_what_is_not_ours_by_name(workspace, tmp_path):
+def test_recovery_leaves_foreign_names_alone(workspace, tmp_path):
     area = area_at(workspace)
     area.prepare()
     write(tmp_path, {"elsewhere/precious": b"1"})
@@ -485,9 +485,7 @@ def test_recovery_leaves_alone_what_is_not_ours_by_name(workspace, tmp_path):
     assert leftovers(workspace) == ["linked-call", "notes.txt", "some-file"]
 
 
-def test_a_server_as_root_on_a_file_system_without_owners_is_refused_and_leaves_nothing(
-    tmp_path, monkeypatch
-):
+def test_root_server_is_refused_on_ownerless_file_system(tmp_path, monkeypatch):
     def refuse(*_given):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 

@@ -19,7 +19,7 @@ MOUNTINFO = """\
 """
 
 
-def test_mounts_below_a_folder_are_found_whole_and_once():
+def test_mounts_below_a_folder_are_all_found_once():
     below = ("/data/ws/inner", "/data/ws/my maps\\x", "/data/ws/odd\x0bname\x85")
     assert submounts(Path("/data/ws"), MOUNTINFO) == below
     assert set(submounts("/data", MOUNTINFO)) == {*below, "/data/ws", "/data/ws-other"}

@@ -24,7 +24,7 @@ def test_an_allocation_fails_before_the_kernel_kills():
     assert limits.memory_bytes * 3 // 4 < rlimits(limits)["data"] < limits.memory_bytes
 
 
-def test_a_job_that_uses_all_of_its_processors_to_its_deadline_is_not_ended_earlier():
+def test_full_processor_use_until_deadline_is_allowed():
     for wall, cpus in [(300.0, 2.0), (10.0, 0.5), (0.1, 8.0)]:
         assert rlimits(Limits(wall_seconds=wall, cpus=cpus))["cpu"] > wall * cpus
 

@@ -37,7 +37,7 @@ def kept(workspace: Path, call_id: str = CALL) -> set[bytes]:
 
 
 @pytest.mark.claim("outputs.undo")
-def test_an_undo_brings_back_what_was_replaced_and_removed_and_takes_away_what_was_made(workspace):
+def test_undo_restores_replaced_and_removed_and_deletes_new(workspace):
     write(workspace, OLD)
     area = area_at(workspace)
     before = {name: (workspace / name).stat().st_ino for name in OLD}
@@ -53,7 +53,7 @@ def test_an_undo_brings_back_what_was_replaced_and_removed_and_takes_away_what_w
     assert tree(workspace) == OLD
 
 
-def test_calls_on_one_file_are_undone_from_the_last_to_the_first(workspace):
+def test_calls_on_one_file_are_undone_backwards(workspace):
     area = area_at(workspace)
     for call in ("call-0001", "call-0002", "call-0003"):
         publish(area, {"a.tif": call.encode()}, call)
@@ -96,7 +96,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.claim("outputs.undo")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_undo_that_would_lose_somebody_s_change_is_refused_and_does_nothing(workspace, change):
+def test_undo_that_would_lose_a_change_does_nothing(workspace, change):
     write(workspace, OLD)
     area = area_at(workspace)
     publish(area, NEW)
@@ -109,7 +109,7 @@ def test_an_undo_that_would_lose_somebody_s_change_is_refused_and_does_nothing(w
         assert kept(workspace) == before_kept
 
 
-def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace):
+def test_change_just_before_undo_is_kept(workspace):
     write(workspace, {"a.tif": b"old", "b.tif": b"old"})
     publish(area_at(workspace), {"a.tif": b"new", "b.tif": b"new"})
     acted = []
@@ -126,13 +126,13 @@ def test_a_change_in_the_last_instant_before_an_undo_is_kept(workspace):
     assert tree(workspace) == {"a.tif": b"theirs", "b.tif": b"new"}
 
 
-def test_a_call_that_is_not_known_cannot_be_undone(workspace):
+def test_unknown_call_cannot_be_undone(workspace):
     for call in ("call-none", "../staging", "", CALL):
         with pytest.raises(StagingFailed):
             area_at(workspace).undo(call)
 
 
-def test_a_call_is_not_undone_by_two_at_once(workspace):
+def test_call_is_not_undone_twice_at_once(workspace):
     write(workspace, OLD)
     publish(area_at(workspace), NEW)
     refusals = []
@@ -153,7 +153,7 @@ def test_a_call_is_not_undone_by_two_at_once(workspace):
 # --- keeping
 
 
-def test_only_so_many_calls_are_kept_and_the_oldest_go_first(workspace):
+def test_call_count_is_bounded_and_oldest_go_first(workspace):
     area = area_at(workspace, keep=Retention(calls=3))
     for number in range(6):
         publish(area, {"a.tif": b"%d" % number}, f"call-000{number}")
@@ -166,7 +166,7 @@ def test_only_so_many_calls_are_kept_and_the_oldest_go_first(workspace):
     assert tree(workspace) == {"a.tif": b"2"}
 
 
-def test_a_publication_does_not_wait_until_the_oldest_call_is_forgotten(workspace):
+def test_publication_does_not_wait_for_pruning(workspace):
     due: list[Callable[[], None]] = []
     area = StagingArea(
         Workspace.at(workspace, writable=True), Retention(calls=1), run_in_background=due.append
@@ -180,7 +180,7 @@ def test_a_publication_does_not_wait_until_the_oldest_call_is_forgotten(workspac
     assert tree(workspace) == {"a.tif": b"2"}
 
 
-def test_a_call_is_not_forgotten_whose_undo_died_since_its_journal_was_read(workspace, monkeypatch):
+def test_call_with_interrupted_undo_is_not_pruned(workspace, monkeypatch):
     """Its entry may then hold the only copy of a file."""
     publish(area_at(workspace), {"a.tif": b"0"}, CALL)
     publish(area_at(workspace), {"a.tif": b"1"}, "call-0002")
@@ -198,7 +198,7 @@ def test_a_call_is_not_forgotten_whose_undo_died_since_its_journal_was_read(work
     assert entry(workspace).is_dir()
 
 
-def test_a_publication_stands_when_nobody_prunes_any_more_or_pruning_is_refused(workspace):
+def test_publication_stands_without_pruning(workspace):
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
     area = StagingArea(
@@ -215,7 +215,7 @@ def test_a_publication_stands_when_nobody_prunes_any_more_or_pruning_is_refused(
     assert area.prune() == ("call-0000",)
 
 
-def test_only_so_many_bytes_of_what_was_replaced_are_kept(workspace):
+def test_bytes_of_replaced_files_are_bounded(workspace):
     area = area_at(workspace, keep=Retention(bytes=2_500_000))
     for number in range(5):
         publish(area, {"a.tif": b"%d" % number * 1_000_000}, f"call-000{number}")
@@ -223,7 +223,7 @@ def test_only_so_many_bytes_of_what_was_replaced_are_kept(workspace):
     assert leftovers(workspace, "undo") == ["call-0003", "call-0004"]
 
 
-def test_new_files_cost_nothing_and_the_newest_call_is_kept_at_any_price(workspace):
+def test_new_files_are_free_and_newest_call_stays(workspace):
     area = area_at(workspace, keep=Retention(bytes=1_500_000))
     write(workspace, {"z.zarr/0": b"o" * 5_000_000})
     for number in range(4):
@@ -262,7 +262,7 @@ def test_a_journal_that_points_outside_is_not_followed(workspace, tmp_path, targ
     assert b"old" in kept(workspace)
 
 
-def test_a_journal_with_a_foreign_slot_is_not_followed(tmp_path):
+def test_journal_with_foreign_slot_is_not_followed(tmp_path):
     for number, slot in enumerate(("../../../a.tif", "lock", "", "0/1", "manifest.json")):
         root = tmp_path / str(number)
         step = {"slot": slot, "target": "a.tif", "new": [1, 2, 3, 0], "old": None}
@@ -272,7 +272,7 @@ def test_a_journal_with_a_foreign_slot_is_not_followed(tmp_path):
 
 
 @pytest.mark.claim("outputs.journals-not-trusted")
-def test_a_forged_journal_cannot_move_a_file_that_it_does_not_know(workspace):
+def test_forged_journal_cannot_move_unknown_files(workspace):
     """A downloaded folder may bring a `.gdal-mcp` along; it cannot know the inodes it would need."""
     write(workspace, {"precious.tif": b"precious"})
     step = {"slot": "7", "target": "precious.tif", "new": None, "old": [1, 8, 0, 0]}
@@ -284,7 +284,7 @@ def test_a_forged_journal_cannot_move_a_file_that_it_does_not_know(workspace):
 @pytest.mark.parametrize(
     "contents", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 99}']
 )
-def test_an_unreadable_journal_is_told_and_its_files_stay(workspace, contents):
+def test_unreadable_journal_is_reported_and_its_files_stay(workspace, contents):
     forged(workspace)
     (entry(workspace) / "manifest.json").write_bytes(contents)
     area = area_at(workspace)
@@ -347,7 +347,7 @@ OUTPUTS = st.dictionaries(
 
 @settings(deadline=None, max_examples=25)
 @given(first=OUTPUTS, history=st.lists(st.tuples(OUTPUTS, st.booleans()), max_size=5))
-def test_any_history_can_be_walked_back_step_by_step(first, history):
+def test_any_history_can_be_undone_step_by_step(first, history):
     with TemporaryDirectory() as path:
         root = Path(path)
         write(root, first)

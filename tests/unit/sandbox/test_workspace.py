@@ -74,7 +74,7 @@ def test_relative_absolute_and_uri_paths_agree(allowed, root):
 
 
 @pytest.mark.claim("paths.inside")
-def test_a_uri_is_decoded_once_and_a_path_never(allowed, root):
+def test_uri_is_decoded_once_and_path_never(allowed, root):
     for name in ("a b%20.tif", "ä #?%.tif"):
         (root / name).write_bytes(b"odd")
         found = allowed.input(name)
@@ -86,7 +86,7 @@ def test_a_uri_is_decoded_once_and_a_path_never(allowed, root):
 
 
 @pytest.mark.claim("paths.inside")
-def test_nothing_is_expanded_and_a_name_may_have_255_bytes(allowed, root):
+def test_nothing_is_expanded_and_names_reach_255_bytes(allowed, root):
     longest = "ä" * 127 + "x"
     for name in ("~", "$HOME", "*", "{a,b}", longest):
         (root / name).write_bytes(b"")
@@ -95,12 +95,12 @@ def test_nothing_is_expanded_and_a_name_may_have_255_bytes(allowed, root):
         refusal(allowed, name)
 
 
-def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
+def test_folders_and_workspace_itself_are_located(allowed, root):
     assert allowed.input("sub/").is_folder
     assert allowed.input(".").path == allowed.input(str(root)).path == root
 
 
-def test_an_output_need_not_exist_but_its_folder_must(allowed):
+def test_output_may_be_absent_but_not_its_folder(allowed):
     assert allowed.output("sub/new.tif").identity is None
     with pytest.raises(PathMissing):
         allowed.output("missing/new.tif")
@@ -109,9 +109,7 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
             allowed.output(wrong)
 
 
-def test_a_path_of_windows_is_refused_with_its_path_in_wsl_and_never_names_a_new_file(
-    allowed, root, subtests
-):
+def test_windows_path_is_refused_with_its_wsl_path(allowed, root, subtests):
     for text, in_wsl in (
         ("C:\\maps\\a b.tif", "/mnt/c/maps/a b.tif"),
         ("d:/maps/Straße.tif", "/mnt/d/maps/Straße.tif"),
@@ -147,7 +145,7 @@ def test_it_is_refused(allowed, subtests):
                 allowed.output(text)
 
 
-def test_a_uri_with_more_than_a_path_or_of_another_host_is_refused(allowed, root, subtests):
+def test_uri_with_extra_parts_or_host_is_refused(allowed, root, subtests):
     tails = "a.tif?x=1 a.tif#part a.tif? a.tif%00 a%0A.tif %2e%2e/outside/secret.tif %ff.tif".split()
     hosts = "other.host user@localhost localhost:80 127.0.0.1 %6cocalhost".split()
     for rest in (
@@ -159,7 +157,7 @@ def test_a_uri_with_more_than_a_path_or_of_another_host_is_refused(allowed, root
 
 
 @pytest.mark.claim("paths.inside")
-def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_path):
+def test_neighbour_with_same_prefix_is_outside(allowed, root, tmp_path):
     (tmp_path / "ws-evil").mkdir()
     (tmp_path / "ws-evil/secret.tif").write_bytes(SECRET)
     refusal(allowed, f"{root}-evil/secret.tif")
@@ -167,7 +165,7 @@ def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_pa
 
 
 @pytest.mark.claim("paths.reserved-unreachable")
-def test_the_servers_own_folder_is_never_reached_and_its_name_free_elsewhere(allowed, root, subtests):
+def test_server_folder_is_unreachable_but_name_free_elsewhere(allowed, root, subtests):
     for form in ("{}/undo.tif", "{}", "sub/../{}/undo.tif", "./{}/undo.tif"):
         for name in (RESERVED, RESERVED.upper(), ".Gdal-Mcp"):
             with subtests.test(form=form, name=name):
@@ -179,7 +177,7 @@ def test_the_servers_own_folder_is_never_reached_and_its_name_free_elsewhere(all
 
 
 @pytest.mark.claim("paths.reserved-unreachable")
-def test_no_output_can_become_the_own_folder_of_a_server_of_an_inner_folder(allowed, root):
+def test_output_cannot_become_inner_server_folder(allowed, root):
     (root / "sub" / RESERVED / "undo").mkdir(parents=True)
     for name in (f"sub/{RESERVED.upper()}", f"sub/{RESERVED}/undo/manifest.json", f"sub/{RESERVED}"):
         with pytest.raises(PathRefused):
@@ -198,7 +196,7 @@ def test_only_files_and_folders_are_let_in(allowed, root):
             allowed.output(name)
 
 
-def test_an_output_needs_a_name_and_a_writable_workspace(allowed, root, tmp_path):
+def test_output_needs_a_name_and_writable_workspace(allowed, root, tmp_path):
     for text in (".", "sub/..", str(root)):
         with pytest.raises(PathRefused):
             allowed.output(text)
@@ -212,7 +210,7 @@ def test_an_output_needs_a_name_and_a_writable_workspace(allowed, root, tmp_path
             mixed.output(f"{other}/{name}")
 
 
-def test_a_folder_that_may_not_be_entered_is_refused(allowed, root, tmp_path):
+def test_folder_without_entry_permission_is_refused(allowed, root, tmp_path):
     for folder in (root, *root.parents):
         if folder.is_relative_to(tmp_path.parent.parent) and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o755)
@@ -238,7 +236,7 @@ def test_a_symlink_that_stays_inside_is_resolved_away(allowed, root):
         assert allowed.input(f"link{number}").relative == PurePosixPath("a.tif")
 
 
-def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
+def test_parent_after_symlink_is_parent_of_target(allowed, root):
     (root / "jump").symlink_to("sub/deep")
     assert allowed.input("jump/../b.tif").path == root / "sub/b.tif"
     with pytest.raises(PathMissing):
@@ -264,7 +262,7 @@ def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, targe
 
 
 @pytest.mark.claim("paths.links-stay-inside")
-def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside):
+def test_symlinked_outside_folder_is_refused_with_contents(allowed, root, outside):
     for number, target in enumerate((outside, "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../..")):
         (root / f"jump{number}").symlink_to(target)
         for tail in ("", "/secret.tif", "/undo.tif", "/etc/passwd", "/.."):
@@ -273,7 +271,7 @@ def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allow
             allowed.output(f"jump{number}/new.tif")
 
 
-def test_a_chain_of_forty_symlinks_is_followed_and_a_loop_is_not(allowed, root):
+def test_forty_symlinks_are_followed_but_loops_are_not(allowed, root):
     (root / "link0").symlink_to("a.tif")
     for number in range(1, 41):
         (root / f"link{number}").symlink_to(f"link{number - 1}")
@@ -311,7 +309,7 @@ def test_a_symlink_into_another_workspace_is_that_workspaces(allowed, root, tmp_
 
 @pytest.mark.claim("paths.refusals-tell-nothing")
 @pytest.mark.parametrize("form", ["{}", "file://{}", "link", "../outside/{name}"])
-def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, outside, form):
+def test_refusal_is_the_same_for_existing_and_absent(allowed, root, outside, form):
     said = []
     for name in ("secret.tif", "absent.tif"):
         link = root / "link"
@@ -326,7 +324,7 @@ def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, 
 # workspaces
 
 
-def test_of_a_workspace_that_shows_some_folders_nothing_else_is_located_or_told_of(root):
+def test_partly_shown_workspace_reveals_nothing_else(root):
     (root / "sub/deep/in.tif").write_bytes(b"raster")
     (root / "sub/deep/link.tif").symlink_to("../b.tif")
     shown = Workspace(root, writable=True, shown=(PurePosixPath("sub/deep"),))
@@ -344,7 +342,7 @@ def test_of_a_workspace_that_shows_some_folders_nothing_else_is_located_or_told_
     assert len(said) == 1
 
 
-def test_one_of_two_workspaces_must_not_lie_in_the_other(root):
+def test_workspaces_must_not_nest(root):
     outer, inner = (Workspace.at(path, writable=True) for path in (root, root / "sub"))
     for pair in ((outer, inner), (inner, outer), (outer, Workspace.at(root, writable=False))):
         with pytest.raises(PathRefused):
@@ -353,7 +351,7 @@ def test_one_of_two_workspaces_must_not_lie_in_the_other(root):
         Workspaces(())
 
 
-def test_a_workspace_is_entered_by_the_spelling_it_was_given_by_too(root, tmp_path):
+def test_workspace_accepts_the_spelling_of_its_setting(root, tmp_path):
     (tmp_path / "alias").symlink_to(root)
     allowed = Workspaces((Workspace.at(tmp_path / "alias", writable=True),))
     for spelling in (tmp_path / "alias/a.tif", root / "a.tif"):
@@ -384,7 +382,7 @@ def test_what_cannot_be_a_workspace_is_refused(root, tmp_path, subtests):
 
 
 @pytest.mark.claim("paths.races-lost")
-def test_a_workspace_that_is_replaced_by_a_symlink_is_not_entered(allowed, root, outside):
+def test_workspace_replaced_by_symlink_is_not_entered(allowed, root, outside):
     root.rename(root.with_name("moved"))
     root.symlink_to(outside)
     refusal(allowed, "secret.tif")
@@ -394,7 +392,7 @@ def test_a_workspace_that_is_replaced_by_a_symlink_is_not_entered(allowed, root,
 
 
 @pytest.mark.claim("paths.races-lost")
-def test_a_file_that_became_something_else_is_not_opened(allowed, root, outside):
+def test_file_that_became_something_else_is_not_opened(allowed, root, outside):
     found = allowed.input("a.tif")
     (root / "a.tif").unlink()
     with pytest.raises(PathMissing), open_file(found):
@@ -409,7 +407,7 @@ def test_a_file_that_became_something_else_is_not_opened(allowed, root, outside)
 
 
 @pytest.mark.claim("paths.races-lost")
-def test_a_folder_that_became_a_symlink_is_not_opened(allowed, root, outside):
+def test_folder_that_became_symlink_is_not_opened(allowed, root, outside):
     found = allowed.input("sub/b.tif")
     (root / "sub").rename(root / "was")
     (root / "sub").symlink_to(outside)
@@ -465,7 +463,7 @@ def hostile(tmp_path_factory):
 @pytest.mark.claim("paths.inside")
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=_TEXTS, way=st.sampled_from(["input", "output"]))
-def test_any_text_is_refused_or_leads_to_a_real_place_inside(hostile, text, way):
+def test_any_text_is_refused_or_leads_inside(hostile, text, way):
     allowed = Workspaces((Workspace.at(hostile, writable=True),))
     try:
         found = getattr(allowed, way)(text.replace("{root}", str(hostile)))
@@ -481,7 +479,7 @@ def test_any_text_is_refused_or_leads_to_a_real_place_inside(hostile, text, way)
 
 @pytest.mark.claim("paths.races-lost")
 @pytest.mark.timeout(60)
-def test_a_race_between_a_folder_and_a_symlink_never_gives_away_the_secret(root, outside):
+def test_race_between_folder_and_symlink_never_leaks(root, outside):
     """One thread swaps `sub` for a symlink to a secret and back, while this one locates and reads."""
     (root / "sub/secret.tif").write_bytes(b"public")
     (root / "evil").symlink_to(outside)

@@ -41,7 +41,7 @@ def outcome(registry: Registry, call: str) -> str:
     return found.outcome
 
 
-def test_a_call_of_a_living_server_is_left_alone(settings: Settings, registry: Registry):
+def test_call_of_living_server_is_left_alone(settings: Settings, registry: Registry):
     other = Owner(settings.state_dir / "servers")
     call = unfinished(registry, other.id)
     with running(settings):
@@ -50,7 +50,7 @@ def test_a_call_of_a_living_server_is_left_alone(settings: Settings, registry: R
 
 
 @pytest.mark.claim("faults.server-killed")
-def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, registry: Registry):
+def test_call_of_dead_server_is_ended_and_recorded(settings: Settings, registry: Registry):
     (settings.state_dir / "servers").mkdir()
     (settings.state_dir / "servers" / "deadbeefdeadbeef.lock").touch()  # nobody holds it
     call = unfinished(registry, "deadbeefdeadbeef")
@@ -58,14 +58,14 @@ def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, regis
         assert outcome(registry, call) == "INTERNAL"
 
 
-def test_a_workspace_that_is_no_folder_stops_the_start(settings: Settings, tmp_path: Path):
+def test_workspace_that_is_no_folder_stops_the_start(settings: Settings, tmp_path: Path):
     (tmp_path / "file").touch()
     wrong = settings.model_copy(update={"workspaces": (tmp_path / "file",)})
     with pytest.raises(PathRefused), running(wrong):
         pass
 
 
-def test_a_state_folder_that_cannot_be_made_stops_the_start(settings: Settings):
+def test_unusable_state_folder_stops_the_start(settings: Settings):
     settings.state_dir.mkdir()
     (settings.state_dir / "servers").touch()
     with pytest.raises(AuditUnavailable), running(settings):

@@ -24,7 +24,7 @@ def test_rights_are_those_of_calls_and_no_others():
     assert powers(["get secrets"]).state == "warning"
 
 
-def test_a_quota_is_held_against_what_runs_and_waits(tmp_path: Path):
+def test_quota_is_compared_with_running_and_waiting_calls(tmp_path: Path):
     settings = load_settings(state_dir=tmp_path, memory="2GiB", concurrent=6, pool_max=6)
     assert quota(EXCEEDED, settings).state == "ok"
     assert quota(EXCEEDED, settings.model_copy(update={"pool_max": 7})).state == "warning"
@@ -44,7 +44,7 @@ def test_what_a_plain_pod_found_is_judged():
     assert network(good._replace(network="")).state == "warning"
 
 
-def test_what_admission_lets_in_is_told_with_what_mends_it():
+def test_admission_weakness_is_reported_with_its_fix():
     assert security([]).state == pinned([], (1, 20)).state == "ok"
     assert security(["root"]).state == "warning"
     old, new = pinned(["another image"], (1, 29)), pinned(["another image"], (1, 30))

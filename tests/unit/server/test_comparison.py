@@ -22,7 +22,7 @@ def test_what_cannot_be_told_is_not_the_same():
         assert by_content("/ws/a", told).sameness == "unknown"
 
 
-def test_files_belong_to_the_output_that_is_nearest_by_name():
+def test_files_belong_to_output_with_nearest_name():
     files = dict.fromkeys(
         ("a.tif", "a.tif.aux.xml", "a.tfw", "a.png", "a.png.aux.xml", "b.shp", "b.dbf", "c"), "00"
     )

@@ -65,13 +65,13 @@ def test_a_stranger_has_seconds_however_the_body_drips():
 
 
 @pytest.mark.claim("console.strangers-bounded")
-def test_of_a_stranger_no_more_is_read_than_a_ticket_has():
+def test_unauthenticated_request_is_read_only_to_ticket_size():
     long = b" " * (TICKET_BYTES + 1)
     assert refused(entrance(), signing_in(long, ends=False))[0] == 413
 
 
 @pytest.mark.claim("console.strangers-bounded")
-def test_who_has_stood_for_longest_makes_room_for_who_comes():
+def test_longest_waiting_login_makes_room_for_newcomers():
     door, ended = LoginThrottle(), []
 
     async def stand(number: int) -> None:
@@ -93,7 +93,7 @@ def test_who_has_stood_for_longest_makes_room_for_who_comes():
 
 
 @pytest.mark.claim("console.needs-read")
-def test_a_token_that_may_not_read_is_refused_and_one_that_lost_it_too():
+def test_token_without_read_scope_is_refused_even_later():
     scopes = {APPROVE}
 
     async def verify(_text: str) -> Principal:

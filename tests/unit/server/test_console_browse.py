@@ -23,7 +23,7 @@ def refused(status: int) -> "pytest.RaisesExc[Refused]":
 
 
 @pytest.mark.claim("console.folders-recorded")
-def test_a_folder_is_recorded_before_it_is_made_by_somebody_who_may_approve_and_write(tmp_path: Path):
+def test_folder_creation_needs_rights_and_is_recorded_first(tmp_path: Path):
     with server(tmp_path) as made:
         browse, places = Browse(made.app), made.app.workspaces
         for scopes in ((READ,), (READ, WRITE), (READ, APPROVE)):
@@ -38,7 +38,7 @@ def test_a_folder_is_recorded_before_it_is_made_by_somebody_who_may_approve_and_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders for others")
-def test_a_folder_that_root_makes_belongs_to_the_owner_of_the_folder_around_it(tmp_path: Path):
+def test_folder_made_by_root_gets_parent_owner(tmp_path: Path):
     with server(tmp_path) as made:
         os.chown(made.root, 1234, 4321)
         Browse(made.app).make_folder(viewer(READ, WRITE, APPROVE), made.app.workspaces, "new")
@@ -46,7 +46,7 @@ def test_a_folder_that_root_makes_belongs_to_the_owner_of_the_folder_around_it(t
         assert (status.st_uid, status.st_gid) == (1234, 4321)
 
 
-def test_no_folder_is_made_where_a_call_could_not_write(tmp_path: Path):
+def test_no_folder_is_made_where_calls_cannot_write(tmp_path: Path):
     with server(tmp_path) as made:
         whole = made.app.workspaces
         read_only = Workspaces(tuple(replace(one, writable=False) for one in whole.items))

@@ -61,7 +61,7 @@ def test_each_step_stands_where_its_record_says(ended: Server):
     assert shown["steps"][0]["call"] == STEP
 
 
-def test_a_workflow_is_there_for_its_owner_and_administrators_alone(ended: Server):
+def test_workflow_is_visible_only_to_owner_and_administrators(ended: Server):
     workflows = Workflows(ended.app)
     assert workflows.show(ADMIN, WHOLE)["id"] == WHOLE
     with refused(404):
@@ -71,7 +71,7 @@ def test_a_workflow_is_there_for_its_owner_and_administrators_alone(ended: Serve
 
 
 @pytest.mark.claim("console.steps-shown-to-those-who-see-all")
-def test_a_picture_of_a_step_needs_every_workspace_that_the_steps_read(ended: Server, tmp_path: Path):
+def test_step_picture_needs_every_workspace_the_steps_read(ended: Server, tmp_path: Path):
     workflows, all_of_it = Workflows(ended.app), ended.app.workspaces
     assert workflows.artifact(OWNER, all_of_it, WHOLE, "first").name == "first.tif"
     (tmp_path / "another").mkdir()
@@ -87,7 +87,7 @@ async def test_nobody_but_its_caller_runs_a_workflow_again(ended: Server):
             await Workflows(ended.app).retry(viewer, WHOLE, "second")
 
 
-def test_what_is_forgotten_is_made_again_and_the_rest_stays(tmp_path: Path):
+def test_forgotten_step_is_recomputed_and_others_stay(tmp_path: Path):
     store = StepStore(tmp_path)
     (tmp_path / "run").mkdir()
     for key, call in (("1" * 64, "one"), ("2" * 64, "two")):

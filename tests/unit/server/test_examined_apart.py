@@ -23,7 +23,7 @@ def test_the_console_examines_this_host_in_another_process(workspace, tmp_path, 
     assert "server" not in {group for group, _ in rows}
 
 
-def test_settings_arrive_in_the_other_process_as_they_are(workspace, tmp_path):
+def test_settings_reach_the_other_process_unchanged(workspace, tmp_path):
     settings = load_settings(
         workspaces=(workspace,), state_dir=tmp_path / "state", memory="1GiB", approval="never",
         path_map="/data:/srv/data", toolsets=("raster",), cpus=1.5,

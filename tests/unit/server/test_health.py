@@ -40,7 +40,7 @@ def app(tmp_path):
     return make
 
 
-def test_a_removed_image_is_noticed_before_a_call_needs_it(app):
+def test_removed_image_is_noticed_before_a_call(app):
     assert all(look(app(IMAGE.id)).well.values())
     made = app("sha256:bb")
     found = look(made).well

@@ -38,7 +38,7 @@ def test_an_address_with_anything_besides_is_no_link():
     assert parameters([("expires", "1"), ("signature", "a")]) == ("1", "a")
 
 
-def test_the_standing_of_a_token_ends_with_it_and_does_not_come_back_with_its_name(tmp_path: Path):
+def test_status_ends_with_token_despite_reused_name(tmp_path: Path):
     now = [NOW]
     store = TokenStore(tmp_path / "tokens.sqlite", lambda: now[0])
     standing = CredentialStatus(store, lambda: now[0])
@@ -53,7 +53,7 @@ def test_the_standing_of_a_token_ends_with_it_and_does_not_come_back_with_its_na
     assert standing.of("token:ann") not in (None, first)
 
 
-def test_a_token_that_may_not_read_gives_no_standing(tmp_path: Path):
+def test_token_without_read_scope_has_no_status(tmp_path: Path):
     store = TokenStore(tmp_path / "tokens.sqlite")
     store.new("writer", (WRITE,), None)
     assert CredentialStatus(store).of("token:writer") is None

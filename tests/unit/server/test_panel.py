@@ -34,7 +34,7 @@ def page() -> Page:
 
 
 @pytest.mark.claim("console.panel-reaches-nothing")
-def test_the_policy_of_the_panel_allows_what_is_in_it_by_digest_and_nothing_else(page: Page):
+def test_panel_policy_allows_only_its_parts_by_digest(page: Page):
     [policy] = [one["content"] for _, one in page.elements if "http-equiv" in one]
     rules = {name: words for name, *words in (one.split() for one in policy.split(";"))}
     digests = {
@@ -54,7 +54,7 @@ def test_the_policy_of_the_panel_allows_what_is_in_it_by_digest_and_nothing_else
     assert not [one for _, one in page.elements if {"src", "href", "srcset", "action", "onload"} & one.keys()]
 
 
-def test_the_modules_of_the_console_are_whole_in_it_and_import_nothing(page: Page):
+def test_console_modules_are_complete_and_import_nothing(page: Page):
     own = page.texts[-1]
     assert not re.search(r"^\s*(import|export) ", own, re.MULTILINE)
     assert {"makeMap", "el", "fill"} <= set(re.findall(r"function (\w+)", own))

@@ -32,7 +32,7 @@ def test_the_text_says_the_same_as_the_structure():
     assert not told.is_error
 
 
-def test_an_error_fits_what_clients_are_told_of_a_tools_results():
+def test_error_conforms_to_the_tool_result_schema():
     for name in known_tools():
         error = ToolError(Code.TIMEOUT, Stage.RUN, "too long", "less", {"stderr": "x"})
         told = render.result(Reply("id", error.as_dict("id"), error=error))
@@ -40,7 +40,7 @@ def test_an_error_fits_what_clients_are_told_of_a_tools_results():
         jsonschema.validate(told.structured_content, schema, jsonschema.Draft202012Validator)
 
 
-def test_so_many_outputs_are_linked_under_uris_that_are_encoded_and_a_preview_is_a_picture():
+def test_outputs_are_linked_by_encoded_uris_with_preview():
     told = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg", preview=PNG)))
     _text, first, second, picture = told.content
     assert isinstance(first, t.ResourceLink)

@@ -87,7 +87,7 @@ async def settled() -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def test_a_stream_is_told_of_what_it_asked_for_as_acknowledged_and_of_nothing_else(server):
+async def test_stream_gets_only_acknowledged_subscriptions(server):
     asked = [WATCHED, "test://absent", WATCHED]
     async with client(server) as made, made.listen(resource_subscriptions=asked) as stream:
         assert stream.honored.resource_subscriptions == [WATCHED]
@@ -101,7 +101,7 @@ async def test_a_stream_is_told_of_what_it_asked_for_as_acknowledged_and_of_noth
         assert await anext(stream) == ToolsListChanged()
 
 
-async def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(server):
+async def test_session_is_notified_until_it_unsubscribes(server):
     heard = Heard()
     async with client(server, heard) as made:
         await made.subscribe_resource(WATCHED)
@@ -116,7 +116,7 @@ async def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(
 
 
 @pytest.mark.claim("identity.others-unseen")
-async def test_a_session_that_a_lesser_token_used_is_told_of_nobody_else_any_more(server):
+async def test_session_of_demoted_token_no_longer_sees_others(server):
     scopes = {ADMIN}
 
     server.subscriptions._who = lambda _ctx: Principal(WHO, frozenset(scopes))
@@ -134,14 +134,14 @@ async def test_a_session_that_a_lesser_token_used_is_told_of_nobody_else_any_mor
     assert told.count(ResourcesListChanged()) == 1
 
 
-async def test_the_answer_to_a_subscription_does_not_tell_what_is_there(server):
+async def test_subscription_answer_does_not_reveal_existence(server):
     async with client(server, Heard()) as made:
         answers = [await made.subscribe_resource(uri) for uri in (WATCHED, "test://absent", "x" * 1000)]
         assert len({one.model_dump_json() for one in answers}) == 1
 
 
 @pytest.mark.claim("identity.others-unseen")
-async def test_a_change_is_told_to_its_own_principal_and_to_who_sees_everybodys_alone():
+async def test_change_reaches_only_its_principal_and_administrators():
     async def told(watching: Principal, owner: str) -> bool:
         made = Subscriptions(lambda _ctx: watching, lambda _who, uris: _all(uris))
         sent: list[Any] = []
@@ -181,7 +181,7 @@ def _request(sent: list[Any], blocked: anyio.Event | None = None) -> Any:
 
 
 @pytest.mark.claim("http.bounded")
-async def test_the_stream_of_a_client_that_does_not_read_ends():
+async def test_stream_of_client_that_does_not_read_ends():
     made = Subscriptions(lambda _ctx: Principal(WHO), lambda _who, uris: _all(uris))
     sent: list[Any] = []
     blocked = anyio.Event()
@@ -196,7 +196,7 @@ async def test_the_stream_of_a_client_that_does_not_read_ends():
 
 
 @pytest.mark.claim("http.bounded")
-async def test_a_session_that_is_not_read_costs_one_report_of_each_resource():
+async def test_unread_session_stores_one_report_per_resource():
     watch = subscriptions._SubscribedSession(Principal(WHO), t.SubscriptionFilter(), {WATCHED, OTHER})
     events = watch.events()
     for _ in range(5000):
@@ -220,7 +220,7 @@ async def test_who_is_gone_leaves_nothing_behind(server, legacy: bool):
     publish(server, ResourceUpdated(uri=WATCHED), ResourcesListChanged())
 
 
-async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_room(server, monkeypatch):
+async def test_streams_per_principal_are_bounded_until_one_ends(server, monkeypatch):
     monkeypatch.setattr(subscriptions, "MAX_STREAMS", 2)
 
     async with client(server) as made, made.listen(tools_list_changed=True):
@@ -242,7 +242,7 @@ async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_roo
         [f"test://{n}/" + "x" * 1000 for n in range(300)],
     ],
 )
-async def test_what_one_client_can_ask_for_is_bounded_in_both_eras(server, uris: list[str]):
+async def test_client_subscriptions_are_bounded_in_both_protocol_eras(server, uris: list[str]):
     async with client(server) as made:
         with pytest.raises(MCPError) as caught:
             async with made.listen(resource_subscriptions=uris):
@@ -261,7 +261,7 @@ def located(path: str) -> Any:
     return SimpleNamespace(uri=f"file://{path}")
 
 
-def test_the_end_of_a_call_tells_of_its_record_and_of_every_place_that_it_touched():
+def test_call_end_notifies_record_and_every_touched_place():
     files = (PublishedFile(located("/w/new.tif"), 1, ""),)
     moved = (Transfer(located("/w/from"), located("/w/to")),)
     published = Published("undo", files, (located("/w/old.tif"),), (located("/w/gone.tif"),), moved)

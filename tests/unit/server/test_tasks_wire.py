@@ -102,7 +102,7 @@ def talk(tmp_path: Path) -> Talk:
     return line
 
 
-async def test_the_extension_is_announced_to_the_new_protocol_alone(talk: Talk):
+async def test_extension_is_announced_only_to_new_protocol(talk: Talk):
     async with talk() as line:
         found = (await line.ask("server/discover"))["result"]["capabilities"]
         assert found["extensions"][EXTENSION] == {}
@@ -113,7 +113,7 @@ async def test_the_extension_is_announced_to_the_new_protocol_alone(talk: Talk):
         assert "tasks" not in found
 
 
-async def test_an_older_protocol_has_no_tasks_whatever_its_client_says(talk: Talk):
+async def test_older_protocol_has_no_tasks(talk: Talk):
     async with talk(version=LEGACY) as line:
         await line.hello()
         assert (await line.call("slow_compute", seconds=0.5))["content"]
@@ -140,7 +140,7 @@ async def test_a_client_without_the_extension_gets_no_task(talk: Talk):
                     assert error["data"] == {"requiredCapabilities": TASKS}
 
 
-async def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
+async def test_task_is_flat_in_protocol_terms(talk: Talk):
     base = set("taskId status createdAt lastUpdatedAt ttlMs pollIntervalMs resultType _meta".split())
 
     async with talk() as line:
@@ -163,7 +163,7 @@ async def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
         assert base <= cancelled.keys() <= base | {"statusMessage"}
 
 
-def test_over_http_the_routing_header_must_name_the_task():
+def test_http_routing_header_must_name_the_task():
     table = jobs.Jobs.__new__(jobs.Jobs)
     session = SimpleNamespace(client_capabilities=t.ClientCapabilities(extensions={EXTENSION: {}}))
     asked = tasks.TaskParams(task_id="abc")
@@ -183,7 +183,7 @@ def test_over_http_the_routing_header_must_name_the_task():
         assert caught.value.error.code == -32020
 
 
-async def test_a_request_about_no_task_is_an_error_of_its_parameters(talk: Talk):
+async def test_request_about_unknown_task_has_invalid_parameters(talk: Talk):
     async with talk() as line:
         for method, params in (
             ("tasks/get", {}),
@@ -198,7 +198,7 @@ async def test_a_request_about_no_task_is_an_error_of_its_parameters(talk: Talk)
             assert (await line.ask(method, params))["error"]["code"] == -32602, (method, params)
 
 
-async def test_progress_is_told_until_the_task_is_the_answer_and_in_the_task_from_then_on(talk: Talk):
+async def test_progress_moves_into_the_task_once_answered(talk: Talk):
     async with talk(after=0.3) as line:
         identifier = await line.send(
             "tools/call", {"name": "slow_compute", "arguments": {"seconds": 60}}, progressToken="p"
@@ -212,7 +212,7 @@ async def test_progress_is_told_until_the_task_is_the_answer_and_in_the_task_fro
         assert line.heard == []
 
 
-async def test_a_task_is_not_cancelled_by_the_notification_that_cancels_requests(talk: Talk):
+async def test_cancelled_notification_does_not_cancel_a_task(talk: Talk):
     async with talk() as line:
         identifier = await line.send("tools/call", {"name": "slow_compute", "arguments": {"seconds": 0.5}})
         made = (await line.answer(identifier))["result"]
@@ -220,7 +220,7 @@ async def test_a_task_is_not_cancelled_by_the_notification_that_cancels_requests
         assert (await line.until(made["taskId"], "cancelled", "completed"))["status"] == "completed"
 
 
-async def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
+async def test_question_before_task_is_answered_by_calling_again(talk: Talk):
     async with talk(after=0.4) as line:
         asked = await line.call("test_tool_with_task")
         assert asked["resultType"] == "input_required"

@@ -20,7 +20,7 @@ def places(draw: Callable[..., int]) -> Place:
 
 
 @given(places())
-def test_each_tile_is_in_its_block_and_every_block_inside_the_grid(place: Place) -> None:
+def test_tiles_lie_in_blocks_within_the_grid(place: Place) -> None:
     block = places_of(place.block)
     assert place in block
     assert len(set(block)) == len(block) <= SIDE**2
@@ -36,7 +36,7 @@ def test_exactly_the_tiles_above_a_point_touch_it(place: Place, west: float, sou
     assert touches(place, box) == any(touches(one, box) for one in below)
 
 
-def test_a_box_that_crosses_the_antimeridian_is_on_both_sides() -> None:
+def test_box_across_antimeridian_is_on_both_sides() -> None:
     box = (170.0, -20.0, -170.0, 20.0)
     assert [touches(Place(2, x, 1), box) for x in range(4)] == [True, False, False, True]
     assert bounds_of([box]) == (-180.0, -20.0, 180.0, 20.0)
@@ -46,14 +46,12 @@ def test_a_box_that_crosses_the_antimeridian_is_on_both_sides() -> None:
     ("columns", "degrees", "zoom"),
     [(256, 360.0, 0), (512, 360.0, 1), (256, 11.25, 5), (1, 0.0, MAX_ZOOM), (1, 5e-324, MAX_ZOOM)],
 )
-def test_the_finest_zoom_has_pixels_as_small_as_those_of_the_raster(
-    columns: int, degrees: float, zoom: int
-) -> None:
+def test_finest_zoom_matches_the_raster_pixel_size(columns: int, degrees: float, zoom: int) -> None:
     assert finest_zoom(columns, degrees) == zoom
 
 
 @pytest.mark.claim("http.tiles-bounded")
-def test_the_cache_never_holds_more_bytes_than_its_bound() -> None:
+def test_cache_never_exceeds_its_byte_limit() -> None:
     cache, content = TileCache(most=100_000), ("ann", 1, "0" * 64, None)
     for number in range(50):
         cache.put(content, Place(9, number, 0), bytes(9_000))

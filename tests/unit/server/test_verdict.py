@@ -13,7 +13,7 @@ from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import load_settings
 
 
-def test_the_last_line_is_ready_or_the_first_thing_to_do():
+def test_last_line_is_ready_or_first_remedy():
     fine = DoctorRow("engine", "engine", "ok", "Docker")
     warned = DoctorRow("records", "kept", "warning", "gone with it", "mount a volume")
     reasons = (("engine", "ready", "no engine", "Start it."), ("http", "tokens", "x", "Other."))

@@ -31,7 +31,7 @@ def test_a_server_that_strangers_cannot_use_may_start():
         require_safe(load_settings(**given), tokens=tokens)
 
 
-def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(subtests: pytest.Subtests):
+def test_insecurely_exposed_server_does_not_start(subtests: pytest.Subtests):
     for given, tokens in (
         ({}, False),
         ({"host": "0.0.0.0"}, True),
@@ -52,7 +52,7 @@ def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(subtests:
             require_safe(load_settings(**given), tokens=tokens)
 
 
-def test_what_is_unsafe_or_cannot_work_is_said_before_anything_is_listened_on(subtests: pytest.Subtests):
+def test_unsafe_or_unworkable_settings_are_reported_before_listening(subtests: pytest.Subtests):
     for given in (
         {},
         {"no_auth": True, **CERT},
@@ -78,13 +78,13 @@ def test_tokens_are_for_the_public_address():
     assert resource(load_settings(host="::1"), 1) == "http://[::1]:1/mcp"
 
 
-def test_on_loopback_its_names_with_its_port_are_answered_and_no_others():
+def test_loopback_names_with_port_are_the_only_hosts():
     assert set(hosts(load_settings(), 8000)) == {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
     public = load_settings(host="0.0.0.0", http_hosts="in.example:1", **CERT, **PUBLIC)
     assert set(hosts(public, 8000)) == {"gdal.example.org", "in.example:1"}
 
 
-def test_pages_of_its_own_and_those_that_are_named_may_call():
+def test_own_and_named_origins_may_call():
     found = origins(load_settings(host="0.0.0.0", http_origins="https://app.example", **CERT, **PUBLIC), 8000)
     assert set(found) == {"https://gdal.example.org", "https://app.example"}
     assert "null" not in origins(load_settings(), 8000)

@@ -92,7 +92,7 @@ def asked(
 
 
 @pytest.mark.claim("http.no-open-door")
-def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(subtests: pytest.Subtests):
+def test_without_one_good_token_nothing_is_read(subtests: pytest.Subtests):
     texts = (
         "Bearer bad", "Bearer ", "Bearer", "good", "Basic good", "Bearer bad, Bearer good",
         "Bearer " + "x" * 20_000,
@@ -120,14 +120,14 @@ def test_a_missing_scope_is_named():
         assert f'scope="{" ".join(needed)}"' in found.header("www-authenticate")
 
 
-def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_bad():
+def test_uncheckable_token_gives_503_and_is_not_bad():
     tokens = Tokens(good=ANN)
     for tokens.error in (Unavailable("issuer"), TokensUnavailable("disk")):
         found = asked(door(tokens), ("Authorization", "Bearer good"))
         assert (found.status, found.header("www-authenticate")) == (503, "")
 
 
-def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
+def test_issuer_tokens_fail_without_an_issuer(tmp_path: Any):
     assert anyio.run(TokenVerifier(TokenStore(tmp_path / "t"), None).verify, "a.b.c") is None
 
 
@@ -147,7 +147,7 @@ def test_one_principal_cannot_take_the_room_of_all():
     run(attempt)
 
 
-def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
+def test_too_many_open_requests_give_429_with_delay():
     found = asked(door(Tokens(good=ANN), each=0), ("Authorization", "Bearer good"))
     assert found.status == 429
     assert int(found.header("retry-after")) > 0
@@ -161,7 +161,7 @@ ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https:
 
 @pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize("loopback", ["127.0.0.1", "::1"])
-def test_no_other_spelling_of_an_address_is_a_name_of_the_server(loopback: str):
+def test_other_address_spellings_are_not_server_names(loopback: str):
     """They lead to the same place, and a page that was led there by one of them sends it."""
     spelled = """127.1 127.0.1 0x7f.1 0x7f000001 2130706433 0177.0.0.1 127.000.000.001 127.0.0.1. localhost. LOCALHOST.
         0.0.0.0 0 127.0.0.2 [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:0:0:1] [::1%lo] ::1 [::1]. localhost.localdomain
@@ -227,7 +227,7 @@ def test_foreign_hosts_and_origins_reach_nothing(subtests: pytest.Subtests):
             assert (found.status, bool(reached)) == (status, status == 200)
 
 
-def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
+def test_closed_gate_starts_nothing_and_ends_open_requests():
     gate = RequestLimit(9, 9)
     ended: list[str] = []
 
@@ -252,7 +252,7 @@ def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
 
 
 @pytest.mark.claim("http.bounded")
-def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
+def test_body_is_bounded_whatever_length_it_declares():
     small = Asked(body=[b"a" * 10]).whole(b"b")
     assert run(whole_body, small.receive, 11) == b"a" * 10 + b"b"
     with pytest.raises(TooLarge):
@@ -269,7 +269,7 @@ def test_a_body_of_very_many_values_is_refused():
 
 
 @pytest.mark.claim("http.bounded")
-def test_a_body_that_comes_in_drops_is_not_waited_for():
+def test_trickling_body_is_not_awaited():
     class Dripping(Asked):
         async def receive(self) -> Any:
             await anyio.sleep(guard.BODY_SECONDS / 10)
@@ -279,7 +279,7 @@ def test_a_body_that_comes_in_drops_is_not_waited_for():
         run(whole_body, Dripping().receive, 1000)
 
 
-def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go():
+def test_client_leaving_during_its_body_is_released():
     leaving = Asked()
     leaving.parts.append({"type": "http.disconnect"})
     with pytest.raises(ClientDisconnect):
@@ -312,7 +312,7 @@ class Endless:
         ("POST", b'{"method": "tools/call"}', 0),
     ],
 )
-def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: bytes, cancelled: int):
+def test_stream_ends_with_token_but_call_does_not(method: str, sent: bytes, cancelled: int):
     tokens, endless = Tokens(good=ANN), Endless()
     counter: Any = ProtocolEndpoint(endless, door(tokens), frozenset(), 1000)  # type: ignore[arg-type]
     request = Asked(("Authorization", "Bearer good"), method=method)
@@ -330,7 +330,7 @@ def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: byt
 
 
 @pytest.mark.claim("identity.scopes")
-def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope():
+def test_writing_tool_needs_write_scope_in_any_spelling():
     counter: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 1000)  # type: ignore[arg-type]
     for body in (
         b'{"method": "tools/call", "params": {"name": "w"}}',
@@ -363,7 +363,7 @@ class Prompt(Endless):
         ("none", "w", b'{"id": 1, "result": {}}', 200),
     ],
 )
-def test_where_somebody_writes_answers_need_the_scope_to_write(session, tool, answer, status):
+def test_answers_to_writing_sessions_need_write_scope(session, tool, answer, status):
     called = json.dumps({"method": "tools/call", "params": {"name": tool}}).encode()
     tokens = Tokens(good=ANN, whole=Principal(ANN.id, frozenset({READ, WRITE})))
     counter: Any = ProtocolEndpoint(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ def site() -> Iterator[Site]:
         yield made
 
 
-def test_strangers_tokens_do_not_make_the_server_ask_an_issuer_again_and_again(web: Web):
+def test_foreign_tokens_do_not_trigger_repeated_issuer_requests(web: Web):
     keys = web.keys()
     assert found(keys)
     for number in range(50):
@@ -90,7 +90,7 @@ def test_many_tokens_at_once_are_one_question(web: Web):
     assert len(web.asked) == 1
 
 
-def test_a_new_key_is_found_and_a_withdrawn_one_is_not_for_long(web: Web):
+def test_new_key_is_found_and_withdrawn_soon_forgotten(web: Web):
     keys = web.keys()
     assert found(keys)
     web.documents[JWKS] = {"keys": [Signer(kid="k2").public]}
@@ -100,7 +100,7 @@ def test_a_new_key_is_found_and_a_withdrawn_one_is_not_for_long(web: Web):
     assert not found(keys, "k1")
 
 
-def test_while_an_issuer_is_away_its_keys_are_believed_for_an_hour_and_no_longer(web: Web):
+def test_keys_of_absent_issuer_last_one_hour(web: Web):
     keys = web.keys()
     assert found(keys)
     web.documents.clear()
@@ -142,7 +142,7 @@ def test_a_description_of_somebody_else_is_not_believed(web: Web):
 
 
 @pytest.mark.claim("identity.signed-tokens")
-def test_nothing_is_fetched_in_the_clear_or_from_files():
+def test_nothing_is_fetched_in_clear_or_from_files():
     for url in (
         "http://issuer.example/jwks", "file:///etc/passwd", "ftp://127.0.0.1/x", "https://", "", "None", "https://[::1",
         "http://127.0.0.1.evil.example/", "https://user:secret@issuer.example/", "http://127.0.0.1@evil.example/",
@@ -172,7 +172,7 @@ def test_documents_are_fetched_and_redirects_are_not_followed(site: Site):
     assert site.asked == ["/jwks", "/moved", "/nothing"]
 
 
-def test_an_endless_document_is_not_read_to_its_end(site: Site, monkeypatch: pytest.MonkeyPatch):
+def test_endless_document_is_not_read_to_its_end(site: Site, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(issuers, "_MAX_BYTES", 1000)
     site.documents |= {"/large": {"keys": ["x" * 2000]}, "/small": {"keys": ["x" * 500]}}
     assert anyio.run(fetched, f"{site.base}/small")

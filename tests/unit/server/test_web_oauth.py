@@ -53,13 +53,13 @@ def part(value: Any) -> str:
 
 @pytest.mark.parametrize("algorithm", ["ES256", "RS256", "PS256", "EdDSA"])
 @pytest.mark.parametrize("kid", ["k1", None])
-def test_a_token_of_a_known_issuer_is_the_principal_that_it_names(algorithm: str, kid: str | None):
+def test_known_issuer_token_gives_its_named_principal(algorithm: str, kid: str | None):
     issuer = Issuer(signer=Signer(algorithm, kid))
     found = verifying(issuer)(issuer.token(RESOURCE, scope=f"{READ} {WRITE} openid"))
     assert found == Principal("oauth:https://issuer.example#ann", frozenset({READ, WRITE}))
 
 
-def test_scopes_are_those_that_the_token_says_and_the_server_knows():
+def test_scopes_are_known_ones_named_in_the_token():
     issuer = Issuer()
     for given, scopes in (
         ({"scope": None, "scp": f"{READ} {WRITE}"}, {READ, WRITE}),
@@ -104,7 +104,7 @@ BAD_CLAIMS = {
 
 
 @pytest.mark.claim("identity.signed-tokens")
-def test_a_token_that_is_not_for_this_server_now_is_nothing(subtests: pytest.Subtests):
+def test_token_for_another_server_or_time_is_invalid(subtests: pytest.Subtests):
     for claims in BAD_CLAIMS.values():
         with subtests.test(claims=claims):
             issuer = Issuer()
@@ -115,7 +115,7 @@ def test_a_token_that_is_not_for_this_server_now_is_nothing(subtests: pytest.Sub
 
 
 @pytest.mark.claim("identity.signed-tokens")
-def test_only_an_access_token_opens_and_others_where_the_issuer_is_set_so():
+def test_only_access_tokens_count_unless_issuer_allows_others():
     """By RFC 9068, whose check keeps an ID token of the same issuer out."""
     issuer = Issuer()
 
@@ -156,7 +156,7 @@ def test_a_token_without_a_signature_is_nothing():
 
 
 @pytest.mark.claim("identity.signed-tokens")
-def test_a_public_key_is_never_taken_for_a_shared_secret():
+def test_public_key_is_never_a_shared_secret():
     issuer = Issuer(signer=Signer("RS256"))
     public, spki = issuer.signer.key.public_key(), serialization.PublicFormat.SubjectPublicKeyInfo
     pem, der = (
@@ -180,7 +180,7 @@ def test_an_issuer_speaks_for_itself_alone():
 
 
 @pytest.mark.claim("identity.signed-tokens")
-def test_a_key_in_the_token_itself_or_what_must_be_understood_and_is_not_proves_nothing():
+def test_embedded_keys_and_unknown_critical_headers_prove_nothing():
     issuer, mine = Issuer(), Signer(kid="k1")
     claims = issuer.claims(RESOURCE)
     evil = "https://evil.example/x"
@@ -189,7 +189,7 @@ def test_a_key_in_the_token_itself_or_what_must_be_understood_and_is_not_proves_
     assert verifying(issuer)(issuer.signer.sign(claims, crit=["exotic"], exotic=True)) is None
 
 
-def test_a_key_for_something_else_one_of_two_without_names_or_a_shared_secret_proves_nothing():
+def test_unsuitable_ambiguous_or_symmetric_keys_prove_nothing():
     issuer, unnamed = Issuer(), Issuer(signer=Signer(kid=None))
     for row in ({"use": "enc"}, {"alg": "ES384"}, {"kty": "RSA"}, {"crv": "P-384"}):
         document = {"keys": [{**issuer.signer.public, **row}]}

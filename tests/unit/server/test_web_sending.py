@@ -80,19 +80,19 @@ def test_invalid_ranges_return_the_whole_file(tmp_path: Path):
 @pytest.mark.claim("http.ranges-stay-in-the-file")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.text(alphabet="bytes=-,0123456789 x", max_size=40), st.integers(0, 100))
-def test_whatever_is_asked_for_a_part_lies_within_the_file(tmp_path: Path, text: str, size: int):
+def test_every_requested_range_lies_within_the_file(tmp_path: Path, text: str, size: int):
     status, body = Sent(tmp_path / "f", size=size, range=f"bytes={text}").run().told
     assert status in (200, 206, 400, 416)
     assert body in DATA[:size] or status == 400
 
 
-def test_a_part_is_sent_only_to_who_has_parts_of_the_same_version(tmp_path: Path):
+def test_range_needs_the_same_version_of_the_file(tmp_path: Path):
     for condition, same in ((TAG, True), (DATED, True), ('"other"', False), (f"W/{TAG}", False), ("", False)):
         status, _ = Sent(tmp_path / "f", range="bytes=0-1", if_range=condition).run().told
         assert (status == 206) is same, condition
 
 
-def test_a_file_that_changes_while_it_is_sent_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_file_that_changes_during_transfer_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(OpenFile, "chunk_size", 10)
     sent = Sent(tmp_path / "f")
 
@@ -128,7 +128,7 @@ def judged(**headers: str) -> Any:
     return precondition(Headers({name.replace("_", "-"): value for name, value in headers.items()}), TAG)
 
 
-def test_conditions_are_judged_in_the_order_of_the_standard():
+def test_conditions_are_evaluated_in_standard_order():
     for wanted in (
         {}, {"if_none_match": '"other"'}, {"if_none_match": "abc"}, {"if_match": TAG}, {"if_match": "*"},
     ):  # fmt: skip

@@ -98,7 +98,7 @@ def closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.claim("http.bounded")
-def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+def test_missing_header_is_not_awaited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
     with served() as (port, _end):
         for sent in (b"", GET, GET[:7]):
@@ -108,7 +108,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.claim("http.bounded")
-def test_a_client_that_takes_nothing_of_its_answer_is_disconnected(monkeypatch: pytest.MonkeyPatch):
+def test_client_that_reads_no_answer_is_disconnected(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "WRITE_SECONDS", 0.2)
     gate = RequestLimit(9, 9)
     with served(gate=gate) as (port, _end), socket.socket() as connection:
@@ -120,7 +120,7 @@ def test_a_client_that_takes_nothing_of_its_answer_is_disconnected(monkeypatch: 
 
 
 @pytest.mark.claim("http.bounded")
-def test_a_head_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+def test_trickling_header_is_not_awaited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.3)
     pause = threading.Event()
     with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
@@ -137,7 +137,7 @@ def test_a_head_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.Monkey
         until(cut_off)
 
 
-def test_the_second_head_of_a_connection_has_its_deadline_too(monkeypatch: pytest.MonkeyPatch):
+def test_second_header_of_connection_has_a_deadline_too(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 1.0)
     with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(GET + b"\r\n")
@@ -168,7 +168,7 @@ def test_a_head_without_end_is_refused():
             assert b" 200 " not in connection.recv(4096)
 
 
-def test_its_end_ends_open_streams_whole_and_closes_the_port():
+def test_shutdown_completes_open_streams_and_closes_the_port():
     with served() as (port, end), httpx2.stream("GET", f"http://127.0.0.1:{port}/stream") as answer:
         parts = answer.iter_raw()
         assert next(parts) == b"ok"
@@ -182,7 +182,7 @@ def test_its_end_ends_open_streams_whole_and_closes_the_port():
 
 
 @pytest.mark.claim("http.bounded")
-def test_requests_above_the_bound_are_told_so_and_room_comes_back():
+def test_excess_requests_are_informed_and_room_returns():
     gate = RequestLimit(2, 50)
     with served(gate=gate) as (port, _end):
         url = f"http://127.0.0.1:{port}"
@@ -194,7 +194,7 @@ def test_requests_above_the_bound_are_told_so_and_room_comes_back():
         until(lambda: httpx2.get(url).status_code == 200)
 
 
-def test_a_port_that_is_taken_is_an_error_of_the_settings():
+def test_occupied_port_is_a_settings_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -221,7 +221,7 @@ def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
 
 @pytest.mark.claim("http.nobody-read-on")
 @pytest.mark.parametrize("head", ["Transfer-Encoding: chunked", "Content-Length: 1000000"])
-def test_who_is_answered_before_the_end_of_the_body_is_hung_up_on(head: str):
+def test_early_answer_before_body_end_closes_the_connection(head: str):
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 5) as client:
         client.sendall(asking("/", head) + TINY)
         found = heard(client)  # to its end: without one, this ends the test after seconds
@@ -229,14 +229,14 @@ def test_who_is_answered_before_the_end_of_the_body_is_hung_up_on(head: str):
     assert b"connection: close" in found.lower()
 
 
-def test_a_body_that_was_read_leaves_the_connection_open():
+def test_fully_read_body_leaves_the_connection_open():
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
         for _ in range(2):
             client.sendall(asking("/length", "Content-Length: 3") + b"abc")
             assert b"connection: close" not in heard(client, b"[3]").lower()
 
 
-def test_a_long_body_and_the_request_behind_it_arrive_whole():
+def test_long_body_and_next_request_arrive_complete():
     size = 3 << 20
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 30) as client:
         first, second = (asking("/length", f"Content-Length: {length}") for length in (size, 5))
@@ -282,7 +282,7 @@ def test_silent_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
-def test_the_oldest_silent_connection_of_a_peer_makes_room_and_no_other_peers(
+def test_oldest_silent_connection_of_same_peer_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)
@@ -302,9 +302,7 @@ def test_the_oldest_silent_connection_of_a_peer_makes_room_and_no_other_peers(
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
-def test_many_clients_behind_one_address_keep_the_connections_that_the_setting_allows(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_clients_behind_one_address_keep_allowed_connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)
     settings = load_settings(workspaces=(str(tmp_path),), http_silent_each=90)
     listening = server._listening(settings)
@@ -333,9 +331,7 @@ def test_what_is_being_answered_is_not_silent():
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
-def test_a_tls_handshake_that_does_not_come_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_missing_tls_handshake_is_not_awaited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
     certificate, both = self_signed(tmp_path, "localhost")
     with served(tls={"tls_cert": certificate, "tls_key": both}) as (port, _end):

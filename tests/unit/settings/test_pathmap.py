@@ -10,7 +10,7 @@ from sandbox.errors import AttestationFailed
 from sandbox.template import VolumePath
 
 
-def test_the_longest_pair_that_holds_a_folder_decides_and_without_pairs_each_has_its_own_name():
+def test_longest_matching_pair_decides_the_host_path():
     made = PathMap.parse(["/data:/srv/geodata", "/data/fast:/mnt/ssd", "/odd:name:/b:c"])
     for inside, host in (
         ("/data", "/srv/geodata"),
@@ -24,13 +24,13 @@ def test_the_longest_pair_that_holds_a_folder_decides_and_without_pairs_each_has
 
 
 @pytest.mark.claim("engine.path-map-proven")
-def test_what_no_pair_holds_is_never_sent_to_the_engine():
+def test_unmapped_path_is_never_sent_to_the_engine():
     for inside in ("/database", "/dat", "/", "/srv/geodata", "data", "/da/ta"):
         with pytest.raises(AttestationFailed):
             PathMap.parse(["/data:/srv/geodata"]).host(inside)
 
 
-def test_a_folder_may_lie_in_a_claim_of_a_cluster():
+def test_folder_may_lie_in_a_cluster_claim():
     made = PathMap.parse(["/data:workspace", "/data/ann:people/of/ann"])
     assert made.source(Path("/data/dem.tif")) == VolumePath(
         "/data/dem.tif", "workspace", PurePosixPath("dem.tif")
@@ -42,7 +42,7 @@ def test_a_folder_may_lie_in_a_claim_of_a_cluster():
             PathMap.parse([text])
 
 
-def test_what_is_no_pair_of_absolute_folders_is_refused():
+def test_only_pairs_of_absolute_folders_are_accepted():
     for texts in (
         [""], ["/data"], ["/data:"], [":/data"], ["data:/srv"], ["/data:Srv"], ["/a/..:/srv"], ["/a:/srv/../etc"],
         ["/a:/b:/c"], ["//a:/b"], ["/a://b"], ["/a:/b\0c"], ["/a /b"],
@@ -52,7 +52,7 @@ def test_what_is_no_pair_of_absolute_folders_is_refused():
             PathMap.parse(texts)
 
 
-def test_a_server_with_a_map_that_cannot_be_read_does_not_start(tmp_path):
+def test_server_with_unreadable_path_map_does_not_start(tmp_path):
     load_settings(workspaces=(tmp_path,), path_map="/data:/srv/geodata, /state:/var/lib/gdal-mcp")
     with pytest.raises(SettingsError):
         load_settings(workspaces=(tmp_path,), path_map="/data")

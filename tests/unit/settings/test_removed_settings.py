@@ -22,7 +22,7 @@ def old(monkeypatch: pytest.MonkeyPatch) -> Removed:
     return OLD
 
 
-def test_the_option_that_was_removed_still_gives_settings_with_a_notice() -> None:
+def test_removed_option_still_works_with_a_notice() -> None:
     given = build_parser().parse_args(["doctor", "--allow-sql", "--json"])
     settings = settings_of(given)
     assert settings.allow_sql
@@ -30,7 +30,7 @@ def test_the_option_that_was_removed_still_gives_settings_with_a_notice() -> Non
     assert settings_of(build_parser().parse_args(["doctor"])).notices == ()
 
 
-def test_a_server_with_the_option_starts_and_logs_it(tmp_path: Path) -> None:
+def test_server_starts_with_removed_option_and_logs_it(tmp_path: Path) -> None:
     (tmp_path / "maps").mkdir()
     command = [
         sys.executable,
@@ -52,7 +52,7 @@ def test_a_server_with_the_option_starts_and_logs_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["variable", "key", "option"])
-def test_each_way_of_writing_a_removed_setting_gives_a_notice(old, way, tmp_path, monkeypatch):
+def test_every_form_of_removed_setting_gives_a_notice(old, way, tmp_path, monkeypatch):
     given: dict[str, object] = {}
     options: tuple[str, ...] = ()
     if way == "variable":
@@ -69,13 +69,13 @@ def test_each_way_of_writing_a_removed_setting_gives_a_notice(old, way, tmp_path
     assert settings.model_copy(update={"pids": 9}).notices == settings.notices
 
 
-def test_what_was_never_a_setting_is_still_an_error(old: Removed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_setting_is_still_an_error(old: Removed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDAL_MCP_OLD_WAYS", "1")
     with pytest.raises(SettingsError):
         load_settings()
 
 
-def test_a_row_goes_with_the_version_that_it_names_and_no_setting_has_its_name() -> None:
+def test_removed_rows_expire_and_collide_with_no_setting() -> None:
     current = tuple(int(part) for part in __version__.split(".")[:2])
     for one in REMOVED:
         assert current < one.until, f"{one.option or one.setting} is refused from now on: take the row away"

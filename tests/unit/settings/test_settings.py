@@ -54,12 +54,12 @@ def test_each_source_is_above_the_one_before(tmp_path: Path, monkeypatch: pytest
 # Mistakes
 
 
-def test_an_unknown_key_of_the_file_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
+def test_unknown_file_key_error_names_the_nearest(tmp_path: Path) -> None:
     (problem,) = problems_of(config=toml(tmp_path, "memroy = 1"))
     assert "memory" in problem
 
 
-def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch):
+def test_unknown_variable_error_names_the_nearest(monkeypatch):
     for name in ("GDAL_MCP_MEMROY", "gdal_mcp_memroy", "GDAL_MCP_MEMORY_"):
         with monkeypatch.context() as there:
             there.setenv(name, "1")
@@ -76,12 +76,12 @@ def test_every_problem_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(part in problem for problem in problems)
 
 
-def test_memory_in_which_no_container_starts_is_an_error() -> None:
+def test_memory_too_small_for_containers_is_an_error() -> None:
     assert load_settings(memory=LEAST_MEMORY).limits().memory_bytes == LEAST_MEMORY
     assert problems_of(memory=LEAST_MEMORY - 1)
 
 
-def test_a_file_that_is_no_settings_file_is_an_error(tmp_path: Path) -> None:
+def test_file_without_settings_is_an_error(tmp_path: Path) -> None:
     for text in ("memory = ", "\x00", "[", "memory = 1\nmemory = 2", 'config = "other.toml"'):
         assert problems_of(config=toml(tmp_path, text)), text
     for place in (tmp_path / "none.toml", tmp_path):
@@ -107,7 +107,7 @@ def test_a_value_out_of_bounds_is_an_error(subtests: pytest.Subtests) -> None:
 # Sizes
 
 
-def test_sizes_are_read_and_what_is_none_is_refused(subtests: pytest.Subtests) -> None:
+def test_sizes_are_parsed_and_others_refused(subtests: pytest.Subtests) -> None:
     for text, size in (
         ("0", 0), ("1", 1), (7, 7), ("512B", 512), ("1KiB", 1024), ("1kb", 1000), ("2GiB", 2 << 30), ("2 gib", 2 << 30),
         (" 2GB ", 2_000_000_000), ("1.5MiB", 3 << 19), ("3TiB", 3 << 40), ("1TB", 10**12),
@@ -123,7 +123,7 @@ def test_sizes_are_read_and_what_is_none_is_refused(subtests: pytest.Subtests) -
             parse_size(text)
 
 
-def test_what_a_cluster_cannot_keep_is_refused_at_the_start(subtests: pytest.Subtests) -> None:
+def test_settings_impossible_in_a_cluster_stop_the_start(subtests: pytest.Subtests) -> None:
     without = load_settings(engine="k8s://", nodes_without="landlock,pids-limit").nodes_without
     assert without == ("landlock", "pids-limit")
     for wrong in (
@@ -138,7 +138,7 @@ def test_what_a_cluster_cannot_keep_is_refused_at_the_start(subtests: pytest.Sub
 # Places
 
 
-def test_workspaces_of_a_variable_are_separated_as_in_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workspaces_variable_is_separated_like_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDAL_MCP_WORKSPACES", os.pathsep.join(["/ws/a", "/ws/b c", ""]))
     monkeypatch.setenv("GDAL_MCP_WORKSPACES_RO", "/ro")
     settings = load_settings()
@@ -167,7 +167,7 @@ def test_relative_paths_and_tildes_are_resolved(tmp_path, monkeypatch):
 
 
 @pytest.mark.claim("paths.workspaces-are-plain")
-def test_neither_the_state_folder_nor_the_settings_file_lies_in_a_workspace_nor_that_in_them(tmp_path):
+def test_state_and_settings_lie_apart_from_workspaces(tmp_path):
     (tmp_path / "ws" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to("ws")
     for kind in ("workspaces", "workspaces_ro"):
@@ -178,7 +178,7 @@ def test_neither_the_state_folder_nor_the_settings_file_lies_in_a_workspace_nor_
 
 
 @pytest.mark.claim("paths.workspaces-are-plain")
-def test_no_link_to_a_trusted_file_is_where_a_call_could_replace_it(tmp_path: Path):
+def test_calls_cannot_replace_links_to_trusted_files(tmp_path: Path):
     for name in ("ws", "away", "away/state"):
         (tmp_path / name).mkdir()
     file = toml(tmp_path / "away", "pids = 11")
@@ -195,7 +195,7 @@ def test_no_link_to_a_trusted_file_is_where_a_call_could_replace_it(tmp_path: Pa
 
 
 @pytest.mark.claim("paths.workspaces-are-plain")
-def test_no_key_of_the_server_is_where_calls_read(tmp_path: Path):
+def test_server_keys_may_not_lie_in_workspaces(tmp_path: Path):
     (tmp_path / "ws").mkdir()
     inside, outside = tmp_path / "ws" / "key.pem", tmp_path / "key.pem"
     for name in ("tls_key", "tls_cert"):
@@ -207,7 +207,7 @@ def test_no_key_of_the_server_is_where_calls_read(tmp_path: Path):
 
 
 @pytest.mark.timeout(20)
-def test_only_a_regular_file_of_a_bounded_size_is_read(tmp_path: Path):
+def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")  # which nobody writes to
     assert problems_of(config=tmp_path / "pipe")
     assert problems_of(config=toml(tmp_path, "# " + "x" * (1 << 20)))
@@ -222,7 +222,7 @@ def test_a_file_that_everybody_could_replace_is_refused(tmp_path: Path):
 
 
 @pytest.mark.claim("paths.nothing-by-default")
-def test_no_workspace_at_all_is_an_error_when_asked() -> None:
+def test_missing_workspace_is_an_error_on_request() -> None:
     with pytest.raises(SettingsError):
         load_settings().require_workspaces()
     load_settings(workspaces=["/ws"]).require_workspaces()
@@ -263,7 +263,7 @@ def test_the_table_is_the_same_on_every_host(monkeypatch: pytest.MonkeyPatch) ->
     assert load_settings().cpus == 1.0
 
 
-def test_the_defaults_of_the_table_are_read_back_as_the_defaults() -> None:
+def test_documented_defaults_equal_the_real_defaults() -> None:
     special = {"cpus", "state_dir"}  # they depend on the host
     shown = {row.name: row.default for row in describe() if row.default and row.name not in special}
     settings, defaults = load_settings(**shown), load_settings()
@@ -271,7 +271,7 @@ def test_the_defaults_of_the_table_are_read_back_as_the_defaults() -> None:
     assert {"memory", "approval", "preview", "read_chunk"} < set(shown)
 
 
-def test_a_problem_of_the_settings_file_names_the_file_and_the_key(tmp_path: Path) -> None:
+def test_settings_file_problem_names_file_and_key(tmp_path: Path) -> None:
     config = toml(tmp_path, 'memory = "lots"\napproval = "sometimes"')
     told = problems_of(config=config, pids="many")
     for key in ("memory", "approval"):
@@ -279,7 +279,7 @@ def test_a_problem_of_the_settings_file_names_the_file_and_the_key(tmp_path: Pat
     assert [str(config) in one for one in told if one.startswith("pids ")] == [False]
 
 
-def test_a_wrong_value_is_named_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_value_is_named_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDAL_MCP_PIDS", "many")
     config = toml(tmp_path, 'memory = "lots"')
     with pytest.raises(SettingsError) as caught:
@@ -288,9 +288,7 @@ def test_a_wrong_value_is_named_as_it_was_written(tmp_path: Path, monkeypatch: p
         assert [one.startswith(name) for one in caught.value.problems].count(True) == 1, name
 
 
-def test_every_path_of_a_settings_file_starts_at_the_folder_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
     for folder in (own / "maps", elsewhere):
         folder.mkdir(parents=True)
@@ -308,7 +306,7 @@ def test_every_path_of_a_settings_file_starts_at_the_folder_of_the_file(
     assert settings.remote.source[0].service_account == own / "account.json"
 
 
-def test_a_wrong_key_of_the_table_remote_is_named_with_its_file_and_the_nearest_key(tmp_path: Path):
+def test_wrong_remote_key_names_file_and_nearest_key(tmp_path: Path):
     file = tmp_path / "settings.toml"
     file.write_text('[[remote.source]]\nat = "data.example.org"\nbaerer = "env:TOKEN"\n')
     with pytest.raises(SettingsError) as caught:
@@ -318,7 +316,7 @@ def test_a_wrong_key_of_the_table_remote_is_named_with_its_file_and_the_nearest_
     assert "env:TOKEN" not in problem
 
 
-def test_a_value_of_a_file_is_named_by_the_whole_path_of_the_file(tmp_path: Path, monkeypatch):
+def test_file_value_error_names_absolute_file_path(tmp_path: Path, monkeypatch):
     (tmp_path / "settings.toml").write_text('memory = "1Gibs"\n')
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError) as caught:

@@ -26,7 +26,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_a_file_and_its_folder_are_this_users_alone(tmp_path: Path):
+def test_private_file_and_folder_belong_to_user_only(tmp_path: Path):
     mask = os.umask(0)
     try:
         put_private(tmp_path / "folder" / "file", b"secret")
@@ -37,7 +37,7 @@ def test_a_file_and_its_folder_are_this_users_alone(tmp_path: Path):
     assert file.read_bytes() == b"secret"
 
 
-def test_what_cannot_be_written_leaves_what_was_there_and_nothing_else(tmp_path: Path):
+def test_failed_write_leaves_only_the_old_file(tmp_path: Path):
     place = tmp_path / "file"
     put_private(place, b"old")
     with files_of_at_most(1 << 20), pytest.raises(OSError, match=r"large"):
@@ -46,7 +46,7 @@ def test_what_cannot_be_written_leaves_what_was_there_and_nothing_else(tmp_path:
     assert place.read_bytes() == b"old"
 
 
-def test_what_is_in_the_place_is_replaced_and_neither_written_over_nor_followed(tmp_path: Path):
+def test_existing_entry_is_replaced_and_never_written_through(tmp_path: Path):
     place, other = tmp_path / "file", tmp_path / "other"
     put_private(place, b"old")
     with place.open("rb") as reading:

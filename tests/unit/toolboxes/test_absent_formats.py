@@ -24,7 +24,7 @@ def without(*names: str) -> Catalogue:
 SMALL = without("Parquet", "netCDF", "HDF5", "HDF5Image", "PMTiles", "JPEGXL", "BAG", "GMT")
 
 
-def test_every_such_format_is_told_by_its_name_its_extensions_and_its_first_bytes():
+def test_absent_format_is_recognised_by_extension_or_signature():
     bare = without(*(one.name for one in packaged().some_builds))
     for one in packaged().some_builds:
         assert lacking_by_name(bare, one.name.upper()) == one
@@ -44,12 +44,12 @@ def test_what_the_image_has_is_never_called_absent():
                 assert found is None or found.name != one.name
 
 
-def test_a_name_that_says_nothing_is_not_called_absent():
+def test_ordinary_file_name_is_not_an_absent_format():
     for name in ("x.tif", "x.gpkg", "x", ".kea", "x.unheard-of", "kea", "folder.kea/x"):
         assert lacking_by_file(SMALL, name) is None or name == ".kea", name
 
 
-def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension():
+def test_absent_output_format_is_refused_however_named():
     algorithm = SMALL.algorithms["vector convert"]
     for given in ({"output": "a.parquet"}, {"output": "a.x", "output-format": "parquet"}):
         with pytest.raises(ArgumentRefused) as refused:
@@ -71,7 +71,7 @@ def test_a_dataset_format_is_not_a_report_format():
     bind(convert, {"input": "a.gpkg", "output": "a.parquet"}, Context(packaged()))
 
 
-def test_a_name_that_is_no_format_is_refused_otherwise():
+def test_unknown_format_name_is_an_invalid_argument():
     with pytest.raises(ArgumentRefused) as refused:
         output_format(SMALL, "Parket", "vector")
     assert refused.value.code is Code.INVALID_ARGUMENT
@@ -83,7 +83,7 @@ def test_formats_tells_what_to_write_instead():
     assert "available" not in formats(packaged(), None, "Parquet")
 
 
-def test_a_worker_that_says_something_else_is_not_believed():
+def test_malformed_worker_answer_is_ignored():
     assert absent_format(SMALL, "x", {"head": b"PAR1".hex()}) is not None
     for row in (None, [], {"head": None}, {"head": "PAR1"}, {"head": ""}, {"head": "50" * 17}, {"facts": {}}):
         assert absent_format(SMALL, "x.tif", row) is None

@@ -65,7 +65,7 @@ def test_switches_become_single_words_with_canonical_names() -> None:
         assert list(words(REPROJECT, *switches)) == rendered
 
 
-def test_layers_are_given_one_by_one_or_packed_and_none_that_gdal_would_split_or_drop() -> None:
+def test_layers_are_single_or_packed_and_never_ambiguous() -> None:
     expected = ("--input-layer=a", "--input-layer=b", "--skip-errors")
     assert words(VECTOR, "-l", "a", "--layer=b", "--skip-errors", context=GPKG) == expected
     assert words(VECTOR, "--input-layer=a,b", "--skip-errors", context=GPKG) == expected
@@ -117,7 +117,7 @@ def test_what_is_not_the_callers_is_refused() -> None:
                 extra(algorithm, [switch], context)
 
 
-def test_a_crs_is_checked_and_a_url_named_as_such() -> None:
+def test_crs_is_checked_and_url_reported_as_such() -> None:
     with pytest.raises(ArgumentRefused):
         extra(REPROJECT, ["--output-crs=/etc/passwd"], CONTEXT)
     with pytest.raises(ArgumentRefused) as caught:
@@ -125,7 +125,7 @@ def test_a_crs_is_checked_and_a_url_named_as_such() -> None:
     assert caught.value.code == Code.NETWORK_BLOCKED
 
 
-def test_a_layer_name_that_could_leave_the_output_folder_is_refused() -> None:
+def test_layer_name_leaving_the_output_folder_is_refused() -> None:
     for name in ("../x", "a/b", "a\\b", "@x", ""):
         with pytest.raises(ArgumentRefused):
             extra(VECTOR, [f"--output-layer={name}"], GPKG)
@@ -133,14 +133,14 @@ def test_a_layer_name_that_could_leave_the_output_folder_is_refused() -> None:
 
 
 @pytest.mark.claim("args.no-bare-words")
-def test_a_switch_in_the_place_of_a_value_is_refused_even_where_any_text_would_do() -> None:
+def test_switch_in_place_of_value_is_always_refused() -> None:
     for switch in ("--skip-errors", "--config", "-l"):
         with pytest.raises(ArgumentRefused):
             extra(VECTOR, ["--output-layer", switch], GPKG)
     assert words(VECTOR, "--output-layer=-l", context=GPKG) == ("--output-layer=-l",)
 
 
-def test_creation_options_follow_the_format_wherever_it_is_said() -> None:
+def test_creation_options_follow_the_format_however_named() -> None:
     with pytest.raises(ArgumentRefused):
         extra(RASTER, ["--co=COMPRESS=LZW"], Context(packaged(), output_name="out"))
     for switches, output in ((["--of=GTiff"], "out.png"), ([], "out.tif")):
@@ -152,7 +152,7 @@ def test_creation_options_follow_the_format_wherever_it_is_said() -> None:
         extra(RASTER, ["--of=PNG", "--co=COMPRESS=LZW"], CONTEXT)
 
 
-def test_a_path_stays_as_written_until_it_is_resolved() -> None:
+def test_path_stays_as_written_until_resolved() -> None:
     bound = extra(REPROJECT, ["--like", "../outside.tif"], CONTEXT)
     assert [(one.name, one.role, one.values) for one in bound.arguments] == [
         ("like", Role.INPUT, ("../outside.tif",))
@@ -167,7 +167,7 @@ def test_a_path_stays_as_written_until_it_is_resolved() -> None:
 CONVERT = (RASTER, VECTOR)
 
 
-def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
+def test_convert_accepts_either_kind_and_names_it() -> None:
     assert bind_either(CONVERT, {}, ["--input-layer=poly", "--skip-errors"], GPKG).path == "vector convert"
     assert bind_either(CONVERT, {}, ["--co=COMPRESS=LZW"], CONTEXT).path == "raster convert"
     assert bind_either(CONVERT, {}, ["--co=VERSION=1.3"], GPKG).path == "raster convert"
@@ -175,7 +175,7 @@ def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
     assert bind_either(CONVERT, {}, ["--of=PNG"], GPKG).path == "raster convert"
 
 
-def test_convert_refuses_what_neither_kind_takes_as_a_whole() -> None:
+def test_convert_refuses_what_neither_kind_accepts() -> None:
     for switches in [
         ["--lco=FID=id", "--co=COMPRESS=LZW"], ["--input-layer=x", "--of=PNG"], ["--add-alpha"],
         ["--config=X=Y"], ["--append"],
@@ -190,7 +190,7 @@ def test_an_unknown_switch_suggests_a_near_one() -> None:
     assert "resampling" in caught.value.suggestion
 
 
-def test_an_argument_is_suggested_by_one_of_its_words_and_none_that_is_hardly_alike() -> None:
+def test_misspelt_argument_suggests_only_similar_names() -> None:
     for path, name, meant in (
         ("raster clip", "where", {"like-where"}), ("raster zonal-stats", "field", {"include-field"}),
         ("raster convert", "band", set()), ("raster edit", "unit", set()),
@@ -202,7 +202,7 @@ def test_an_argument_is_suggested_by_one_of_its_words_and_none_that_is_hardly_al
         }
 
 
-def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:
+def test_words_bind_input_output_and_extend_lists() -> None:
     given_words = ["a,b.tif", "o.tif", "--co", "TILED=YES", "--overwrite"]
     bound = bind(RASTER, {"co": {"COMPRESS": "LZW"}}, Context(packaged()), given_words)
     assert bound.get("overwrite") == ("true",)  # which the server decides on, and GDAL is not told
@@ -219,7 +219,7 @@ def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:
             bind(RASTER, given_json, Context(packaged()), wrong)
 
 
-def test_words_without_a_switch_fill_the_arguments_that_are_not_named() -> None:
+def test_words_without_switch_fill_unnamed_arguments() -> None:
     mosaic = packaged().algorithms["raster mosaic"]
     for algorithm, words, inputs, output in (
         (mosaic, ["a.tif", "b.tif", "o.tif"], ("a.tif", "b.tif"), ("o.tif",)),
@@ -247,7 +247,7 @@ SWITCHES = st.lists(
 
 @pytest.mark.claim("args.no-bare-words")
 @given(st.sampled_from([RASTER, VECTOR, REPROJECT]), SWITCHES)
-def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(algorithm, switches):
+def test_bound_arguments_render_to_unambiguous_words(algorithm, switches):
     try:
         rendered = words(algorithm, *switches)
     except ArgumentRefused:

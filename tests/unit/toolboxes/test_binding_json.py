@@ -37,14 +37,14 @@ def test_json_values_become_single_words() -> None:
     assert given_options == ["COMPRESS=DEFLATE", "TILED=YES", "ZLEVEL=6"]
 
 
-def test_names_may_have_underscores_and_be_aliases_but_not_both() -> None:
+def test_argument_names_may_be_aliases_but_not_twice() -> None:
     for name in ("output-format", "output_format", "of", "format"):
         assert json_words(CLIP, **WINDOW, **{name: "PNG"}).count("--output-format=PNG") == 1
     with pytest.raises(ArgumentRefused):
         json_words(CLIP, **WINDOW, output_format="PNG", of="PNG")
 
 
-def test_what_has_one_meaning_is_understood_however_it_is_written() -> None:
+def test_unambiguous_values_are_accepted_in_every_notation() -> None:
     neighbors, edit, mosaic = (
         packaged().algorithms[f"raster {name}"] for name in ("neighbors", "edit", "mosaic")
     )
@@ -71,7 +71,7 @@ def test_null_and_false_are_as_if_left_out() -> None:
     assert not bound.has_mode("update")
 
 
-def test_what_becomes_of_an_existing_output_is_told_and_not_always_rendered() -> None:
+def test_output_mode_is_recorded_without_always_being_rendered() -> None:
     replacing = bind(CLIP, {**WINDOW, "overwrite": True}, Context(packaged()))
     assert (replacing.has_mode("replace"), replacing.has_mode("update")) == (True, False)
     assert not [word for word in placed(replacing) if "overwrite" in word]
@@ -85,14 +85,14 @@ def test_update_goes_before_what_implies_it() -> None:
     assert json_words(VECTOR, **call)[0] == "--update"
 
 
-def test_a_change_of_an_output_that_is_not_named_is_refused() -> None:
+def test_updating_an_unnamed_output_is_refused() -> None:
     collar = packaged().algorithms["raster clean-collar"]
     with pytest.raises(ArgumentRefused):
         json_words(collar, input="a.tif", update=True)
     assert "--update" in json_words(collar, input="a.tif", output="b.tif", update=True)
 
 
-def test_options_follow_what_the_output_is_and_not_what_the_algorithm_reads() -> None:
+def test_options_follow_the_output_kind_not_the_input() -> None:
     layer = {"input": "a.tif", "output": "b.gpkg", "layer-creation-option": {"FID": "id"}}
     assert json_words(POLYGONIZE, **layer)[2:] == ("--layer-creation-option=FID=id",)
     with pytest.raises(ArgumentRefused):
@@ -113,7 +113,7 @@ def test_the_resolver_sees_the_inner_path_alone() -> None:
     assert "--output=/output/c.tif" in render(bound)
 
 
-def test_a_part_of_a_file_is_an_input_and_never_an_output() -> None:
+def test_part_of_a_file_is_never_an_output() -> None:
     names = {"a.nc": 'NETCDF:"/ws/a.nc":temp', "b.tif": "/staging/b.tif", "c.tif": 'NETCDF:"/ws/c.nc":temp'}
     call = {**WINDOW, "input": "a.nc"}
     good, bad = (bind(CLIP, {**call, "output": name}, Context(packaged())) for name in ("b.tif", "c.tif"))
@@ -141,7 +141,7 @@ def test_json_of_another_type_or_name_is_refused() -> None:
             assert len(caught.value.message) < 2000
 
 
-def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
+def test_sql_is_one_statement_and_never_updates_input() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": ["SELECT * FROM poly"]}
     assert bind(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
     two = ["SELECT 1", "DELETE FROM poly"]
@@ -150,7 +150,7 @@ def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
             bind(SQL, {**call, **spoiled}, Context(packaged(), allow_sql=True))
 
 
-def test_features_come_before_their_limit_whatever_the_order_of_the_keys() -> None:
+def test_features_precede_their_limit_in_any_key_order() -> None:
     """GDAL takes `--limit` before `--features` for both."""
     given = {"limit": 2, "input": ["a.gpkg"], "features": True}
     bound = bind(packaged().algorithms["vector info"], given, Context(packaged()))

@@ -69,7 +69,7 @@ def test_no_step_runs_a_shell_command() -> None:
     assert not [path for path in (*packaged().steps, *packaged().algorithms) if "external" in path]
 
 
-def test_what_a_step_shares_with_its_algorithm_cannot_be_ruled_otherwise() -> None:
+def test_step_arguments_share_the_rules_of_their_algorithm() -> None:
     shared = 0
     for path, step in packaged().steps.items():
         leaf = packaged().algorithms.get(path)
@@ -102,7 +102,7 @@ def test_a_step_says_what_goes_through_it() -> None:
         assert (step.takes, step.gives, step.places) == (takes, gives, places)
 
 
-def test_a_step_knows_how_its_own_arguments_are_written() -> None:
+def test_step_knows_its_own_positional_arguments() -> None:
     """`gdal pipeline ... ! sql 'SELECT ...'` needs no --sql; `gdal vector sql` does."""
     assert packaged().steps["vector sql"].algorithm.long_names["sql"].positional
     assert not packaged().algorithms["vector sql"].long_names["sql"].positional
@@ -114,7 +114,7 @@ def test_a_step_knows_how_its_own_arguments_are_written() -> None:
     assert [one.name for one in limit.arguments if one.positional] == ["limit"]
 
 
-def test_every_step_is_in_a_pipeline_and_stands_somewhere() -> None:
+def test_every_step_belongs_to_a_pipeline_position() -> None:
     for path, step in packaged().steps.items():
         assert "pipeline" in step.pipelines
         assert step.places
@@ -130,7 +130,7 @@ def test_alternatives_are_needed_together_and_none_by_itself() -> None:
     assert packaged().algorithms["raster convert"].one_of == ()
 
 
-def test_what_an_algorithm_makes_may_differ_from_what_it_reads() -> None:
+def test_algorithm_output_kind_may_differ_from_input_kind() -> None:
     makes = {"raster contour": "vector", "vector rasterize": "raster", "mdim convert": "multidim"}
     makes |= {"raster info": None}
     assert {path: packaged().algorithms[path].makes for path in makes} == makes
@@ -152,7 +152,7 @@ def test_defaults_are_values_that_the_argument_takes() -> None:
                 assert abs(value) < 2**31 - 1, argument
 
 
-def test_choices_are_of_the_argument_s_type_and_named_once() -> None:
+def test_choices_have_the_argument_type_without_duplicates() -> None:
     for argument in every_argument():
         listed = argument.usage.get("choices", [])
         assert isinstance(listed, list)
@@ -169,7 +169,7 @@ def test_options_are_read_whole() -> None:
     assert next(spec for spec in nitf.options[Scope.CREATION] if spec.name == "FSCLAS").max_letters == 1
 
 
-def test_every_option_rule_has_a_reason_and_no_pattern_lets_a_path_through() -> None:
+def test_option_rules_have_reasons_and_patterns_exclude_paths() -> None:
     rules = packaged().option_rules.values()
     assert all(rule.reason for rule in rules)
     patterns = {rule.shape.pattern for rule in rules if rule.shape and rule.shape.pattern}
@@ -271,7 +271,7 @@ def test_everything_without_a_role_is_named_at_once(parts: Parts) -> None:
         assert all(word in str(broken.value) for word in words)
 
 
-def test_a_rule_of_its_own_that_names_types_holds_for_no_other(parts: Parts) -> None:
+def test_rule_limited_to_types_fails_for_others(parts: Parts) -> None:
     of_its_own(parts, role="input", types=["dataset"], reason="a second dataset")
     assert build(**parts).algorithms["raster reproject"].long_names["like"].role is Role.INPUT
     entry(parts["facts"], "raster reproject", "like")["type"] = "dataset_list"
@@ -299,14 +299,14 @@ def test_a_catalogue_fits_its_release_and_no_other() -> None:
 # --- patches
 
 
-def test_a_fault_is_put_right_and_the_data_keeps_gdals_word(facts: dict[str, Any]) -> None:
+def test_patch_corrects_fault_without_changing_captured_data(facts: dict[str, Any]) -> None:
     for path, patch in PATCHED:
         right = entry(apply_patches(facts, PATCHES), path, patch["argument"])
         assert right.get(patch["key"]) == patch.get("now")
         assert entry(facts, path, patch["argument"])[patch["key"]] == patch["was"]
 
 
-def test_a_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) -> None:
+def test_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) -> None:
     """For what GDAL put right itself, of an algorithm that is gone, without a reason, or for a value of another type."""
     path, patch = PATCHED[0]
     right, true, gone = (copy.deepcopy(facts) for _ in range(3))
@@ -321,7 +321,7 @@ def test_a_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) ->
             apply_patches(data, patches, strict=True)
 
 
-def test_another_image_may_be_without_the_faults_of_this_one(facts: dict[str, Any]) -> None:
+def test_image_without_the_fault_is_accepted(facts: dict[str, Any]) -> None:
     path, patch = PATCHED[0]
     fault = entry(facts, path, patch["argument"])
     fault[patch["key"]] = patch["now"]
@@ -331,21 +331,21 @@ def test_another_image_may_be_without_the_faults_of_this_one(facts: dict[str, An
     assert entry(right, second, other["argument"])[other["key"]] == other["now"]
 
 
-def test_a_patch_release_that_mends_a_fault_is_served(facts: dict[str, Any]) -> None:
+def test_patch_release_that_fixes_a_fault_is_served(facts: dict[str, Any]) -> None:
     path, patch = PATCHED[0]
     entry(facts, path, patch["argument"])[patch["key"]] = patch["now"]
     served = catalogue_of(json.dumps({**facts, "gdal": "3.13.4"}))
     assert served.algorithms[path].long_names[patch["argument"]].usage[patch["key"]] == patch["now"]
 
 
-def test_a_patch_of_a_fault_that_the_image_does_not_have_is_passed_over(facts: dict[str, Any]) -> None:
+def test_patch_for_absent_fault_is_skipped(facts: dict[str, Any]) -> None:
     text = json.dumps(facts)
     for absent, offered in (((), False), (("zonal_median",), True)):
         stat = catalogue_of(text, absent).algorithms["raster zonal-stats"].long_names["stat"]
         assert ("median" in stat.choices) == offered
 
 
-def test_a_step_that_describes_a_faulty_argument_again_is_put_right_too(facts: dict[str, Any]) -> None:
+def test_step_repeating_a_faulty_argument_is_patched_too(facts: dict[str, Any]) -> None:
     path = "raster rgb-to-palette"
     patch = next(one for one in PATCHES["patch"] if one["argument"] == "bit-depth")
     step = next(one for one in facts["steps"] if one["path"] == path)
@@ -374,13 +374,13 @@ def test_the_name_of_an_output_says_the_driver() -> None:
         assert driver_for(packaged(), name, kind) == driver
 
 
-def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
+def test_extension_alone_names_every_writing_driver() -> None:
     expected = {"gpkg": ("GPKG",), "tif": ("GTiff",), "geojson": ("GeoJSON",), "unheard-of": ()}
     assert {name: drivers_for(packaged(), f"a.{name}", None) for name in expected} == expected
     assert driver_for(packaged(), "a.gpkg", None) == "GPKG"
 
 
-def test_a_format_passes_in_gdals_spelling_where_it_can_and_may_be_written() -> None:
+def test_writable_format_gets_the_spelling_of_gdal() -> None:
     for name, kind, canonical in [
         ("cog", "raster", "COG"), ("geojson", "vector", "GeoJSON"), ("esri shapefile", None, "ESRI Shapefile"),
         ("VRT", "raster", "VRT"), ("GDALG", "raster", "GDALG"), ("GDALG", "vector", "GDALG"), ("netCDF", "multidim", "netCDF"),
@@ -395,7 +395,7 @@ def test_a_format_passes_in_gdals_spelling_where_it_can_and_may_be_written() -> 
             output_format(packaged(), name, kind)
 
 
-def test_network_and_database_formats_are_a_matter_of_the_network() -> None:
+def test_network_and_database_formats_are_network_refusals() -> None:
     for name in ["PostgreSQL", "postgisraster", "WFS", "ODBC", "Elasticsearch", "GPSBabel", "HTTP"]:
         for check in (output_format, input_format):
             with pytest.raises(ArgumentRefused) as caught:
@@ -403,7 +403,7 @@ def test_network_and_database_formats_are_a_matter_of_the_network() -> None:
             assert caught.value.code == Code.NETWORK_BLOCKED
 
 
-def test_an_input_format_is_one_that_reads_that_kind() -> None:
+def test_input_format_must_read_that_kind() -> None:
     assert input_format(packaged(), "csv", "vector") == "CSV"
     assert input_format(packaged(), "libertiff", "raster") == "LIBERTIFF"
     with pytest.raises(ArgumentRefused):

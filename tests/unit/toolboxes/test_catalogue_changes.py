@@ -56,7 +56,7 @@ def served(facts: Facts) -> Catalogue:
     return catalogue_of(servable(json.dumps(facts)))
 
 
-def test_no_difference_is_one_line_and_all_is_served(newer: Facts, audited: Facts) -> None:
+def test_unchanged_catalogue_reports_one_line_and_serves_all(newer: Facts, audited: Facts) -> None:
     assert len(report(CatalogueChanges(audited, newer))) == 1
     assert served(newer).algorithms.keys() == packaged().algorithms.keys()
     assert served(newer).steps.keys() == packaged().steps.keys()
@@ -64,7 +64,7 @@ def test_no_difference_is_one_line_and_all_is_served(newer: Facts, audited: Fact
     assert not any(served(newer).left_out.values())
 
 
-def test_a_new_driver_is_reported_with_its_options_and_not_served(newer: Facts, audited: Facts) -> None:
+def test_new_driver_is_reported_but_not_served(newer: Facts, audited: Facts) -> None:
     new = {**driver(newer, "GTiff"), "name": "Fresh", "prefix": "FRESH:"}
     newer["drivers"].append({**new, "creation": [{"name": "SIDE_FILE", "type": "string"}]})
     changes = CatalogueChanges(audited, newer)
@@ -74,16 +74,14 @@ def test_a_new_driver_is_reported_with_its_options_and_not_served(newer: Facts, 
     assert served(newer).left_out["drivers"] == ["Fresh"]
 
 
-def test_a_driver_that_is_gone_is_reported_and_not_served(newer: Facts, audited: Facts) -> None:
+def test_missing_driver_is_reported_and_not_served(newer: Facts, audited: Facts) -> None:
     newer["drivers"].remove(driver(newer, "KMZ" if "KMZ" in packaged().driver_names else "PNG"))
     changes = CatalogueChanges(audited, newer)
     assert len(changes.gone("drivers")) == 1
     assert len(served(newer).drivers) == len(packaged().drivers) - 1
 
 
-def test_an_algorithm_with_another_name_is_reported_as_such_and_not_served(
-    newer: Facts, audited: Facts
-) -> None:
+def test_renamed_algorithm_is_reported_as_such_not_served(newer: Facts, audited: Facts) -> None:
     rename(newer, "raster hillshade", "raster shade")
     changes = CatalogueChanges(audited, newer)
     assert changes.renamed == {"raster hillshade": "raster shade"}
@@ -108,17 +106,17 @@ def test_messages_with_other_words_are_reported_and_named(newer: Facts, audited:
     assert code in served(newer).summary
 
 
-def test_an_image_that_was_not_asked_for_messages_is_served(newer: Facts) -> None:
+def test_image_without_captured_messages_is_served(newer: Facts) -> None:
     del newer["messages"]
     assert served(newer).unrecognised == {}
 
 
-def test_each_message_that_a_warning_is_recognised_by_stands_in_the_captured_libraries() -> None:
+def test_messages_behind_warning_rules_exist_in_captured_libraries() -> None:
     assert unrecognised(packaged_facts()["messages"]) == {}
     assert sum(map(len, literals().values())) > 60
 
 
-def test_each_file_system_of_the_captured_gdal_is_named() -> None:
+def test_each_captured_file_system_is_named() -> None:
     names = tomllib.loads(
         files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("data", "names.toml").read_text(encoding="utf-8")
     )
@@ -149,13 +147,13 @@ def _no_output(facts: Facts) -> None:
 
 
 @pytest.mark.parametrize("change", [_new_required, _other_type, _no_output])
-def test_an_algorithm_whose_required_arguments_changed_is_not_served(newer: Facts, change: Doctor) -> None:
+def test_algorithm_with_changed_required_arguments_is_not_served(newer: Facts, change: Doctor) -> None:
     change(newer)
     assert "raster hillshade" not in served(newer).algorithms
     assert "raster hillshade" not in served(newer).steps
 
 
-def test_an_argument_that_is_new_is_proposed_a_role_and_not_served(newer: Facts, audited: Facts) -> None:
+def test_new_argument_gets_a_proposed_role_unserved(newer: Facts, audited: Facts) -> None:
     new = {"name": "tool-path", "type": "string"}
     algorithm(newer, "raster hillshade")["arguments"].append(new)
     lines = report(CatalogueChanges(audited, newer))
@@ -164,7 +162,7 @@ def test_an_argument_that_is_new_is_proposed_a_role_and_not_served(newer: Facts,
     assert "tool-path" not in served(newer).algorithms["raster hillshade"].long_names
 
 
-def test_a_proposed_role_is_a_rule_that_the_catalogue_takes(newer: Facts, audited: Facts) -> None:
+def test_proposed_role_is_a_valid_catalogue_rule(newer: Facts, audited: Facts) -> None:
     algorithm(newer, "raster hillshade")["arguments"].append({"name": "fresh", "type": "integer"})
     (proposed,) = [line for line in report(CatalogueChanges(audited, newer)) if "fresh = " in line]
     head, _, rule = proposed.strip().partition("] ")
@@ -179,7 +177,7 @@ def test_of_choices_those_that_were_audited_are_served(newer: Facts) -> None:
     assert "nearest" in made
 
 
-def test_an_option_that_changed_its_type_is_not_served(newer: Facts, audited: Facts) -> None:
+def test_option_with_changed_type_is_not_served(newer: Facts, audited: Facts) -> None:
     option = next(one for one in driver(newer, "GTiff")["creation"] if one["name"] == "COMPRESS")
     del option["choices"]
     option["type"] = "string"
@@ -204,14 +202,14 @@ def test_nothing_is_served_that_was_not_audited(newer: Facts, audited: Facts) ->
     catalogue_of(json.dumps(kept))
 
 
-def test_a_patch_release_whose_arguments_all_have_roles_is_served_whole(newer: Facts) -> None:
+def test_patch_release_with_known_roles_is_served_completely(newer: Facts) -> None:
     newer["gdal"] = "3.13.9"
     driver(newer, "GTiff")["creation"].append({"name": "FRESH", "type": "boolean"})
     assert "FRESH" in {one.name for one in served(newer).driver_names["gtiff"].options[Scope.CREATION]}
     assert not served(newer).left_out
 
 
-def test_a_patch_release_with_an_unknown_argument_is_not_blocked(newer: Facts) -> None:
+def test_unknown_argument_does_not_block_a_patch_release(newer: Facts) -> None:
     newer["gdal"] = "3.13.9"
     algorithm(newer, "raster hillshade")["arguments"].append({"name": "tool-path", "type": "string"})
     made = served(newer)
@@ -220,7 +218,7 @@ def test_a_patch_release_with_an_unknown_argument_is_not_blocked(newer: Facts) -
     assert made.left_out["arguments"] == 1
 
 
-def test_the_data_that_is_compared_stays_as_it_is(newer: Facts, audited: Facts) -> None:
+def test_comparison_does_not_change_its_data(newer: Facts, audited: Facts) -> None:
     before = copy.deepcopy((newer, audited))
     unchanged(audited, newer)
     assert (newer, audited) == before

@@ -36,7 +36,7 @@ def stored(state: Path) -> Path:
     return store.save(state, IMAGE, DIGEST, NEWER)
 
 
-def test_what_was_stored_for_an_image_is_used_for_that_image_only_whatever_its_release(tmp_path):
+def test_stored_catalogue_serves_only_its_image(tmp_path):
     for image, state in ((IMAGE, tmp_path / "named"), (None, tmp_path / "found")):
         for text in (NEWER, release("3.13.9")):
             store.save(state, image, DIGEST, text)
@@ -61,7 +61,7 @@ def test_nobody_else_can_read_or_write_it(state: Path, stored: Path) -> None:
     assert stat.S_IMODE(stored.parent.stat().st_mode) == 0o700
 
 
-def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(state, stored):
+def test_unreadable_stored_catalogue_is_refused_not_replaced(state, stored):
     stored.write_bytes(b"\xff")
     with pytest.raises(CatalogueBroken):
         store.select(state, IMAGE)
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(sta
         store.select(state, IMAGE)
 
 
-def test_a_write_that_fails_leaves_the_old_one_whole_and_nothing_else(state, stored, monkeypatch):
+def test_failed_write_keeps_the_old_catalogue_only(state, stored, monkeypatch):
     def full(*_given: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -105,7 +105,7 @@ def settings(state: Path) -> Settings:
 UNKNOWN = NEWER.replace('{"name":"like","type":"dataset"', '{"name":"brand-new","type":"dataset"')
 
 
-def test_set_up_goes_back_to_the_packaged_data_where_the_image_says_the_same(state, settings, monkeypatch):
+def test_setup_returns_to_packaged_data_when_image_agrees(state, settings, monkeypatch):
     for version, standin, times in (("3.13.3", True, 0), ("3.13.3", False, 1), ("", False, 1)):
         stored = store.save(state, IMAGE, DIGEST, NEWER)
         asked = Asked(monkeypatch, version, packaged_text())
@@ -116,7 +116,7 @@ def test_set_up_goes_back_to_the_packaged_data_where_the_image_says_the_same(sta
         assert asked.times == times
 
 
-def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(state, settings, monkeypatch):
+def test_setup_stores_differing_build_of_packaged_release_once(state, settings, monkeypatch):
     asked = Asked(monkeypatch, "3.13.9", release("3.13.9"))
     for _ in range(2):
         assert catalogue_command.after_setup(settings, asked.image) == 0
@@ -124,9 +124,7 @@ def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(stat
     assert asked.times == 1
 
 
-def test_set_up_serves_what_is_known_of_an_image_with_an_argument_that_has_no_role(
-    state, settings, monkeypatch
-):
+def test_setup_serves_known_parts_despite_unassigned_arguments(state, settings, monkeypatch):
     for version in ("3.13.9", "3.14.0"):
         digest = f"sha256:{version}"
         asked = Asked(monkeypatch, version, UNKNOWN.replace("3.14.0", version))
@@ -137,7 +135,7 @@ def test_set_up_serves_what_is_known_of_an_image_with_an_argument_that_has_no_ro
         assert "resolution" in made.algorithms["raster reproject"].long_names
 
 
-def test_an_argument_without_a_role_is_named_by_a_build(tmp_path, state, settings, monkeypatch, capsys):
+def test_build_names_arguments_without_role(tmp_path, state, settings, monkeypatch, capsys):
     Asked(monkeypatch, "3.14.0", UNKNOWN)
     output = tmp_path / "out.json"  # written even so, for a person to compare
     assert catalogue_command.build(settings, output) == 1
@@ -153,7 +151,7 @@ def test_set_up_fails_where_nothing_can_be_served(state, settings, monkeypatch):
     assert not state.exists()
 
 
-def test_a_refresh_stores_what_can_be_served_and_writes_all_that_the_image_says(
+def test_refresh_stores_servable_parts_and_writes_everything_captured(
     tmp_path, state, settings, monkeypatch, capsys
 ):
     Asked(monkeypatch, "3.14.0", UNKNOWN)
@@ -164,20 +162,20 @@ def test_a_refresh_stores_what_can_be_served_and_writes_all_that_the_image_says(
     assert "brand-new" not in store.select(state, IMAGE)
 
 
-def test_a_refresh_of_the_packaged_release_reports_no_change(state, settings, monkeypatch, capsys):
+def test_refresh_of_packaged_release_reports_no_change(state, settings, monkeypatch, capsys):
     Asked(monkeypatch, "3.13.3", packaged_text())
     assert catalogue_command.refresh(settings, None) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert store.select(state, IMAGE) == packaged_text()
 
 
-def test_an_output_that_cannot_be_written_is_a_failure(settings, monkeypatch):
+def test_unwritable_output_is_a_failure(settings, monkeypatch):
     Asked(monkeypatch, "3.14.0", NEWER)
     nowhere = Path("/proc/catalogue.json")  # where nobody can create a file
     assert catalogue_command.build(settings, nowhere) == 1
 
 
-def test_a_build_is_stored_for_the_image_it_is_of(state, settings, monkeypatch):
+def test_build_is_stored_for_its_image(state, settings, monkeypatch):
     Asked(monkeypatch, "3.14.0", NEWER)
     assert catalogue_command.build(settings, None) == 0
     assert store.select(state, IMAGE) == NEWER

@@ -30,7 +30,7 @@ def test_no_profile_loses_values(profile: str) -> None:
     assert chosen["RESAMPLING"] == "NEAREST"
 
 
-def test_an_option_of_the_caller_replaces_that_of_the_profile() -> None:
+def test_caller_option_replaces_the_profile_option() -> None:
     chosen = options("PROFILE=analysis", "blocksize=256", "OVERVIEW_RESAMPLING=AVERAGE")
     assert (chosen["BLOCKSIZE"], chosen["OVERVIEW_RESAMPLING"]) == ("256", "AVERAGE")
     assert chosen["COMPRESS"] == "ZSTD"
@@ -44,7 +44,7 @@ def test_a_compression_without_a_predictor_gets_none() -> None:
 @pytest.mark.parametrize(
     ("text", "format"), [("PROFILE=fast", "COG"), ("PROFILE=", "COG"), ("PROFILE=web", "GTiff")]
 )
-def test_a_profile_that_does_not_exist_for_the_format_is_refused(text: str, format: str) -> None:
+def test_profile_unknown_to_the_format_is_refused(text: str, format: str) -> None:
     with pytest.raises(ArgumentRefused):
         options(text, format=format)
 

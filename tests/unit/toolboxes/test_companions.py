@@ -17,14 +17,14 @@ def found(root: Path, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("ending", sorted(APPENDED))
-def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, ending):
+def test_suffix_on_the_whole_name_marks_companions(tmp_path, ending):
     names = ["x.tif", *(f"{name}{ending}" for name in ("x.tif", "y.tif", "x", "xx.tif"))]
     write(tmp_path, dict.fromkeys(names, b""))
     assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
 
 
 @pytest.mark.parametrize("main", sorted(REPLACED))
-def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_path, main):
+def test_same_stem_companions_match_the_table_case_insensitively(tmp_path, main):
     endings = sorted(REPLACED[main])
     names = {f"x{one}" for one in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
     write(tmp_path, dict.fromkeys([f"x{main}", *names, "x.unrelated", "xy.prj", "X.prj", "y.shx"], b""))
@@ -44,7 +44,7 @@ def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_pa
         (["x.tif", "x.TIF", "x.tfw", "x.tif.ovr"], "x.tif", {"x.tif.ovr"}),
     ],
 )  # fmt: skip
-def test_a_file_that_may_belong_to_another_dataset_stays(tmp_path, names, main, expected):
+def test_possible_companion_of_another_dataset_stays(tmp_path, names, main, expected):
     write(tmp_path, dict.fromkeys(names, b""))
     assert found(tmp_path, main) == expected
 
@@ -55,14 +55,14 @@ def test_a_new_place_and_a_folder_have_none(tmp_path):
     assert found(tmp_path, "y.zarr") == set()
 
 
-def test_a_companion_that_is_a_link_is_not_passed_over(tmp_path):
+def test_companion_link_is_not_skipped(tmp_path):
     write(tmp_path, {"x.gpkg": b"", "log": b""})
     (tmp_path / "x.gpkg-wal").symlink_to("log")
     with pytest.raises(PathRefused):
         found(tmp_path, "x.gpkg")
 
 
-def test_a_stale_log_would_hide_a_new_database_and_does_not(tmp_path):
+def test_stale_log_does_not_hide_a_new_database(tmp_path):
     root, scratch = tmp_path / "workspace", tmp_path / "scratch"
     for folder in (root, scratch):
         folder.mkdir()

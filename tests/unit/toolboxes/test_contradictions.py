@@ -65,7 +65,5 @@ def test_a_difference_that_matters_is_found(predicted: DatasetFacts, changes: di
         (replace(LAYER, features=None), {"features": 0}),
     ],
 )
-def test_what_is_the_same_or_was_not_certain_is_no_difference(
-    predicted: DatasetFacts, changes: dict[str, Any]
-):
+def test_equal_or_uncertain_facts_are_no_contradiction(predicted: DatasetFacts, changes: dict[str, Any]):
     assert contradictions(predicted, replace(predicted, **changes)) == {}

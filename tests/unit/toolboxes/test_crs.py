@@ -115,12 +115,12 @@ def test_a_known_form_passes_in_its_canonical_form() -> None:
 
 
 @pytest.mark.claim("args.crs-whole")
-def test_what_might_open_something_or_is_no_crs_is_refused() -> None:
+def test_crs_opening_something_or_being_invalid_is_refused() -> None:
     for text in REFUSED:
         refused(text)
 
 
-def test_a_url_is_refused_as_a_matter_of_the_network() -> None:
+def test_crs_url_is_a_network_refusal() -> None:
     for text in ("http://169.254.169.254/x", "https://epsg.io/4326", "ftp://x/y.prj", "HTTP://X"):
         assert refused(text).code == Code.NETWORK_BLOCKED
 
@@ -131,7 +131,7 @@ def test_projjson_passes_without_its_schema_url_and_prose() -> None:
 
 
 @pytest.mark.claim("args.crs-whole")
-def test_projjson_that_names_a_file_grid_or_operation_is_refused() -> None:
+def test_projjson_naming_file_grid_or_operation_is_refused() -> None:
     changes: list[dict[str, object]] = [
         {"type": "Conversion"},
         {"name": "/vsicurl/http://x"},
@@ -195,7 +195,7 @@ RESOURCE = re.compile(
 
 @pytest.mark.claim("args.crs-whole")
 @given(spoiled() | st.text())
-def test_no_text_that_passes_holds_a_path_a_url_or_a_grid(text: str) -> None:
+def test_accepted_crs_holds_no_path_url_or_grid(text: str) -> None:
     try:
         passed = check_crs(text)
     except ArgumentRefused:

@@ -29,7 +29,7 @@ def rendered(text: str) -> tuple[str, str]:
     return name.path, name.at(CANONICAL)
 
 
-def test_a_text_that_no_driver_or_file_system_claims_is_a_path():
+def test_text_unclaimed_by_drivers_is_a_path():
     for text in [
         "a.tif", "./NETCDF:a.nc", "/ws/PG:host=x", "C:/x.tif", "2024-01-01T10:00.tif", "a b", "@list",
         "file:///ws/a.tif", "é/vsicurl/x",
@@ -39,7 +39,7 @@ def test_a_text_that_no_driver_or_file_system_claims_is_a_path():
 
 
 @pytest.mark.claim("names.read-whole")
-def test_a_driver_s_name_has_one_path_and_goes_out_in_one_spelling():
+def test_driver_name_has_one_path_and_canonical_spelling():
     for text, path, name in [
         ('NETCDF:"a.nc":tos', "a.nc", 'NETCDF:"/ws/file":tos'),
         ("NETCDF:a.nc:tos", "a.nc", 'NETCDF:"/ws/file":tos'),
@@ -68,7 +68,7 @@ def test_a_driver_s_name_has_one_path_and_goes_out_in_one_spelling():
         assert rendered(text) == (path, name)
 
 
-def test_an_archive_s_path_is_offered_from_its_first_name_on():
+def test_archive_path_can_split_at_each_name():
     for kind in ARCHIVES:
         for root in ["", "/"]:
             name = parse(f"/vsi{kind}/{root}x.zip//real.zip/in.tif")
@@ -81,7 +81,7 @@ def test_an_archive_s_path_is_offered_from_its_first_name_on():
 
 
 @pytest.mark.claim("names.files-only")
-def test_what_is_no_file_is_refused_by_what_it_reaches():
+def test_non_file_name_is_refused_by_its_target():
     for text, code in [
         *(
             (f"/vsi{one}/bucket/a.tif", Code.NETWORK_BLOCKED)
@@ -133,7 +133,7 @@ def test_what_no_grammar_reads_whole_is_refused():
 
 
 @pytest.mark.claim("names.files-only")
-def test_a_path_that_gdal_would_read_otherwise_in_that_place_is_refused():
+def test_path_that_gdal_would_misread_is_refused():
     for text, canonical in [
         ('NETCDF:"a.nc":v', '/ws/a".nc'), ('NETCDF:"a.nc":v', "/ws/a\\.nc"),
         ("GTIFF_DIR:1:a.tif", "/ws/a:b.tif"), ("GPKG:a.gpkg:t", '/ws/"a.gpkg'),
@@ -148,7 +148,7 @@ def test_a_path_that_gdal_would_read_otherwise_in_that_place_is_refused():
         assert caught.value.code is Code.PATH_NOT_ALLOWED
 
 
-def test_a_path_with_letters_that_mean_nothing_in_that_place_is_fine():
+def test_harmless_special_characters_in_path_are_accepted():
     for canonical in ["/ws/a:b.nc", "/ws/{x}.nc", "/ws/a,b c.nc", "/ws/NETCDF:x"]:
         assert parse('NETCDF:"a.nc":v').at(canonical) == f'NETCDF:"{canonical}":v'
 
@@ -159,7 +159,7 @@ def example(name: str) -> str:
     return re.sub(r"\{([^{}]+)\}", lambda found: fields.get(found[1], found[1].split("|")[0]), name)
 
 
-def test_every_row_of_the_table_is_read_by_its_own_grammar_and_no_other():
+def test_every_table_row_matches_only_its_own_grammar():
     for form, name in ((one, name) for one in table().forms for name in one["names"]):
         text = example(name)
         grammars = table().grammars[name.partition(":")[0].upper()]
@@ -169,7 +169,7 @@ def test_every_row_of_the_table_is_read_by_its_own_grammar_and_no_other():
         assert made.before + made.path + made.after == text
 
 
-def test_no_prefix_is_both_accepted_and_refused_and_every_row_has_its_reason():
+def test_prefixes_are_accepted_or_refused_with_a_reason():
     read = table()
     assert not set(read.grammars) & set(read.refusals)
     assert all(row["reason"] and row["driver"] for row in read.forms)
@@ -185,7 +185,7 @@ PREFIXES = {
 
 
 @pytest.mark.claim("network.drivers-off")
-def test_every_driver_that_is_switched_off_is_refused_by_name():
+def test_every_disabled_driver_is_refused_by_name():
     for driver in SKIPPED_DRIVERS:
         assert PREFIXES.get(driver, driver).upper() in table().refusals
 
@@ -217,7 +217,7 @@ AROUND = re.compile(
 
 @pytest.mark.claim("names.read-whole")
 @given(TEXTS)
-def test_every_text_is_refused_or_has_one_path_with_nothing_beside_it_that_opens_anything(text: str):
+def test_accepted_text_has_one_path_opening_nothing_else(text: str):
     try:
         name = parse(text)
     except ToolError:
@@ -237,7 +237,7 @@ def test_every_text_is_refused_or_has_one_path_with_nothing_beside_it_that_opens
 
 
 @given(TEXTS)
-def test_a_name_that_was_accepted_is_accepted_again_as_the_same(text: str):
+def test_accepted_name_parses_again_to_the_same(text: str):
     try:
         name = parse(text)
     except ToolError:

@@ -116,7 +116,7 @@ GROUP = {
 
 
 @pytest.mark.claim("content.facts-apart")
-def test_no_text_passes_for_a_fact_wherever_it_stands():
+def test_no_text_passes_as_fact_in_any_position():
     for said, told in [
         *((one, facts) for one in (RASTER, LAYERS, CUBE, TREE)),
         *((report, of) for report in (REPORT, GROUP) for of in (facts_of_report, facts_of_summary)),
@@ -125,7 +125,7 @@ def test_no_text_passes_for_a_fact_wherever_it_stands():
             assert LIE not in json.dumps(told(lying))
 
 
-def test_a_report_keeps_its_structure_with_numbers_and_gdals_words():
+def test_report_keeps_structure_numbers_and_gdal_keywords():
     kept = facts_of_report(REPORT)
     assert kept["driverShortName"] == "GTiff"
     assert kept["coordinateSystem"] == {"code": "EPSG:26711", "kind": "projected"}
@@ -148,7 +148,7 @@ def facts_of_summary(report: Any) -> dict[str, Any]:
     return {key: value for key, value in short(report).items() if key != "untrusted"}
 
 
-def test_a_summary_says_each_thing_once_and_every_name_where_it_stands():
+def test_summary_names_everything_once_in_place():
     told = short(REPORT)
     texts = told.pop("untrusted")["report"]
     assert told == facts_of_report(REPORT)
@@ -162,7 +162,7 @@ def test_a_summary_says_each_thing_once_and_every_name_where_it_stands():
     assert short(GROUP)["untrusted"]["report"]["arrays"][LIE]["unit"] == LIE
 
 
-def test_what_a_file_says_at_length_is_cut_and_marked_but_its_names_are_not():
+def test_long_file_texts_are_cut_except_names():
     tags = {f"tag {number}": "x" * 100 for number in range(500)}
     fields = [{"name": f"field {number}", "type": "Real"} for number in range(300)]
     told = short(
@@ -176,13 +176,13 @@ def test_what_a_file_says_at_length_is_cut_and_marked_but_its_names_are_not():
     assert many[-1] == {"truncated": {"kept": len(many) - 1, "of": 200}}
 
 
-def test_subdatasets_are_named_whole_as_they_can_be_given_back():
+def test_subdataset_names_are_complete_and_reusable():
     named = {f"SUBDATASET_{number}_NAME": f"netCDF:/ws/{'x' * 150}.nc:v{number}" for number in range(30)}
     told = short({**REPORT, "metadata": {"": {"a": "b" * 3000}, "SUBDATASETS": named}})
     assert told["untrusted"]["report"]["metadata"]["SUBDATASETS"] == named
 
 
-def test_a_large_geometry_is_told_as_its_box_and_a_small_one_as_it_is():
+def test_large_geometry_becomes_its_box_and_small_stays():
     ring = [[number / 7, 50 + number % 3] for number in range(99)]
     shapes: list[Any] = [
         {"type": "Point", "coordinates": [1.5, 2.5]}, {"type": "MultiPolygon", "coordinates": [[ring], [ring]]},
@@ -199,7 +199,7 @@ def test_a_large_geometry_is_told_as_its_box_and_a_small_one_as_it_is():
     ]  # fmt: skip
 
 
-def test_the_extent_of_a_raster_is_around_its_corners_to_the_digits_that_they_have():
+def test_raster_extent_encloses_corners_at_their_precision():
     for transform, box in [
         ([-80.00416666666666, 0.0083333333333333, 0.0, 44.00416666666666, 0.0, -0.0083333333333333],
          [-80.0041666666667, 43.8374999999999, -79.8374999999999, 44.0041666666667]),
@@ -212,7 +212,7 @@ def test_the_extent_of_a_raster_is_around_its_corners_to_the_digits_that_they_ha
         assert "extent" not in facts_of_report({"geoTransform": odd, "size": [20, 20]})
 
 
-def test_an_output_is_described_without_what_is_absent_or_follows():
+def test_output_description_omits_absent_and_derived_facts():
     assert shortened(RASTER) == {
         "driver": "GTiff", "bytes": 1100, "size": [20, 10],
         "bands": [
@@ -231,7 +231,7 @@ def test_an_output_is_described_without_what_is_absent_or_follows():
     assert shortened({"layers": [{"features": 0}]})["layers"] == [{"features": 0}]
 
 
-def test_a_report_of_groups_is_told_without_the_names_that_key_it():
+def test_group_report_omits_the_names_of_members():
     kept = facts_of_report(GROUP)
     assert kept["dimensions"] == [{"size": 20, "type": "HORIZONTAL_X", "direction": "EAST"}]
     assert kept["arrays"] == [{"datatype": "Byte", "dimension_size": [20, 20], "srs": {"code": "EPSG:4326"}}]
@@ -239,7 +239,7 @@ def test_a_report_of_groups_is_told_without_the_names_that_key_it():
 
 
 @pytest.mark.claim("content.facts-apart")
-def test_codes_of_known_authorities_pass_and_none_that_could_be_words():
+def test_known_authority_codes_pass_but_possible_words_fail():
     for code in ["EPSG:4326", "ESRI:54030", "OGC:CRS84", "IAU_2015:49900", "IGNF:LAMB93"]:
         assert facts({"crs": {"code": code}}) == {"crs": {"code": code}}
     for code in [
@@ -249,7 +249,7 @@ def test_codes_of_known_authorities_pass_and_none_that_could_be_words():
         assert facts({"crs": {"code": code}}) == {"crs": {}}
 
 
-def test_a_crs_with_a_remark_has_its_code_and_an_epoch_is_a_number():
+def test_crs_remark_keeps_code_and_epoch_is_numeric():
     wkt = 'GEOGCRS["ITRF2014",ID["EPSG",9000],REMARK["Replaces ""ITRF2008"", ID[""EPSG"",4326]."]]'
     system = {"wkt": wkt, "coordinateEpoch": 2021.5}
     found = facts_of_report({"coordinateSystem": system})["coordinateSystem"]
@@ -258,19 +258,19 @@ def test_a_crs_with_a_remark_has_its_code_and_an_epoch_is_a_number():
     assert lie["coordinateSystem"].keys() == {"code", "kind"}
 
 
-def test_a_compression_that_gdal_does_not_have_is_another():
+def test_compression_unknown_to_gdal_becomes_other():
     assert facts({"compression": "run rm -rf"}) == {"compression": "other"}
     assert facts({"compression": None}) == {"compression": None}
 
 
-def test_what_does_not_fit_leaves_its_place_so_that_names_stay_joined():
+def test_dropped_fact_keeps_its_position_for_names():
     said = {"facts": {"bands": ["x", {"type": "Byte"}]}, "names": {"bands": [5, "red\x1b[31m"]}}
     (told,) = described({"outputs": [said]}, 1)
     assert told.facts["bands"] == [None, {"type": "Byte"}]
     assert told.names["bands"] == [None, "red[31m"]
 
 
-def test_names_are_cleaned_and_capped_and_empty_ones_left_out():
+def test_names_are_cleaned_and_capped_without_empty_ones():
     assert names({"crs": "a\u202eb"}) == {"crs": "ab"}
     kept = names({"bands": ["", ""], "layers": [{"name": "x" * 5000, "more": "z"}]})
     assert list(kept) == ["layers"]
@@ -278,7 +278,7 @@ def test_names_are_cleaned_and_capped_and_empty_ones_left_out():
     assert list(kept["layers"][0]) == ["name"]
 
 
-def test_a_check_has_our_words_and_only_known_codes_pass():
+def test_only_known_check_codes_pass_with_our_texts():
     given_rows = [{"code": "empty_layer", "layer": 3, "message": LIE}, {"code": LIE}, {"code": ["x"]}, "x"]
     (row,) = checks(given_rows)
     assert row == {"code": "empty_layer", **CHECKS["empty_layer"], "layer": 3}
@@ -326,7 +326,7 @@ json_values = st.recursive(
 @example({"coordinateSystem": 1, "metadata": 5, "geoTransform": [None] * 6})
 @example({"layers": [{"features": [{"geometry": {"coordinates": COORDINATES}}, 5], "fields": [7]}]})
 @example({"bytes": 10**400, "gcps": 1e400, "arrays": {"a": None}, "groups": {"b": {"groups": 5}}})
-def test_whatever_is_said_becomes_json_without_a_word_that_is_not_gdals(value: Any):
+def test_any_value_becomes_json_with_only_gdal_words(value: Any):
     told = short(value)
     json.dumps(told.pop("untrusted"))
     shortened(facts(value))
@@ -342,7 +342,7 @@ def test_whatever_is_said_becomes_json_without_a_word_that_is_not_gdals(value: A
     assert len(told) == 3
 
 
-def test_what_no_reader_takes_for_a_number_is_left_out():
+def test_non_numeric_values_are_left_out():
     for value in (10**400, -(10**400), float("inf"), True, "1"):
         assert facts({"bands": [{"min": value}], "bytes": value}) == {"bands": [{}]}
         assert facts_of_report({"bands": [{"minimum": value}]})["bands"] == [

@@ -78,7 +78,7 @@ def test_effects_follow_from_the_roles():
         assert (found["needs_approval"] == "no") is (path == "raster info")
 
 
-def test_an_algorithm_that_may_change_files_never_says_that_it_only_reads():
+def test_changing_algorithm_never_claims_to_be_read_only():
     for path in PATHS:
         writing = {Role.OUTPUT, Role.UPDATE}
         if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
@@ -90,20 +90,20 @@ def test_sql_is_named_where_it_may_be_given():
         assert effects(algorithm(path))["sql"] == named
 
 
-def test_what_no_role_says_exists_and_has_a_reason():
+def test_arguments_without_role_exist_and_have_reasons():
     for table in read("effects.toml").values():
         assert set(table) <= set(packaged().algorithms)
         assert all(table.values())
 
 
-def test_what_is_told_of_approval_is_what_the_policy_does():
+def test_described_approval_matches_the_policy():
     told = {path: describe(packaged(), algorithm(path))["effects"]["needs_approval"] for path in PATHS}
     assert {path for path, word in told.items() if word == "always"} == ALWAYS_ASKED
     assert told["raster info"] == "no"
     assert told["raster hillshade"] not in ("no", "always")
 
 
-def test_a_pipeline_names_its_steps_and_each_step_is_described() -> None:
+def test_pipeline_names_its_steps_and_each_is_described() -> None:
     steps = describe(packaged(), algorithm("pipeline"))["steps"]
     named = {key for keys in steps.values() for key in keys}
     assert named == {key for key, step in packaged().steps.items() if "pipeline" in step.pipelines}

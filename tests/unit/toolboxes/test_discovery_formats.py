@@ -32,7 +32,7 @@ def test_abilities_are_told():
     assert "m:r" in can(rows, "netCDF")
 
 
-def test_what_is_told_to_be_written_may_be_written_and_the_rest_not():
+def test_listed_writable_formats_are_exactly_the_writable_ones():
     for kind in KINDS:
         told = {row[0] for row in formats(packaged(), kind)["formats"] if "w" in row[1]}
         for driver in packaged().drivers:
@@ -50,7 +50,7 @@ def test_a_format_tells_its_options_with_their_choices():
     assert {"LZW", "DEFLATE"} <= set(compress["choices"])
 
 
-def test_every_option_is_told_once_as_allowed_or_as_refused_with_a_reason():
+def test_every_option_is_listed_once_with_its_decision():
     for driver in packaged().drivers:
         told = formats(packaged(), name=driver.name)
         for scope in (Scope.CREATION, Scope.LAYER, Scope.OPEN):
@@ -62,7 +62,7 @@ def test_every_option_is_told_once_as_allowed_or_as_refused_with_a_reason():
             assert all((decide(packaged(), driver.name, scope, spec).shape is None) == (spec.name in refused) for spec in specs)  # fmt: skip
 
 
-def test_a_format_that_is_not_there_is_refused_without_its_text():
+def test_absent_format_is_refused_without_repeating_its_text():
     for name in ["PostgreSQL", "WMS", "nosuchformat", "", "GTiff\n", "x" * 10_000]:
         with pytest.raises(ArgumentRefused) as refused:
             formats(packaged(), name=name)

@@ -48,7 +48,7 @@ def test_what_only_sql_does_leads_to_sql():
         assert "vector sql" in [hit.path for hit in search(packaged(), ask, FOUND)], ask
 
 
-def test_what_a_formula_a_format_or_a_position_does_leads_there():
+def test_search_by_task_finds_the_right_algorithm():
     for ask, path in (
         ("mask clouds by QA bit", "raster calc"), ("convert feet to metres", "raster calc"),
         ("change matrix between two land cover years", "raster calc"), ("moving average over bands", "raster calc"),
@@ -87,7 +87,7 @@ def test_a_hit_says_what_it_is_and_why():
     assert "mountain" in str(told["why"])
 
 
-def test_hand_picked_tools_are_found_too_and_say_whether_they_write():
+def test_selected_tools_are_found_with_their_write_effect():
     tools = [one for one in GDAL.tools.values() if one.name in ("gdalwarp", "find_crs")]
     picked = [(one.name, one.title, one.description, one.writes) for one in tools]
     found = {hit.tool: hit for hit in search(packaged(), "warp reproject find_crs", 50, picked=picked)}
@@ -96,7 +96,7 @@ def test_hand_picked_tools_are_found_too_and_say_whether_they_write():
     assert "find_crs" not in {hit.tool for hit in search(packaged(), "warp reproject find_crs", 50)}
 
 
-def test_the_first_hits_of_many_are_the_hits_of_few():
+def test_first_hits_do_not_depend_on_the_limit():
     assert search(packaged(), "raster", 3) == search(packaged(), "raster", 50)[:3]
     assert len(search(packaged(), "raster vector input output", 10_000)) <= MAX_HITS
     assert search(packaged(), "raster", 0) == ()
@@ -114,19 +114,19 @@ def test_case_and_signs_do_not_matter(text: str):
     assert words(text) == words(text.upper()) == words(f"!{text.replace(' ', '  ')}?")
 
 
-def test_of_a_very_long_question_only_the_beginning_is_read():
+def test_very_long_question_is_read_only_at_start():
     short = "shade the mountains"
     assert search(packaged(), f"{short}{' ' * MAX_LETTERS}contour") == search(packaged(), short)
     unknown = [f"zq{number}" for number in range(MAX_WORDS + 1)]
     assert search(packaged(), " ".join([*unknown, "contour"])) == ()
 
 
-def test_the_vocabulary_names_existing_algorithms_only_and_all_of_them():
+def test_vocabulary_covers_exactly_the_existing_algorithms():
     assert set(read("vocabulary.toml")["algorithms"]) == set(packaged().algorithms)
     assert set(read("vocabulary.toml")["quiet"]) <= set(packaged().algorithms)
 
 
-def test_every_word_that_is_meant_by_another_is_known():
+def test_every_target_of_a_synonym_is_known():
     known = Index([of_algorithm(packaged(), one) for one in packaged().algorithms.values()])
     dead = [
         (word, other)

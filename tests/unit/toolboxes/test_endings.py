@@ -16,7 +16,7 @@ KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
 
 
 @pytest.mark.parametrize(("extension", "ending"), EVERY)
-def test_an_ending_is_read_as_the_extension_of_its_format(extension: str, ending: str):
+def test_ending_is_read_as_extension_of_its_format(extension: str, ending: str):
     assert usual_name(f"folder.pq/A.b.{ending.upper()}") == f"a.b.{extension}"
     assert media_type(f"a.{ending}") != "application/octet-stream"
     for endings in (WHOLE["files"], REPLACED):
@@ -25,15 +25,13 @@ def test_an_ending_is_read_as_the_extension_of_its_format(extension: str, ending
 
 @pytest.mark.parametrize(("extension", "ending"), EVERY)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_output_with_such_an_ending_has_the_format_of_the_extension(
-    kind: Kind, extension: str, ending: str
-):
+def test_output_ending_selects_the_format_of_its_extension(kind: Kind, extension: str, ending: str):
     if extension != "h5":  # GDAL writes .h5 as another format than it reads
         named = drivers_for(packaged(), f"a.{ending}", kind)
         assert named == drivers_for(packaged(), f"a.{extension}", kind)
 
 
-def test_the_format_is_named_to_gdal_where_gdal_does_not_know_the_ending():
+def test_format_is_passed_for_endings_unknown_to_gdal():
     for name, driver in (
         ("a.pq", "Parquet"), ("a.geo.json", "GeoJSON"), ("a.jsonl", "GeoJSONSeq"), ("a.j2c", "JP2OpenJPEG"),
         ("a.nc4", "netCDF"), ("a.tif", None), ("a.j2k", None), ("a.json", None), ("pq", None),
@@ -41,7 +39,7 @@ def test_the_format_is_named_to_gdal_where_gdal_does_not_know_the_ending():
         assert usual_driver(packaged(), name, None) == driver, name
 
 
-def test_a_format_that_the_image_lacks_is_recognised_by_other_endings_too():
+def test_missing_format_is_recognised_by_other_endings_too():
     few = replace(packaged(), drivers=tuple(one for one in packaged().drivers if "h5" not in one.extensions))
     lacks = lacking_by_file(few, "a.he5")
     assert lacks is not None

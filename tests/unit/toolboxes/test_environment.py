@@ -28,7 +28,7 @@ def test_every_door_that_was_found_open_is_shut():
 
 
 @pytest.mark.claim("sandbox.environment")
-def test_nothing_of_the_hosts_own_environment_is_in_it(monkeypatch: pytest.MonkeyPatch):
+def test_container_environment_ignores_the_host_environment(monkeypatch: pytest.MonkeyPatch):
     before = environment(Limits())
     monkeypatch.setenv("GDAL_SKIP", "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
@@ -43,7 +43,7 @@ def test_gdal_is_told_how_many_processors_it_has():
         assert environment(limits)["GDAL_NUM_THREADS"] == str(threads)
 
 
-def test_the_block_cache_leaves_most_of_the_memory_to_the_computation():
+def test_block_cache_leaves_most_memory_to_the_computation():
     for memory in (64 << 20, 2 << 30, 64 << 30):
         cache = int(environment(Limits(memory_bytes=memory))["GDAL_CACHEMAX"]) << 20
         assert 0 < cache <= memory // 4

@@ -62,7 +62,7 @@ def test_the_table_of_fitting_values_knows_every_check() -> None:
     assert used == set(FITTING) | BY_CONTEXT
 
 
-def test_what_fits_is_passed_on_and_reads_back_the_same() -> None:
+def test_fitting_values_are_passed_and_read_back_unchanged() -> None:
     for name in COVERING:
         FEW(given(st.just(EVERY[name]), calls(EVERY[name]))(reads_back))()
 
@@ -116,7 +116,7 @@ def test_a_call_with_one_thing_wrong_is_refused() -> None:
 
 
 @pytest.mark.claim("args.unknown-refused")
-def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process() -> None:
+def test_no_name_reaches_forbidden_hidden_or_internal_arguments() -> None:
     for name in sorted(EVERY):
         algorithm = EVERY[name]
         closed = {
@@ -138,7 +138,7 @@ FORMULAS = {"@/etc/passwd", " @/etc/passwd", "a\0b", "http://127.0.0.1/x", "<VRT
 
 
 @pytest.mark.claim("args.unknown-refused")
-def test_no_value_and_no_expression_takes_a_path_a_url_or_a_control_character() -> None:
+def test_values_and_expressions_exclude_paths_urls_and_controls() -> None:
     for name in BINDABLE:
         algorithm = EVERY[name]
         for argument in offered(algorithm):
@@ -161,7 +161,7 @@ def harmless(argument: Argument, text: str) -> bool:
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-def test_the_text_of_a_pipeline_is_never_bound_as_one() -> None:
+def test_pipeline_text_is_never_bound_as_a_value() -> None:
     for name in sorted(PIPELINES):
         with pytest.raises(ArgumentRefused):
             bind(EVERY[name], {"pipeline": "read a.tif ! write b.tif"}, CONTEXT)

@@ -26,14 +26,14 @@ WORKAROUNDS = {name: value for one in faults().values() for name, value in one.e
 ALL_ABSENT = {name: FaultState.ABSENT for name, fault in faults().items() if fault.probe}
 
 
-def test_without_a_result_every_work_around_is_in_force():
+def test_every_workaround_applies_without_probe_results():
     assert WORKAROUNDS
     for probed in (Probed(), Probed(DIGEST), Probed(DIGEST, dict.fromkeys(ALL_ABSENT, FaultState.PRESENT))):
         assert environment(LIMITS, probed).items() >= WORKAROUNDS.items()
     assert not environment(LIMITS, Probed(DIGEST, ALL_ABSENT)).keys() & WORKAROUNDS.keys()
 
 
-def test_a_server_goes_by_the_results_of_the_image_that_it_uses_and_of_no_other(tmp_path):
+def test_server_uses_only_the_results_of_its_image(tmp_path):
     save_probed(tmp_path, Probed(DIGEST, ALL_ABSENT))
     made = gdal(load_settings(state_dir=tmp_path))
     assert not made.execution.environment(LIMITS, DIGEST).keys() & WORKAROUNDS.keys()
@@ -64,7 +64,7 @@ def test_only_true_and_false_are_results():
     assert states_of(None) == states_of([False]) == {}
 
 
-def test_every_row_has_its_probe_and_every_patch_its_row():
+def test_every_row_has_probe_and_every_patch_row():
     functions = {one.name for one in ast.walk(ast.parse(probe_program())) if isinstance(one, ast.FunctionDef)}
     assert ALL_ABSENT.keys() <= functions
     assert WORKAROUNDS.keys() <= set(ANSWER_SETTINGS)

@@ -84,7 +84,7 @@ def step(name: str, branches: Any = None, **arguments: Any) -> dict[str, Any]:
     return {"step": name, "arguments": arguments, **({"branches": branches} if branches else {})}
 
 
-def test_a_call_with_many_inputs_lists_their_folder_once(root, counted):
+def test_many_inputs_list_their_folder_once(root, counted):
     names = tiles(root)
     counted.clear()
     writing(root, "raster mosaic", input=names, output="new.tif")
@@ -110,7 +110,7 @@ def test_describing_one_of_many_files_lists_nothing(root, counted):
     assert sum(counted.values()) < 50
 
 
-def test_what_is_mounted_with_many_inputs_is_found_in_one_listing(root, counted):
+def test_mounts_for_many_inputs_need_one_listing(root, counted):
     names = tiles(root)
     write(root, {"tile_0007.tfw": b"", "tile_0007.tif.aux.xml": b"", "other.tfw": b""})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
@@ -121,7 +121,7 @@ def test_what_is_mounted_with_many_inputs_is_found_in_one_listing(root, counted)
     assert counted["stat"] == 2
 
 
-def test_folders_of_too_many_names_are_refused_and_not_read_again(root, counted):
+def test_overfull_folder_is_refused_and_not_read_again(root, counted):
     tiles(root, 9)
     write(root, {"sub/x.tif": b""})
     desk = desk_of(root, Listings(left=9))
@@ -136,7 +136,7 @@ def test_folders_of_too_many_names_are_refused_and_not_read_again(root, counted)
     assert len(Listings(left=10).companions(desk.paths.input("tile_0000.tif"))) == 0
 
 
-def test_a_folder_that_is_gone_leaves_room_for_the_others(root):
+def test_deleted_folder_leaves_room_for_others(root):
     write(root, {"sub/x.tif": b"", "y.tif": b""})
     desk = desk_of(root)
     gone = desk.paths.input("sub/x.tif")
@@ -176,7 +176,7 @@ NAMES = st.tuples(*map(st.sampled_from, (["x", "y"], SOME, ["", "", ".ovr"]))).m
 
 @settings(max_examples=40)
 @given(st.sets(NAMES, min_size=2, max_size=10))
-def test_no_output_takes_the_place_of_what_belongs_to_an_input(tmp_path_factory, names):
+def test_output_never_replaces_companions_of_an_input(tmp_path_factory, names):
     root = tmp_path_factory.mktemp("reading")
     write(root, dict.fromkeys(names, b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
@@ -189,7 +189,7 @@ def test_no_output_takes_the_place_of_what_belongs_to_an_input(tmp_path_factory,
         assert all(other.startswith(name.partition(".")[0]) for other in taken)
 
 
-def test_a_page_looks_at_the_files_of_its_rows_alone(root, counted):
+def test_page_examines_only_files_of_its_rows(root, counted):
     for limit in [1, 20]:
         write(root, {f"{name[:-4]}.tfw": b"" for name in tiles(root, 200)})
         workspaces = Workspaces((Workspace.at(root, writable=True),))
@@ -204,7 +204,7 @@ def test_a_page_looks_at_the_files_of_its_rows_alone(root, counted):
             cursor = shown.cursor
 
 
-def test_a_page_enters_no_folder_behind_its_last_row(root, counted):
+def test_page_enters_no_folder_after_its_last_row(root, counted):
     write(root, {f"d{number:03}/{name}": b"" for number in range(100) for name in "ab"})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     folder = workspaces.input(".")
@@ -220,7 +220,7 @@ def test_a_page_enters_no_folder_behind_its_last_row(root, counted):
     assert counted["scandir"] <= 101
 
 
-def test_a_deep_path_costs_one_step_for_each_folder(root, counted):
+def test_deep_path_costs_one_step_per_folder(root, counted):
     deep = "/".join("d" * 100)
     (root / deep).mkdir(parents=True)
     write(root, {f"{deep}/x.tif": b""})
@@ -261,7 +261,7 @@ def test_branches_are_bounded_in_depth_and_in_all(root, counted):
     assert counted["stat"] < 10
 
 
-def test_more_values_than_an_argument_takes_are_refused_before_any_is_looked_at(root, counted):
+def test_too_many_values_are_refused_before_examining_any(root, counted):
     write(root, {"a": b""})
     for refused in (
         lambda: writing(root, "raster mosaic", input=["a"] * 1025, output="b.tif"),

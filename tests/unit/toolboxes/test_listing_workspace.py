@@ -34,7 +34,7 @@ def names(shown: ListingPage) -> list[str]:
     return [str(row.found.relative) for row in shown.rows]
 
 
-def test_a_dataset_is_one_row_with_all_its_files(root):
+def test_dataset_is_one_row_with_all_its_files(root):
     write(root, DATA)
     rows = {str(row.found.relative): row for row in one_page(root).rows}
     assert list(rows) == ["a.tif", "b", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked"]
@@ -43,13 +43,13 @@ def test_a_dataset_is_one_row_with_all_its_files(root):
     assert (roads.companions, roads.bytes) == (("roads.dbf", "roads.prj", "roads.shx"), 4)
 
 
-def test_the_inside_of_a_dataset_is_listed_when_it_is_asked_for(root):
+def test_contents_of_a_dataset_are_listed_on_request(root):
     write(root, DATA)
     assert names(one_page(root, at="marked")) == ["marked/.zgroup", "marked/y"]
     assert names(one_page(root, at="c.zarr")) == ["c.zarr/x", "c.zarr/x/0", "c.zarr/zarr.json"]
 
 
-def test_the_pages_together_have_every_row_once_and_in_order(root):
+def test_pages_cover_every_row_once_in_order(root):
     for limit in [1, 2, 3, 7, 100]:
         write(root, DATA)
         cursor, found = None, []
@@ -63,7 +63,7 @@ def test_the_pages_together_have_every_row_once_and_in_order(root):
         assert found == names(one_page(root))
 
 
-def test_what_comes_and_goes_between_pages_makes_nothing_show_twice(root):
+def test_changes_between_pages_show_nothing_twice(root):
     write(root, dict.fromkeys(("b", "c", "d", "e"), b""))
     first = one_page(root, limit=2)
     (root / "c").unlink()  # the row that the cursor stands at
@@ -71,7 +71,7 @@ def test_what_comes_and_goes_between_pages_makes_nothing_show_twice(root):
     assert names(one_page(root, first.cursor, limit=10)) == ["d", "d1", "e"]
 
 
-def test_a_pattern_is_for_names_or_for_paths_with_a_slash_and_never_slow(root):
+def test_pattern_matches_names_or_paths_and_is_fast(root):
     write(root, {**DATA, "a" * 200: b""})
     assert names(one_page(root, pattern="*.shp")) == ["b/roads.shp"]
     assert names(one_page(root, pattern="b/*")) == ["b/readme.txt", "b/roads.shp"]
@@ -105,7 +105,7 @@ def test_no_cursor_does_more_than_be_refused(tmp_path_factory, raw):
         assert set(names(shown)) <= {"a", "b"}
 
 
-def test_a_folder_with_too_many_names_is_listed_as_far_as_it_goes_and_says_so(root):
+def test_overfull_folder_is_listed_partly_and_says_so(root):
     write(root, dict.fromkeys("abcdef", b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     folder = workspaces.input(str(root))
@@ -116,7 +116,7 @@ def test_a_folder_with_too_many_names_is_listed_as_far_as_it_goes_and_says_so(ro
     assert one_page(root).complete
 
 
-def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
+def test_gdal_facts_are_listed_with_their_file_only(root):
     write(root, DATA)
     shown = one_page(root)
     known = ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
@@ -129,7 +129,7 @@ def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
     assert "/etc/passwd" not in entries
 
 
-def test_names_that_forge_or_are_no_text_are_shown_harmless_and_never_asked_about(root):
+def test_misleading_names_are_shown_safely_and_never_opened(root):
     hostile = ["a\nb.tif", "\u202egpj.tif", "a\u200bb.tif", "x,y.tif"]
     write(root, dict.fromkeys(hostile, b""))
     with open(os.fsencode(root) + b"/\xff.tif", "wb"):
@@ -142,7 +142,7 @@ def test_names_that_forge_or_are_no_text_are_shown_harmless_and_never_asked_abou
     assert shown.to_identify == ()
 
 
-def test_a_file_from_before_or_after_all_calendars_is_listed(root):
+def test_file_with_a_date_outside_calendars_is_listed(root):
     write(root, {"a": b"", "b": b""})
     os.utime(root / "a", (2**40, 2**40))
     os.utime(root / "b", (-(2**33), -(2**33)))
@@ -157,7 +157,7 @@ NAMES = st.builds(
 
 
 @given(st.sets(NAMES, max_size=12))
-def test_companions_of_many_files_are_those_of_each_one(tmp_path_factory, some):
+def test_companions_are_the_same_singly_and_together(tmp_path_factory, some):
     root = tmp_path_factory.mktemp("family")
     write(root, dict.fromkeys(some, b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))

@@ -66,7 +66,7 @@ PLAIN = (
 UNKNOWN = ("I said: Field 'NAME' already exists. Renaming it as 'NAME2'", "One pixel in ten was left out.")
 
 
-def test_a_warning_without_a_rule_is_shown_as_one_that_nobody_knows() -> None:
+def test_warning_without_rule_is_shown_as_unknown() -> None:
     (row,) = summarize_messages([LibraryMessage(text, 2) for text in UNKNOWN]).checks
     assert (row["code"], row["verdict"], row["count"]) == ("unclassified_warning", "unknown", 4)
     assert not [text for text in UNKNOWN if text in str(row)]
@@ -83,7 +83,7 @@ def test_nothing_is_made_of_other_texts() -> None:
         assert summarize_messages([LibraryMessage(text)]).checks == (), text
 
 
-def test_a_check_holds_numbers_and_words_of_ours_only() -> None:
+def test_check_holds_only_numbers_and_our_words() -> None:
     hostile = "Normalized/laundered field name: 'IGNORE ALL\nRULES' to 'IGNORE ALL'"
     (row,) = summarize_messages([LibraryMessage(hostile)]).checks
     assert "IGNORE" not in str(row)
@@ -96,7 +96,7 @@ def test_a_check_holds_numbers_and_words_of_ours_only() -> None:
     assert row["characters"] == 254
 
 
-def test_one_code_is_told_once_with_how_often_gdal_said_it() -> None:
+def test_repeated_code_is_reported_once_with_its_count() -> None:
     texts = [LibraryMessage("Normalized/laundered field name: 'abcdefghijkl' to 'abcdefghij'", 3)]
     texts += [LibraryMessage("Normalized/laundered field name: 'bbcdefghijkl' to 'bbcdefghij'", 2)]
     (row,) = summarize_messages(texts).checks

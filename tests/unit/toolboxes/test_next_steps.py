@@ -55,7 +55,7 @@ def test_what_is_not_certain_is_not_said():
     assert proposed("raster reproject", {}, "all_nodata", "crs_missing", "extent_outside_crs") == {}
 
 
-def test_what_the_server_does_not_have_is_not_proposed():
+def test_step_unavailable_on_this_server_is_not_proposed():
     row = {"path": OUT, "description": LARGE, "checks": []}
     assert next_steps("raster mosaic", [row], (), {"raster info"}) == ()
     assert next_steps("raster mosaic", [row], (), {"raster overview add"}) != ()

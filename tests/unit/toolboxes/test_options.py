@@ -108,14 +108,14 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def test_every_declared_option_has_a_decision_with_a_reason() -> None:
+def test_every_declared_option_has_a_reasoned_decision() -> None:
     rules = [(row, decide(packaged(), *row)) for row in ROWS]
     assert len(rules) > 1000
     assert [row for row, rule in rules if not rule.reason] == []
     assert [row for row, rule in rules if rule.shape is not None and rule.shape.kind not in KINDS] == []
 
 
-def test_a_person_has_decided_on_every_text_option_and_on_all_that_sound_dangerous() -> None:
+def test_every_text_or_dangerous_option_has_human_decision() -> None:
     rules = packaged().option_rules
     undecided = [
         (driver, str(scope), spec.name)
@@ -128,7 +128,7 @@ def test_a_person_has_decided_on_every_text_option_and_on_all_that_sound_dangero
 
 
 @pytest.mark.claim("args.options-allow-listed")
-def test_an_option_that_nobody_has_seen_is_refused_unless_it_is_plainly_closed() -> None:
+def test_unreviewed_option_is_refused_unless_plainly_closed() -> None:
     for spec in [
         OptionSpec("BRAND_NEW", "string"),
         OptionSpec("BRAND_NEW", "unheard-of type"),
@@ -151,7 +151,7 @@ def test_every_rule_is_about_an_option_that_exists() -> None:
 
 
 @pytest.mark.claim("args.options-allow-listed")
-def test_options_that_open_write_or_run_something_never_pass() -> None:
+def test_options_that_open_write_or_run_never_pass() -> None:
     for scope, drivers in DANGEROUS.items():
         for driver, names in drivers.items():
             for name in names.split():
@@ -197,7 +197,7 @@ ALONE = {
 
 
 @pytest.mark.claim("args.options-allow-listed")
-def test_without_a_driver_passes_what_no_driver_refuses_and_names_no_dataset_grid_or_crs() -> None:
+def test_without_driver_only_universally_safe_options_pass() -> None:
     for scope, (passing, refused) in ALONE.items():
         for text in passing.split():
             assert check_option(packaged(), scope, (), text) == text
@@ -214,7 +214,7 @@ PATHLIKE = st.sampled_from(
 
 @pytest.mark.claim("args.options-allow-listed")
 @given(st.sampled_from(ROWS), st.text(max_size=8), PATHLIKE, st.text(max_size=8))
-def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(row, head, path, tail):
+def test_path_like_value_passes_only_as_listed_choice(row, head, path, tail):
     driver, scope, spec = row
     text = f"{spec.name.replace('*', '0')}={head}{path}{tail}"
     try:

@@ -46,13 +46,13 @@ def invalid(paths: Paths, target: str, *inputs: Source, overwrite: bool = True, 
     assert failure.code is Code.INVALID_ARGUMENT
 
 
-def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(paths: Paths, root: Path):
+def test_workspace_file_is_found_by_any_odd_name(paths: Paths, root: Path):
     for text in ["in.tif", "./in.tif", "folder/../in.tif", "PG:host=x.tif", "a b.tif", "folder"]:
         assert paths.input(text).path == Path(os.path.normpath(root / text))
 
 
 @pytest.mark.claim("paths.inside")
-def test_any_other_text_is_answered_by_what_it_seems_to_mean(paths: Paths):
+def test_other_text_is_answered_by_its_apparent_meaning(paths: Paths):
     for text, code in [
         ("absent.tif", Code.NOT_FOUND), ("folder/absent.tif", Code.NOT_FOUND),
         ("../x.tif", Code.PATH_NOT_ALLOWED), ("/etc/passwd", Code.PATH_NOT_ALLOWED),
@@ -82,7 +82,7 @@ def filled(root: Path) -> Path:
     return root
 
 
-def test_a_dataset_is_found_in_its_archive_or_as_a_part_of_its_file(paths: Paths, filled: Path):
+def test_dataset_inside_an_archive_or_file_is_found(paths: Paths, filled: Path):
     for text, place, name in [
         ("in.tif", "in.tif", "{ws}/in.tif"),
         ("PG:host=x.tif", "PG:host=x.tif", "{ws}/PG:host=x.tif"),
@@ -114,7 +114,7 @@ def test_a_dataset_is_found_in_its_archive_or_as_a_part_of_its_file(paths: Paths
 
 
 @pytest.mark.claim("names.files-only")
-def test_a_dataset_that_is_not_in_a_workspace_is_refused_however_it_is_written(paths, filled, tmp_path):
+def test_dataset_outside_workspaces_is_refused_in_any_notation(paths, filled, tmp_path):
     (tmp_path / "secret").write_bytes(b"x")
     (filled / "out.lnk").symlink_to(tmp_path / "secret")
     for text, code in [
@@ -135,14 +135,14 @@ def test_a_dataset_that_is_not_in_a_workspace_is_refused_however_it_is_written(p
         assert refusal(paths, text.translate({91: "{", 93: "}"}), ask="source").code is code
 
 
-def test_where_a_plain_path_is_needed_no_other_way_of_writing_is_taken(paths: Paths, filled: Path):
+def test_plain_path_arguments_accept_no_other_notation(paths: Paths, filled: Path):
     for text in ('NETCDF:"v.nc":one', "/vsizip/a.zip/b", "/vsigzip/in.tif"):
         assert refusal(paths, text).code is Code.PATH_NOT_ALLOWED
     assert refusal(paths, "in.tif", ask="folder").code is Code.PATH_NOT_ALLOWED
     assert paths.folder("folder").is_folder
 
 
-def test_the_family_of_an_input_is_its_file_with_companions_and_an_archive_s_is_itself(paths, filled):
+def test_input_family_is_file_and_companions_or_archive(paths, filled):
     (filled / "a.zip.aux.xml").write_bytes(b"x")
     (filled / "vsi").mkdir()
     for name in ("x.tif", "x.tfw"):
@@ -154,7 +154,7 @@ def test_the_family_of_an_input_is_its_file_with_companions_and_an_archive_s_is_
 
 
 @pytest.mark.claim("paths.links-stay-inside")
-def test_a_link_leads_nowhere_outside_and_no_output_goes_through_one(paths, root, tmp_path):
+def test_links_lead_nowhere_outside_and_outputs_avoid_them(paths, root, tmp_path):
     (tmp_path / "secret.tif").write_bytes(b"x")
     (root / "out_link.tif").symlink_to(tmp_path / "secret.tif")
     (root / "in_link.tif").symlink_to("in.tif")
@@ -176,7 +176,7 @@ def test_an_output_is_only_ever_a_plain_path(paths: Paths):
         assert paths.output(plain, inputs=(), overwrite=True).target.name == plain
 
 
-def test_an_existing_output_is_replaced_with_all_that_belongs_to_it_orphans_too(paths: Paths, root: Path):
+def test_replaced_output_includes_companions_and_orphans(paths: Paths, root: Path):
     (root / "lost.tif.aux.xml").write_bytes(b"x")
     made = paths.output("out.tif", inputs=(), overwrite=True)
     assert [one.name for one in made.replaces] == ["out.tif", "out.tfw", "out.tif.aux.xml"]
@@ -203,7 +203,7 @@ def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path):
 
 
 @pytest.mark.claim("outputs.inputs-kept")
-def test_an_output_never_takes_an_inputs_place_or_that_of_its_files(paths: Paths, filled: Path):
+def test_output_never_takes_the_place_of_input_files(paths: Paths, filled: Path):
     for source, target in [
         ("in.tif", "in.tif"), ("roads.shp", "roads.dbf"), ("roads.dbf", "roads.shp"), ("out.tfw", "out.tif"),
         ("/vsizip/a.zip/b.tif", "a.zip"), ('NETCDF:"v.nc":one', "v.nc"), ('NETCDF:"v.nc":one', "v.nc.aux.xml"),
@@ -212,14 +212,14 @@ def test_an_output_never_takes_an_inputs_place_or_that_of_its_files(paths: Paths
         invalid(paths, target, paths.source(source), update=True)
 
 
-def test_a_companion_that_is_a_link_is_a_refusal_and_not_a_fault(paths: Paths, root: Path, tmp_path: Path):
+def test_companion_link_is_refused_without_internal_error(paths: Paths, root: Path, tmp_path: Path):
     (root / "out.tif.ovr").symlink_to(tmp_path / "elsewhere")
     assert refusal(paths, "out.tif", writing=True).code is Code.PATH_NOT_ALLOWED
     (root / "in.tif.ovr").symlink_to(tmp_path / "elsewhere")
     assert paths.output("new.tif", inputs=(paths.input("in.tif"),), overwrite=True).replaces == ()
 
 
-def test_a_name_that_leaves_no_room_for_those_of_companions_is_read_and_written(paths: Paths, root: Path):
+def test_name_too_long_for_companions_still_works(paths: Paths, root: Path):
     for ending in (".tif", ".shp"):
         name = "n" * (255 - len(ending)) + ending
         assert paths.output(name, inputs=(), overwrite=False).shared == ()
@@ -229,7 +229,7 @@ def test_a_name_that_leaves_no_room_for_those_of_companions_is_read_and_written(
         assert family(paths.source(name)) == (root / name,)
 
 
-def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(paths: Paths, root: Path):
+def test_server_made_name_is_plain_and_in_outputs(paths: Paths, root: Path):
     for stem in ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300]:
         made = paths.new_output(stem, ".tif")
         name = made.target.name
@@ -241,7 +241,7 @@ def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(path
         assert (made.server_named, made.replaces) == (True, ())
 
 
-def test_a_new_output_goes_to_the_first_workspace_that_is_writable_or_nowhere(root: Path, tmp_path: Path):
+def test_new_output_uses_first_writable_workspace_or_none(root: Path, tmp_path: Path):
     second = tmp_path / "second"
     second.mkdir()
     closed, open_one = Workspace.at(root, writable=False), Workspace.at(second, writable=True)
@@ -252,7 +252,7 @@ def test_a_new_output_goes_to_the_first_workspace_that_is_writable_or_nowhere(ro
     assert refused(none, "new_output", "x", ".tif").code is Code.PATH_NOT_ALLOWED
 
 
-def test_a_folder_is_replaced_whole_and_a_new_one_replaces_nothing(paths: Paths, root: Path):
+def test_folder_is_replaced_completely_and_new_replaces_nothing(paths: Paths, root: Path):
     (root / "tiles").mkdir()
     (root / "tiles" / "0.png").write_bytes(b"x")
     (root / "tiles.aux.xml").write_bytes(b"x")
@@ -265,12 +265,12 @@ def test_a_folder_is_replaced_whole_and_a_new_one_replaces_nothing(paths: Paths,
     invalid(paths, "tiles", overwrite=False, kind="folder")
 
 
-def test_a_file_takes_no_folder_s_place_nor_a_folder_a_file_s(paths: Paths):
+def test_files_and_folders_never_replace_each_other(paths: Paths):
     for name, kind in [("in.tif", "folder"), ("folder", "file"), ("folder", "table"), ("folder", "array")]:
         invalid(paths, name, kind=kind)
 
 
-def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path):
+def test_folder_containing_an_input_is_not_replaced(paths: Paths, root: Path):
     (root / "folder" / "deep").mkdir()
     (root / "folder" / "deep" / "a.tif").write_bytes(b"x")
     (root / "folderly").mkdir()
@@ -280,7 +280,7 @@ def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path):
         assert paths.output("folderly", inputs=(source,), overwrite=True, kind=kind).replaces
 
 
-def test_an_output_beside_the_inputs_of_a_walked_folder_is_fine(paths: Paths, root: Path):
+def test_output_beside_inputs_of_walked_folder_is_allowed(paths: Paths, root: Path):
     tree = paths.tree("folder")
     assert paths.output("folder/index.gpkg", inputs=(tree,), overwrite=False).replaces == ()
 
@@ -296,7 +296,7 @@ def tree(root: Path) -> Path:
     return made
 
 
-def test_a_folder_whose_links_stay_in_the_workspaces_may_be_walked(paths: Paths, root: Path, tree: Path):
+def test_folder_with_links_inside_workspaces_may_be_walked(paths: Paths, root: Path, tree: Path):
     (tree / "more").symlink_to("../folder")
     (tree / "again").symlink_to("more")
     (tree / "nothing").symlink_to("absent")
@@ -305,7 +305,7 @@ def test_a_folder_whose_links_stay_in_the_workspaces_may_be_walked(paths: Paths,
 
 
 @pytest.mark.claim("paths.walked-folders")
-def test_a_link_out_of_the_workspaces_makes_a_folder_unfit_wherever_it_is(paths, root, tree):
+def test_folder_with_any_link_outside_is_refused(paths, root, tree):
     (tree / "a" / "more").symlink_to(root / "folder")  # behind a link that stays in, too
     for place in (tree / "a" / "b" / "out.lnk", root / "folder" / "out.lnk"):
         for target in "/etc /etc/passwd /proc/self/environ ../../../.. ../../../.gdal-mcp /absent".split():
@@ -317,7 +317,7 @@ def test_a_link_out_of_the_workspaces_makes_a_folder_unfit_wherever_it_is(paths,
 
 
 @pytest.mark.claim("paths.walked-folders")
-def test_a_link_in_a_circle_is_a_refusal_that_names_it(paths, tree, monkeypatch):
+def test_circular_link_is_refused_by_name(paths, tree, monkeypatch):
     monkeypatch.setattr(
         "gdal_mcp.toolboxes.gdal.datasets.paths.TREE_LINKS", 10**6
     )  # found at once, not by its length
@@ -351,25 +351,25 @@ def test_a_folder_of_multiplying_links_is_refused(paths, root, monkeypatch):
     assert refusal(paths, "f0", ask="tree").code is Code.PATH_NOT_ALLOWED
 
 
-def test_a_folder_that_is_too_deep_to_be_looked_through_is_unfit(paths: Paths, tree: Path):
+def test_folder_too_deep_to_examine_is_refused(paths: Paths, tree: Path):
     (tree / "/".join(["deep"] * 80)).mkdir(parents=True)
     assert refusal(paths, "tree", ask="tree").code is Code.PATH_NOT_ALLOWED
 
 
 @pytest.mark.claim("paths.plain-files-only")
-def test_a_pipe_or_a_socket_in_a_folder_is_a_refusal_that_names_it(paths: Paths, tree: Path):
+def test_pipe_or_socket_in_a_folder_is_named(paths: Paths, tree: Path):
     os.mkfifo(tree / "a" / "pipe")
     assert "pipe" in refusal(paths, "tree", ask="tree").message
 
 
 @pytest.mark.claim("paths.reserved-unreachable")
-def test_the_server_s_own_folder_is_no_part_of_a_workspace_that_is_walked(paths: Paths, root: Path):
+def test_walked_workspace_excludes_the_server_folder(paths: Paths, root: Path):
     (root / ".gdal-mcp" / "undo").mkdir(parents=True)
     (root / ".gdal-mcp" / "undo" / "old.lnk").symlink_to("/etc")
     assert paths.tree(".").path == root
 
 
-def test_a_workspace_that_gdal_would_take_for_something_else_is_none():
+def test_workspace_path_with_gdal_meaning_is_refused():
     for root in ("/vsimem", "/vsicurl/https:", "/VSIzip/x"):
         with pytest.raises(ToolError) as caught:
             Paths(Workspaces((Workspace(Path(root), writable=True),)), "outputs", "0123456789abcdef")

@@ -130,13 +130,13 @@ def test_what_might_fit_is_not_refused():
     assert [found for call in POSSIBLE if (found := refused(call))] == []
 
 
-def test_an_output_that_is_changed_in_place_has_no_size_of_its_own():
+def test_updated_output_has_no_size_estimate():
     call = ask("raster reproject", DEM, output_crs="EPSG:4326", resolution=(1e-7, 1e-7))
     assert refused(call) is not None
     assert refused(replace(call, updates=True)) is None
 
 
-def test_what_one_step_is_not_sure_of_the_next_is_not_either():
+def test_uncertainty_of_one_step_reaches_the_next():
     huge = replace(DEM, width=10**6, height=10**6)
     clip = estimated(ask("raster clip", huge, geometry="POLYGON((0 0))"))
     assert clip.certain == 0
@@ -147,7 +147,7 @@ def test_what_one_step_is_not_sure_of_the_next_is_not_either():
     assert estimated(ask("raster convert", huge)).certain == 1
 
 
-def test_space_has_three_answers_certain_to_fit_certain_not_to_and_unknown():
+def test_space_is_sufficient_insufficient_or_unknown():
     """As measured: a COG of noise needs 3.3 times its pixels while it is made, one of a single value next to nothing."""
     raw = 10_980 * 10_980 * 3
     scene = replace(DEM, width=10_980, height=10_980, bands=3, data_type="Byte")
@@ -177,7 +177,7 @@ def test_each_limit_is_broken_by_itself():
         assert small.setting == setting
 
 
-def test_an_output_is_predicted_with_size_type_bands_and_place():
+def test_predicted_output_has_size_type_bands_and_place():
     made = estimated(ask("raster reproject", DEM, output_crs="EPSG:32611", resolution=(30, 60))).output
     assert (made.width, made.height, made.bands, made.data_type) == (200, 100, 1, "Int16")
     assert made.extent == DEM.extent
@@ -197,7 +197,7 @@ def test_an_output_is_predicted_with_size_type_bands_and_place():
     assert estimated(ask("convert", ZONES, driver="GPKG")).output is None
 
 
-def test_the_number_of_bands_is_certain_where_the_arguments_and_the_inputs_decide_it():
+def test_band_count_is_certain_where_arguments_decide_it():
     for certain in (
         ask("raster slope", replace(WORLD, bands_estimated=True)),
         ask("raster select", WORLD, band=(2, 1)),
@@ -215,7 +215,7 @@ def test_the_number_of_bands_is_certain_where_the_arguments_and_the_inputs_decid
         assert estimated(estimate_only).output.bands_estimated
 
 
-def test_what_only_reads_writes_nothing_and_packing_makes_the_output_smaller():
+def test_reading_writes_nothing_and_compression_shrinks_the_output():
     read = estimated(ask("raster info", DEM, driver="", checksum="true"))
     assert (read.output_bytes, read.output_files) == (0, 0)
     big = {"size": (5000, 5000)}
@@ -224,7 +224,7 @@ def test_what_only_reads_writes_nothing_and_packing_makes_the_output_smaller():
     assert packed.output_bytes < plain.output_bytes
 
 
-def test_the_table_is_whole_and_what_it_does_not_know_is_not_estimated():
+def test_estimate_table_is_complete_and_unknowns_have_none():
     known = table()
     assert all(0 < ratio <= 1 for ratio in known.compression.values())
     assert all(cost.pixel_ns <= 10 for cost in known.algorithm.values())
@@ -288,7 +288,7 @@ PATHS = st.sampled_from(sorted(table().algorithm) + ["raster tile"])
 @pytest.mark.claim("content.host-opens-no-dataset")
 @settings(max_examples=250)
 @given(PATHS, ARGUMENTS, st.lists(RASTERS | VECTORS | st.none(), min_size=1, max_size=2), st.none() | RASTERS)
-def test_no_description_makes_a_remark_or_an_estimate_fail(path, arguments, inputs, like):
+def test_no_description_breaks_remarks_or_estimates(path, arguments, inputs, like):
     given = {name: (text,) for name, text in arguments.items()}
     call = AlgorithmCall(path, given, tuple(inputs), {"like": like} if like else {}, "GTiff", "o.tif")
     found = estimate(call)
@@ -297,7 +297,7 @@ def test_no_description_makes_a_remark_or_an_estimate_fail(path, arguments, inpu
     findings(call)
 
 
-def test_a_lying_description_or_an_absurd_level_is_estimated_all_the_same():
+def test_false_description_or_absurd_level_is_still_estimated():
     for path, arguments, extent in (
         ("raster tile", {}, (0.0, 0.0, 1e-310, 1e-310)),
         ("raster tile", {"max-zoom": ("30",)}, (-1.7e308, -1.7e308, 1.7e308, 1.7e308)),
@@ -309,7 +309,7 @@ def test_a_lying_description_or_an_absurd_level_is_estimated_all_the_same():
         assert found.output_bytes is not None
 
 
-def test_only_the_whole_of_a_raster_says_how_large_a_clip_is():
+def test_clip_size_is_known_only_from_whole_raster():
     box = (0.0, 0.0, 400_000.0, 400_000.0)
     source = replace(DEM, width=400_000, height=400_000, data_type="Byte", crs="EPSG:3857", extent=box)
     for kind, driver, chosen, known in (

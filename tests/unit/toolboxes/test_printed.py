@@ -41,7 +41,7 @@ def told(value: object) -> object:
 
 
 @given(VALUES)
-def test_every_value_is_read_as_it_is_but_for_numbers_that_are_none(value: object):
+def test_printed_values_are_exact_except_non_numbers(value: object):
     assert read_json(printed(value)) == told(value)
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_json_even_so_is_refused():
             read_json(text)
 
 
-def test_a_long_text_that_never_ends_is_looked_at_once():
+def test_endless_printed_text_is_scanned_once():
     begun = time.monotonic()
     with pytest.raises(ValueError, match=r"."):
         read_json('["' + '\\"' * 500_000)

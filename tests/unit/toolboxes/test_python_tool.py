@@ -41,7 +41,7 @@ def drafted(tmp_path):
 
 
 @pytest.mark.claim("python.off-by-default")
-def test_there_is_no_tool_for_code_unless_the_toolbox_is_named_or_the_server_only_reads():
+def test_code_tool_needs_its_toolbox_and_writable_server():
     for asked, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
                          ({"toolsets": ["all"]}, False)):  # fmt: skip
         settings = load_settings(**asked)
@@ -50,13 +50,13 @@ def test_there_is_no_tool_for_code_unless_the_toolbox_is_named_or_the_server_onl
         assert ("run_python" in {tool.name for tool in surface.listed}) is there, asked
 
 
-def test_toolboxes_that_are_not_there_and_a_server_without_gdal_are_refused():
+def test_missing_toolboxes_or_missing_gdal_are_refused():
     for names in (["gdal", "perl"], ["python"]):
         with pytest.raises(SettingsError):
             toolboxes(load_settings(toolboxes=names))
 
 
-def test_a_yes_covers_the_code_its_arguments_and_its_files(drafted):
+def test_approval_covers_code_arguments_and_files(drafted):
     first = drafted("1")
     assert drafted("2").command != first.command
     assert drafted("1", arguments={"a": 1}).command != first.command
@@ -65,19 +65,19 @@ def test_a_yes_covers_the_code_its_arguments_and_its_files(drafted):
     assert json.dumps(dict(first.command.extra))
 
 
-def test_outputs_have_the_kind_that_their_names_tell_and_may_replace(drafted):
+def test_output_kind_follows_name_and_may_replace_files(drafted):
     made = drafted(outputs=["a.tif", "old.csv", "folder/", "c.npy"])
     assert [one.kind for one in made.outputs] == ["dataset", "table", "folder", "array"]
     assert [one.name for one in made.outputs[1].replaces] == ["old.csv"]
 
 
-def test_the_time_of_the_code_leaves_the_worker_some_of_the_calls(drafted):
+def test_code_timeout_leaves_time_for_the_worker(drafted):
     assert drafted().command.extra["seconds"] < 120
     assert drafted(timeout=1e6).command.extra["seconds"] == drafted().command.extra["seconds"]
     assert drafted(timeout=2).command.extra["seconds"] == 2
 
 
-def test_what_cannot_be_run_or_published_together_is_refused(drafted):
+def test_unrunnable_or_unpublishable_combination_is_refused(drafted):
     for code in ("", " \n", "a\0b", "x" * (65 << 10), "'\ud800'", "1\n" * 2000):
         with pytest.raises(ValidationError):
             drafted(code)
@@ -87,7 +87,7 @@ def test_what_cannot_be_run_or_published_together_is_refused(drafted):
 
 
 @pytest.mark.claim("approval.code-asked")
-def test_code_is_asked_for_whatever_the_mode_and_has_its_class_beside_its_effect(drafted):
+def test_code_needs_approval_in_every_mode(drafted):
     for made in (drafted(), drafted(outputs=["a.tif"])):
         asked = case(made, "run_python", "ann")
         for mode in ("writes", "always", "never"):

@@ -22,14 +22,14 @@ def role(path: str, name: str) -> Role:
 
 
 @pytest.mark.claim("args.total-roles")
-def test_every_argument_of_every_algorithm_and_step_has_a_role_with_a_reason() -> None:
+def test_every_argument_has_a_role_with_a_reason() -> None:
     assert len(packaged().algorithms) >= 120
     assert len(packaged().steps) >= 80
     assert [(path, one.name) for path, one in ROWS if len(one.rule.reason) < 5] == []
 
 
 @pytest.mark.claim("args.total-roles")
-def test_every_text_has_a_check_and_every_place_a_form() -> None:
+def test_every_text_has_a_check_every_path_form() -> None:
     spoken = (Role.VALUE, Role.EXPRESSION)
     texts = [row for row in ROWS if row[1].element_type == "string" and row[1].role in spoken]
     assert texts
@@ -52,7 +52,7 @@ def test_every_list_of_choices_is_held_to_it() -> None:
     assert [row for row in free if role(*row) is not Role.FORBIDDEN] == []
 
 
-def test_what_no_help_text_shows_is_forbidden_or_the_servers() -> None:
+def test_hidden_arguments_are_forbidden_or_set_by_server() -> None:
     hidden = [row for row in ROWS if row[1].hidden]
     assert {"config", "spawned", "no-check-expression", "max-cache-size"} <= {one.name for _, one in hidden}
     wrong = [(path, one.name) for path, one in hidden if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
@@ -60,7 +60,7 @@ def test_what_no_help_text_shows_is_forbidden_or_the_servers() -> None:
 
 
 @pytest.mark.claim("args.no-bare-words")
-def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
+def test_settable_arguments_are_not_reserved_process_tokens() -> None:
     settable = [one for _, one in ROWS if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
     assert not {f"--{one.name}" for one in settable} & RESERVED_TOKENS
 
@@ -100,14 +100,14 @@ SURVEY = {
 }
 
 
-def test_what_the_survey_found_has_the_role_of_it() -> None:
+def test_surveyed_arguments_have_the_expected_roles() -> None:
     for found, arguments in SURVEY.items():
         for path, name in (one.strip().split(" --") for one in " ".join(arguments.split()).split(",")):
             assert role(path, name) is found, (path, name)
 
 
 @pytest.mark.claim("args.no-bare-words")
-def test_no_argument_reads_a_file_through_an_at_sign() -> None:
+def test_no_argument_reads_a_file_by_at_sign() -> None:
     for name in ["gcp", "mapping", "where", "sql"]:
         carriers = [one for _, one in ROWS if one.name == name and one.element_type == "string"]
         assert carriers
@@ -131,7 +131,7 @@ def test_no_rule_is_without_an_argument() -> None:
     assert own - {(path, one.name) for path, one in ROWS} == set()
 
 
-def test_the_inner_path_of_every_form_comes_out_alone_and_goes_back_in() -> None:
+def test_inner_path_of_every_form_round_trips() -> None:
     for form, text, inner, whole in [
         ("", "a.tif", "a.tif", "/ws/a.tif"),
         ("named", "A=a.tif", "a.tif", "A=/ws/a.tif"),
@@ -148,14 +148,14 @@ def test_the_inner_path_of_every_form_comes_out_alone_and_goes_back_in() -> None
         assert parts.join(f"/ws/{inner}", "x") == whole
 
 
-def test_no_form_takes_an_empty_text_or_a_nul() -> None:
+def test_no_form_accepts_empty_text_or_nul() -> None:
     for form in sorted(FORMS):
         for text in ("", "a\0b", "x" * 5000):
             with pytest.raises(ArgumentRefused):
                 split(form, text, "x")
 
 
-def test_what_gdal_would_read_as_a_list_or_a_pipeline_is_refused() -> None:
+def test_text_read_as_list_or_pipeline_is_refused() -> None:
     for form, text in [
         *(("listed", text) for text in ("@list.txt", "*.tif", "a?.tif", "a[1].tif")),
         *(("named", text) for text in ("@list.txt", "A=@list.txt", "A=*.tif", "A=[ read x ]", "A= [ read x ]", "A=", "[read x]")),
@@ -166,7 +166,7 @@ def test_what_gdal_would_read_as_a_list_or_a_pipeline_is_refused() -> None:
             split(form, text, "x")
 
 
-def test_a_place_whose_own_name_would_be_read_as_syntax_is_refused() -> None:
+def test_path_whose_name_reads_as_syntax_is_refused() -> None:
     for form, text, place in [
         ("named", "a.tif", "/ws/x=y/a.tif"),
         ("listed", "a.tif", "/ws/x[1]/a.tif"),

@@ -30,7 +30,7 @@ def binds(path: str, call: dict[str, Any]) -> bool:
     return True
 
 
-def test_every_schema_is_valid_closed_and_described_and_a_compact_one_readable_by_every_client() -> None:
+def test_schemas_are_valid_closed_described_and_widely_readable() -> None:
     for path in sorted(EVERY):
         for compact in [False, True]:
             schema = input_schema(EVERY[path], compact=compact)

@@ -61,7 +61,7 @@ HOSTILE_STATEMENTS = [
 
 
 @pytest.mark.claim("sql.one-select")
-def test_a_statement_that_reaches_further_than_the_input_is_refused() -> None:
+def test_statement_reaching_beyond_the_input_is_refused() -> None:
     for text in HOSTILE_STATEMENTS:
         with pytest.raises(ArgumentRefused):
             assert not check_statement(text, "sql")
@@ -106,13 +106,13 @@ HOSTILE_CONDITIONS = [
 
 
 @pytest.mark.claim("sql.conditions")
-def test_a_condition_that_reaches_further_than_its_layer_is_refused() -> None:
+def test_condition_reaching_beyond_its_layer_is_refused() -> None:
     for text in HOSTILE_CONDITIONS:
         with pytest.raises(ArgumentRefused):
             assert not check_condition(text, "where")
 
 
-def test_what_looks_like_a_table_of_a_with_and_calls_a_function_is_refused() -> None:
+def test_function_call_disguised_as_cte_is_refused() -> None:
     for text in (
         "SELECT importshp('/a') FROM p",
         "WITH a AS (SELECT importshp(x, y) AS z FROM p) SELECT z FROM a",
@@ -135,7 +135,7 @@ def test_ordinary_conditions_pass_as_they_are() -> None:
 
 
 @pytest.mark.claim("sql.can-be-off")
-def test_sql_is_refused_where_the_server_was_not_started_for_it() -> None:
+def test_sql_is_refused_unless_the_server_enables_it() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": "SELECT * FROM poly"}
     with pytest.raises(ArgumentRefused):
         bind(SQL, call, Context(packaged()))
@@ -174,7 +174,7 @@ PIECES = st.sampled_from(
 
 @pytest.mark.claim("sql.one-select")
 @given(st.lists(PIECES, max_size=14).map(lambda rest: " ".join(["SELECT", *rest])) | st.text(max_size=30))
-def test_whatever_passes_is_one_statement_without_names_of_files(text: str) -> None:
+def test_accepted_sql_is_one_statement_without_file_names(text: str) -> None:
     for check in (check_statement, check_condition):
         try:
             passed = check(text, "sql")
@@ -187,7 +187,7 @@ def test_whatever_passes_is_one_statement_without_names_of_files(text: str) -> N
 
 
 @pytest.mark.claim("args.no-text-hangs-the-server")
-def test_a_long_name_of_a_function_is_looked_at_once():
+def test_long_function_name_is_scanned_once():
     with quick():
         for _ in range(20):
             with suppress(ArgumentRefused):

@@ -30,7 +30,7 @@ def test_a_statement_is_written_as_it_was_read(text: str) -> None:
     assert text_of(tree_of(text)).replace(" ", "") == text.replace(" ", "")
 
 
-def test_what_cannot_be_parsed_passes_the_gate_and_has_no_outline() -> None:
+def test_unparsable_statement_passes_gate_without_outline() -> None:
     text = "SELECT CAST(a AS UNSIGNED BIG INT), ST_Area(geom) FROM p JOIN q ON p.a = q.a"
     assert check_statement(text, "sql") == text
     assert (is_unread(text), outline_of(text)) == (True, None)
@@ -62,7 +62,7 @@ def test_joins_sums_and_groups_are_in_the_outline() -> None:
     assert [one["from"] for one in found["selects"]] == ["a LEFT JOIN b ON a.k = b.k , w", "c"]
 
 
-def test_a_condition_on_a_term_of_the_select_can_be_counted() -> None:
+def test_condition_on_a_select_term_can_be_counted() -> None:
     found = outline_of(
         "SELECT k, 2 * v AS w, count(*) AS n, k AS j FROM t WHERE w > 1 AND j = 2 AND t.w < 5 GROUP BY k HAVING n > 3"
     )
@@ -74,7 +74,7 @@ def test_a_condition_on_a_term_of_the_select_can_be_counted() -> None:
     assert (expanded["where"], expanded["having"]) == ("(2 * v) > 1 AND j = 2 AND t.w < 5", "(count(*)) > 3")
 
 
-def test_a_relation_is_counted_with_another_in_its_place() -> None:
+def test_spatial_relation_can_be_counted_with_another_predicate() -> None:
     found = outline_of(
         "SELECT sum(ST_Area(p.geom)) FROM p JOIN z ON ST_Intersects(p.geom, z.geom) = 1 WHERE p.id > 1"
     )
@@ -84,7 +84,7 @@ def test_a_relation_is_counted_with_another_in_its_place() -> None:
     assert meeting["rows"] == meeting["covered"].replace("CoveredBy", "Intersects")
 
 
-def test_divisions_of_whole_numbers_name_the_columns_that_must_hold_them() -> None:
+def test_integer_divisions_name_the_required_integer_columns() -> None:
     def divided(term: str) -> list[list[str]]:
         found = outline_of(f"SELECT {term} FROM t")
         assert found is not None
@@ -103,7 +103,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=25).map(" ".join))
-def test_whatever_passes_the_gate_has_an_outline_or_cannot_be_parsed(text: str) -> None:
+def test_every_accepted_statement_has_outline_or_is_unparsable(text: str) -> None:
     for check, passed in ((check_statement, f"SELECT x FROM t {text}"), (check_condition, text)):
         try:
             check(passed, "sql")
@@ -134,7 +134,7 @@ NESTED = (
 
 @pytest.mark.claim("args.no-text-hangs-the-server")
 @pytest.mark.parametrize("piece", NESTED)
-def test_a_deep_statement_is_read_or_given_up_at_once(piece: str) -> None:
+def test_deep_statement_is_read_or_abandoned_at_once(piece: str) -> None:
     closing = {"(": ")", "f": ")", "C": " END"}.get(piece[0], "") if piece != "CAST(" else " AS REAL)"
     many = MAX_STATEMENT // (len(piece) + len(closing)) - 10
     with quick():
@@ -151,7 +151,7 @@ def test_a_recursive_with_ends() -> None:
         assert outline_of(text) is not None
 
 
-def test_a_statement_as_deep_as_may_be_has_an_outline() -> None:
+def test_deepest_allowed_statement_has_an_outline() -> None:
     for opening, closing in (
         ("(", ")"),
         ("f(", ")"),
@@ -169,7 +169,7 @@ def test_a_statement_as_deep_as_may_be_has_an_outline() -> None:
 
 
 @pytest.mark.claim("args.no-text-hangs-the-server")
-def test_columns_of_columns_are_followed_for_a_bounded_time() -> None:
+def test_nested_columns_are_followed_for_bounded_time() -> None:
     terms = " + ".join(["g"] * 60)
     tables = ", ".join(f"w{n + 1} AS (SELECT {terms} AS g FROM w{n} a, w{n} b)" for n in range(9))
     area = ", ".join(["ST_Area(g)"] * 500)

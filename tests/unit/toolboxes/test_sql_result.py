@@ -61,7 +61,7 @@ MADE = [
 
 
 @pytest.mark.parametrize(("sql", "fields", "geometry", "crs", "has_crs"), MADE)
-def test_the_layer_of_a_statement_is_known_where_its_tables_are(sql, fields, geometry, crs, has_crs):
+def test_result_layer_is_known_where_tables_are(sql, fields, geometry, crs, has_crs):
     made = layer_made(sql, TABLES, geometries="geom")
     assert (made.schema and made.schema.fields, made.geometry, made.crs, made.has_crs) == (
         fields,
@@ -71,7 +71,7 @@ def test_the_layer_of_a_statement_is_known_where_its_tables_are(sql, fields, geo
     )
 
 
-def test_rows_and_place_are_known_where_each_row_is_kept():
+def test_row_count_and_extent_follow_preserved_rows():
     def of(sql):
         made = layer_made(sql, TABLES, geometries="geom")
         return made.features, made.extent
@@ -84,7 +84,7 @@ def test_rows_and_place_are_known_where_each_row_is_kept():
     assert of("SELECT DISTINCT id, geom FROM plots") == (None, None)
 
 
-def test_whether_a_new_crs_is_in_degrees_is_what_a_container_said():
+def test_units_of_new_crs_come_from_a_container():
     def degrees(code):
         return layer_made(
             f"SELECT ST_Transform(geom, {code}) AS g FROM plots", TABLES, geometries="geom"
@@ -119,11 +119,11 @@ def test_whether_a_new_crs_is_in_degrees_is_what_a_container_said():
         ("SELECT id FROM wells WHERE EXISTS (SELECT 1 FROM plots WHERE depth > 1)", []),
     ],
 )
-def test_a_column_is_missing_only_where_no_table_can_have_it(sql, missing):
+def test_column_is_missing_only_if_all_tables_lack(sql, missing):
     assert list(missing_columns(sql, TABLES, geometries="geom")) == missing
 
 
-def test_outside_a_query_a_geometry_has_the_name_that_its_table_gives_it():
+def test_geometry_outside_queries_has_its_table_name():
     assert layer_made("SELECT shape FROM plots", TABLES).geometry == "Polygon"
     assert layer_made("SELECT geometry FROM wells", TABLES).geometry == "Point"
     assert list(missing_columns("SELECT geom FROM plots", TABLES)) == ["geom"]

@@ -44,12 +44,12 @@ open_url browse asdf do_it hello everything""".split()
 
 
 @pytest.mark.parametrize("name", NEAR)
-def test_a_misspelt_name_is_answered_with_the_tool_that_it_means(name: str) -> None:
+def test_misspelt_name_suggests_the_intended_tool(name: str) -> None:
     assert f"`{NEAR[name]}`" in tool_hint(name, made())
 
 
 @pytest.mark.parametrize("name", FAR)
-def test_a_name_that_means_no_tool_is_answered_with_the_search_alone(name: str) -> None:
+def test_unrecognised_name_suggests_only_the_search(name: str) -> None:
     assert re.findall("`(.+?)`", tool_hint(name, made())) == ["gdal_search"]
     assert tool_hint(name, made(toolsets=("vsi",), exclude_tools=("gdal_search",))) == ""
 
@@ -60,7 +60,7 @@ def test_the_default_list_is_under_twenty_kilobytes() -> None:
     assert len(json.dumps({"tools": listed}, ensure_ascii=False, separators=(",", ":")).encode()) < 20_000
 
 
-def test_a_toolset_holds_the_algorithms_of_its_group_alone_and_all_everything() -> None:
+def test_toolset_holds_exactly_its_group_and_all_everything() -> None:
     for group in ["raster", "vector", "mdim", "dataset", "driver", "vsi"]:
         found = names(toolsets=(group,))
         assert found
@@ -81,7 +81,7 @@ def test_an_exclusion_wins_over_everything_else() -> None:
 
 
 @pytest.mark.claim("args.exclusion-whole")
-def test_an_excluded_algorithm_is_gone_with_every_tool_that_runs_it() -> None:
+def test_excluded_algorithm_takes_every_tool_that_runs_it() -> None:
     for excluded, gone, stay in [
         ("raster reproject", {"reproject", "gdalwarp", "raster_reproject"}, {"vector_reproject", "info"}),
         ("raster_info", {"info", "gdalinfo", "raster_info"}, {"vector_info", "convert"}),
@@ -100,14 +100,14 @@ def test_an_excluded_algorithm_is_gone_with_every_tool_that_runs_it() -> None:
 
 
 @pytest.mark.claim("args.exclusion-whole")
-def test_no_tool_outlives_the_algorithm_that_it_is_most_like() -> None:
+def test_no_tool_outlives_its_model_algorithm() -> None:
     for path in {tool.like for tool in known_tools().values() if tool.like}:
         left = made(toolsets=("all",), exclude_tools=(path,)).callable.values()
         assert [tool.name for tool in left if tool.like == path] == []
 
 
 @pytest.mark.claim("args.exclusion-whole")
-def test_what_picks_an_algorithm_by_the_data_is_gone_with_any_of_them() -> None:
+def test_dispatching_tool_is_excluded_with_any_variant() -> None:
     for name in ["info", "convert", "pipeline"]:
         kinds = [path for path in packaged().algorithms if path.endswith(f" {name}")]
         assert len(kinds) > 1

@@ -47,7 +47,7 @@ def test_what_people_write_stays():
         assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
-def test_a_text_of_nothing_but_hiding_characters_does_not_take_long_or_pass_for_short():
+def test_text_of_hidden_characters_is_fast_and_marked():
     assert clean_text("\u200b" * 10_000_000, 100).endswith(TRUNCATED)
 
 
@@ -82,7 +82,7 @@ def marks(text: str) -> int:
     return longest
 
 
-def test_a_flood_of_marks_is_cut_and_the_letters_stay():
+def test_flood_of_combining_marks_is_cut_keeping_letters():
     flood = "".join(letter + "\u0300\u0334\u20dd" * 200 for letter in "gdal")
     cleaned = clean_text(flood)
     assert marks(cleaned) <= MAX_MARKS
@@ -90,14 +90,14 @@ def test_a_flood_of_marks_is_cut_and_the_letters_stay():
 
 
 @given(st.text(st.sampled_from("ae\u0301\u0323\u0334\u20dd\u200b\u0f92 \u1100\u1161"), max_size=200))
-def test_marks_are_few_however_they_come_and_cleaning_is_stable(text: str):
+def test_combining_marks_are_few_and_cleaning_is_stable(text: str):
     once = clean_text(text)
     assert clean_text(once) == once
     assert marks(once) <= MAX_MARKS
     assert unicodedata.is_normalized("NFC", once)
 
 
-def test_a_person_sees_what_was_hidden_and_marks_beyond_the_usual_as_escapes():
+def test_hidden_and_excess_marks_are_shown_as_escapes():
     assert shown_text("a\u202eb\nc") == "a\\u202eb\\nc"
     assert shown_text("x" * 50, 10) == "x" * 10 + TRUNCATED
     assert shown_text("a" + "\u0334" * 8) == "a" + "\u0334" * MAX_MARKS + "\\u0334" * 2
@@ -112,7 +112,7 @@ def test_no_terminal_sequence_keeps_its_start():
 
 
 @pytest.mark.claim("content.cleaned")
-def test_keys_are_cleaned_and_do_not_take_each_others_place_when_they_look_alike():
+def test_cleaned_keys_never_replace_lookalikes():
     assert clean_value({"a\x1bb": ["\u202ec"]}) == {"ab": ["c"]}
     alike = {"size": 1, "si\u200bze": 2, "size\u202e": 3}
     assert clean_value(alike) == {"size": 1, "size (2)": 2, "size (3)": 3}
@@ -125,7 +125,7 @@ CANARY = "CANARY-of-a-file"
 
 
 @pytest.mark.claim("content.lockdown")
-def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does():
+def test_lockdown_removes_untrusted_text_and_keeps_facts():
     texts = [CANARY, 7, {CANARY: [CANARY]}]
     for under in (CANARY, texts, {CANARY: texts}, None):
         layer, error = {"features": 3, UNTRUSTED: under}, {"code": "x", UNTRUSTED: under}
@@ -136,7 +136,7 @@ def test_in_lockdown_nothing_under_the_one_key_survives_and_every_fact_does():
 
 
 @pytest.mark.claim("content.lockdown")
-def test_in_lockdown_an_error_keeps_its_code_and_loses_gdals_words():
+def test_lockdown_error_keeps_code_without_gdal_text():
     error = ToolError(
         Code.GDAL_ERROR, Stage.RUN, "GDAL failed.", "Correct it.", {"gdal": [CANARY], "stderr": CANARY}
     )

@@ -49,21 +49,21 @@ def classic(desk: DraftContext, program: str, **arguments: object) -> Any:
     return draft.like(tool.like)
 
 
-def test_a_refusal_is_not_replaced_by_a_finding_of_the_same_code():
+def test_refusal_is_not_replaced_by_same_code_finding():
     refused = Finding("ballpark_transformation", "from A", "", refuses=True, inputs=(0,))
     told = Finding("ballpark_transformation", "from B", "", inputs=(1,))
     assert [one.refuses for one in distinct([refused, told])] == [True, False]
     assert [one.inputs for one in distinct([refused, refused])] == [(0,)]
 
 
-def test_findings_of_several_inputs_keep_the_numbers_of_all():
+def test_merged_findings_keep_all_input_numbers():
     many = [Finding("x", f"of {number}", "", inputs=(number,)) for number in range(30)]
     found = distinct(many)
     assert len(found) < 10
     assert {number for one in found for number in one.inputs} == {*range(30)}
 
 
-def test_two_changes_of_crs_of_which_one_is_refused_are_refused(desk: DraftContext):
+def test_one_refused_crs_change_of_two_refuses_both(desk: DraftContext):
     draft = classic(
         desk,
         "gdalwarp",
@@ -101,7 +101,7 @@ def unknown_yet(desk: DraftContext, program: str, **more: Any) -> Any:
     return classic(desk, program, src_datasets=inputs, dst_dataset="o.tif", **more)
 
 
-def test_inputs_that_nobody_could_look_at_refuse_where_their_crs_matters(desk: DraftContext):
+def test_unexamined_inputs_refuse_where_crs_matters(desk: DraftContext):
     row = {"facts": raster(9, 9, **UTM), "looks": {"holes": {}}}  # the latter is asked for gdal_merge
     for program, more in (("gdal_merge", {}), ("gdalwarp", {"t_srs": "EPSG:4326"})):
         whole = desk.preflight.check_described(unknown_yet(desk, program, **more), {"inputs": [row] * 11})
@@ -112,7 +112,7 @@ def test_inputs_that_nobody_could_look_at_refuse_where_their_crs_matters(desk: D
         assert caught.value.check["inputs"] == [10]
 
 
-def test_pixels_that_there_was_no_time_for_are_not_called_fine(desk: DraftContext):
+def test_unexamined_pixels_are_not_called_fine(desk: DraftContext):
     draft = drafted(desk, "raster mosaic", input=["a.png", "data.png"], output="o.png")
     looks = {name: {} for name in pixel_probes(draft, packaged())}
     assert looks
@@ -122,14 +122,14 @@ def test_pixels_that_there_was_no_time_for_are_not_called_fine(desk: DraftContex
     assert (found["pixels_unexamined"].verdict, found["pixels_unexamined"].inputs) == (Verdict.UNKNOWN, (1,))
 
 
-def test_the_last_of_eleven_inputs_is_judged_as_the_first(desk: DraftContext):
+def test_eleventh_input_is_judged_like_the_first(desk: DraftContext):
     rows = [{"facts": raster(9, 9, **(OTHER if number == 10 else UTM))} for number in range(11)]
     with pytest.raises(ToolError) as caught:
         desk.preflight.check_described(unknown_yet(desk, "gdal_merge"), {"inputs": rows})
     assert caught.value.check["code"] == "other_crs"
 
 
-def test_a_format_that_the_catalogue_does_not_know_is_checked_and_named(desk: DraftContext):
+def test_unknown_format_is_checked_and_named(desk: DraftContext):
     draft = drafted(desk, "raster reproject", input="a.png", output="o.tif", **{"output-crs": "EPSG:4326"})
     (change,) = crs_changes(draft, packaged())
     facts = raster(9, 9) | {"driver": "GTiff2030", "crs": None}
@@ -169,7 +169,7 @@ UNCHANGED = (
 )
 
 
-def test_options_of_a_format_that_change_the_crs_are_changes(desk: DraftContext):
+def test_format_options_that_change_crs_count_as_changes(desk: DraftContext):
     for cases, count in ((CHANGED, 1), (UNCHANGED, 0)):
         for algorithm, given in cases:
             draft = drafted(desk, algorithm, input="a.png", output="o.out", **given)
@@ -178,7 +178,7 @@ def test_options_of_a_format_that_change_the_crs_are_changes(desk: DraftContext)
     assert len(crs_changes(drafted(desk, "raster pipeline", pipeline=text), packaged())) == 1
 
 
-def test_of_two_options_with_one_name_the_first_counts():
+def test_first_of_two_equal_options_counts():
     for options, told in (
         (("COMPRESS=JPEG", "COMPRESS=LZW"), True),
         (("COMPRESS=LZW", "COMPRESS=JPEG"), False),
@@ -187,7 +187,7 @@ def test_of_two_options_with_one_name_the_first_counts():
         assert ("lossy_compression" in {one.code for one in findings(call)}) is told
 
 
-def test_a_correction_replaces_an_option_of_the_same_name(desk: DraftContext):
+def test_correction_replaces_an_option_of_the_same_name(desk: DraftContext):
     draft = drafted(
         desk,
         "raster convert",
@@ -201,7 +201,7 @@ def test_a_correction_replaces_an_option_of_the_same_name(desk: DraftContext):
     assert made["arguments"]["arguments"]["creation-option"] == ["TILED=YES", "compress=deflate"]
 
 
-def test_a_raster_whose_scales_are_given_is_not_remarked_on_again():
+def test_explicit_scale_silences_the_units_remark():
     codes = [
         {one.code for one in findings(ask("raster slope", NORTH, **given))}
         for given in ({}, {"xscale": "2", "yscale": "2"})
@@ -209,7 +209,7 @@ def test_a_raster_whose_scales_are_given_is_not_remarked_on_again():
     assert ["mercator_units" in one for one in codes] == [True, False]
 
 
-def test_only_bands_that_come_into_the_output_are_looked_at(desk: DraftContext):
+def test_only_bands_used_in_the_output_are_examined(desk: DraftContext):
     for steps, look in (
         ("select 1 ! set-type --output-data-type=UInt8", "UInt8:1"),
         ("select --band=1,3 ! set-type --output-data-type=UInt8", "UInt8:1,3"),
@@ -253,9 +253,7 @@ ALIKE = ({"facts": layer(degrees=False)}, {"facts": layer(degrees=False)})
         ("ST_Distance (a.geom, data.geom) < 5", UNLIKE),
     ],
 )
-def test_an_unreadable_statement_that_may_give_wrong_places_is_refused(
-    desk: DraftContext, condition: str, rows: Any
-):
+def test_unreadable_statement_risking_wrong_places_is_refused(desk: DraftContext, condition: str, rows: Any):
     assert refused_codes(desk, asked(desk, UNREAD.format(condition)), *rows) == ["statement_unexamined"]
 
 
@@ -267,9 +265,7 @@ def test_an_unreadable_statement_that_may_give_wrong_places_is_refused(
         ("ST_Intersects(a.geom, data.geom)", ALIKE),
     ],
 )
-def test_an_unreadable_statement_that_is_harmless_is_not_refused(
-    desk: DraftContext, condition: str, rows: Any
-):
+def test_harmless_unreadable_statement_is_allowed(desk: DraftContext, condition: str, rows: Any):
     draft = asked(desk, UNREAD.format(condition))
     assert refused_codes(desk, draft, *rows) == []
     assert "statement_unexamined" in {one.code for one in desk.preflight.look(draft).findings}
@@ -282,7 +278,7 @@ def test_an_unreadable_transformation_runs_if_it_is_allowed(desk: DraftContext):
     assert refused_codes(desk, allowed, *UNLIKE) == []
 
 
-def test_every_function_that_transforms_is_a_change_of_crs(desk: DraftContext):
+def test_every_transforming_function_is_a_crs_change(desk: DraftContext):
     for name in ("ST_Transform", "Transform", "TransformXY", "ST_TransformXYZ"):
         draft = asked(desk, f"SELECT {name}(a.geom, 4326) AS g FROM a")
         assert [change for change in crs_changes(draft, packaged()) if change[1] == "EPSG:4326"], name
@@ -296,7 +292,7 @@ CURVES = (
 
 
 @pytest.mark.parametrize(("algorithm", "given", "at"), CURVES)
-def test_features_that_there_was_no_time_to_examine_for_curves_are_refused(
+def test_features_not_examined_for_curves_are_refused(
     desk: DraftContext, algorithm: str, given: dict[str, str], at: int
 ):
     draft = drafted(
@@ -312,7 +308,7 @@ def test_features_that_there_was_no_time_to_examine_for_curves_are_refused(
     assert refused_codes(desk, draft, *rows[:at]) == ["inputs_unexamined"]
 
 
-def test_more_changes_of_crs_than_are_examined_are_refused_unless_allowed(desk: DraftContext):
+def test_excess_crs_changes_are_refused_unless_allowed(desk: DraftContext):
     for count, expected in ((8, []), (9, ["changes_unexamined"])):
         steps = " ! ".join(f"reproject --output-crs=EPSG:{32601 + number}" for number in range(count))
         draft = drafted(desk, "raster pipeline", pipeline=f"read a.png ! {steps} ! write o.tif")
@@ -321,7 +317,7 @@ def test_more_changes_of_crs_than_are_examined_are_refused_unless_allowed(desk: 
         assert refused_codes(desk, allowed, {"facts": raster(9, 9, **UTM)}) == []
 
 
-def test_columns_beyond_those_that_gdal_reads_of_a_sheet_are_named(desk: DraftContext):
+def test_sheet_columns_beyond_gdal_limit_are_named(desk: DraftContext):
     for driver, count, expected in (("XLSX", 2000, 1), ("ODS", 2000, 1), ("XLSX", 1999, 0), ("CSV", 2000, 0)):
         draft = drafted(desk, "vector convert", input="a.png", output="o.csv")
         facts = {**layer(field_count=count, geometry="None"), "driver": driver}
@@ -342,7 +338,7 @@ def of_newer_gdal(desk: DraftContext, *inputs: str) -> tuple[DraftContext, Draft
     )
 
 
-def test_an_algorithm_that_the_checks_do_not_know_is_named_and_its_crs_is_checked(desk: DraftContext):
+def test_unknown_algorithm_is_named_and_its_crs_checked(desk: DraftContext):
     newer, draft = of_newer_gdal(desk, "a.png")
     (change,) = crs_changes(draft, newer.preflight.catalogue)
     row = {"facts": raster(9, 9, **UTM), "changes": {key(change): None}}
@@ -354,7 +350,7 @@ def test_an_algorithm_that_the_checks_do_not_know_is_named_and_its_crs_is_checke
     ]
 
 
-def test_inputs_in_degrees_and_metres_are_refused_for_an_algorithm_that_the_checks_do_not_know(
+def test_unknown_algorithm_refuses_mixed_degrees_and_metres(
     desk: DraftContext,
 ):
     newer, draft = of_newer_gdal(desk, "a.png", "data.png")
@@ -364,7 +360,7 @@ def test_inputs_in_degrees_and_metres_are_refused_for_an_algorithm_that_the_chec
         assert refused_codes(newer, draft, *rows) == expected
 
 
-def test_no_refusal_depends_on_a_format_that_the_catalogue_knows(desk: DraftContext):
+def test_refusals_do_not_depend_on_known_formats(desk: DraftContext):
     calls = (
         ("raster reproject", {"input": "a.png", "output-crs": "EPSG:4326"}, raster(9, 9)),
         ("raster select", {"input": "a.png", "band": "7"}, raster(9, 9)),

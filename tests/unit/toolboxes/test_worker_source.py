@@ -23,7 +23,7 @@ def test_every_part_goes_along_once_under_its_name():
         assert text == ALL[f"{PARTS}.{name}"].read_text(encoding="utf-8")
 
 
-def test_a_look_up_of_a_remote_file_waits_for_no_other():
+def test_remote_file_lookups_do_not_wait_for_others():
     begun, other_is_known, found = threading.Event(), threading.Event(), []
 
     def ask(_what, name):

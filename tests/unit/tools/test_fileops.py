@@ -103,7 +103,7 @@ def refusal(root: Path, operation: str, *others: Workspace, **given: str | list[
 
 
 @pytest.mark.claim("outputs.own-files-only")
-def test_a_dataset_is_deleted_with_its_own_files_and_no_others(root):
+def test_dataset_is_deleted_with_only_its_own_files(root):
     for names, goes in [
         (["mosaic.vrt"], ["mosaic.vrt"]), (["cube.zarr"], ["cube.zarr/"]), (["base.gdb/"], ["base.gdb/"]),
         (["roads.shp", "dem.tif", "dem.tif"], ["roads.", "dem.tif", "dem.tfw"]),
@@ -131,19 +131,19 @@ def test_gdal_must_know_what_is_deleted(root):
 # --- datasets: renaming
 
 
-def test_a_shapefile_gets_another_name_with_all_its_files(root):
+def test_shapefile_is_renamed_with_all_its_files(root):
     after = done(root, "dataset rename", source="roads.shp", destination="maps/lines.shp")
     moved = {f"maps/lines{name.removeprefix('roads')}": data for name, data in ROADS.items()}
     assert after == {**without("roads."), **moved}
 
 
-def test_what_follows_the_whole_name_follows_the_new_whole_name(root):
+def test_whole_name_suffix_follows_the_new_name(root):
     after = done(root, "dataset rename", source="dem.tif", destination="a.b.TIF")
     renamed = {"a.b.TIF": b"tif", "a.b.TIF.aux.xml": b"aux", "a.b.tfw": b"tfw"}
     assert after == {**without("dem.tif", "dem.tfw"), **renamed}
 
 
-def test_a_folder_gets_another_name_or_goes_into_a_folder(root):
+def test_folder_is_renamed_or_moved_into_another(root):
     cube = {"zarr.json": b"{}", "c/0": b"0"}
     after = done(root, "dataset rename", source="cube.zarr", destination="c2.zarr")
     left = without("cube.zarr")
@@ -152,7 +152,7 @@ def test_a_folder_gets_another_name_or_goes_into_a_folder(root):
     assert after == {**left, **{f"maps/cube.zarr/{name}": data for name, data in cube.items()}}
 
 
-def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
+def test_folder_replaces_another_only_on_request(root):
     write(root, {"c2.zarr/old": b"old"})
     for operation, left in (("dataset rename", without("cube.zarr")), ("dataset copy", DATA)):
         given = {"source": "cube.zarr", "destination": "c2.zarr"}
@@ -161,7 +161,7 @@ def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
         assert after == {**left, "c2.zarr/zarr.json": b"{}", "c2.zarr/c/0": b"0"}
 
 
-def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root):
+def test_existing_dataset_is_replaced_completely_and_on_request(root):
     for operation in ["dataset rename", "dataset copy"]:
         given = {"source": "dem.tif", "destination": "maps/old.tif"}
         assert refusal(root, operation, **given) is Code.INVALID_ARGUMENT
@@ -171,7 +171,7 @@ def test_an_existing_dataset_is_only_replaced_on_demand_and_whole(root):
         assert after == {**left, **new}
 
 
-def test_files_left_from_a_dataset_that_is_gone_are_not_taken_for_the_new_one_s(root):
+def test_orphaned_files_are_not_adopted_by_new_dataset(root):
     for operation in ["dataset rename", "dataset copy"]:
         write(root, {"gone.dbf": b"stale"})
         given = {"source": "roads.shp", "destination": "gone.shp"}
@@ -179,7 +179,7 @@ def test_files_left_from_a_dataset_that_is_gone_are_not_taken_for_the_new_one_s(
         assert done(root, operation, overwrite=True, **given)["gone.dbf"] == b"dbf"
 
 
-def test_a_file_that_may_be_somebody_else_s_is_never_in_the_way(root):
+def test_file_of_uncertain_owner_is_never_overwritten(root):
     write(root, {"x.shp": b"1", "x.shx": b"1", "x.prj": b"of which?", "x.asc": b"1"})
     given = {"source": "roads.shp", "destination": "x.shp"}
     for operation in ("dataset rename", "dataset copy"):
@@ -189,7 +189,7 @@ def test_a_file_that_may_be_somebody_else_s_is_never_in_the_way(root):
 # --- datasets: copying
 
 
-def test_a_copy_has_every_file_and_the_original_too(root):
+def test_copy_has_every_file_and_keeps_the_original(root):
     after = done(root, "dataset copy", source="roads.shp", destination="lines.shp")
     assert after == {**DATA, **{f"lines{name.removeprefix('roads')}": data for name, data in ROADS.items()}}
     after = done(root, "dataset copy", source="cube.zarr", destination="c2.zarr")
@@ -199,13 +199,13 @@ def test_a_copy_has_every_file_and_the_original_too(root):
 
 
 @pytest.mark.claim("outputs.own-files-only")
-def test_a_renamed_or_copied_vrt_leaves_its_sources_alone(root):
+def test_renamed_or_copied_vrt_leaves_its_sources_alone(root):
     for operation, left in (("dataset rename", without("mosaic.vrt")), ("dataset copy", DATA)):
         after = done(root, operation, source="mosaic.vrt", destination="m.vrt")
         assert after == {**left, "m.vrt": DATA["mosaic.vrt"]}
 
 
-def test_a_dataset_is_copied_out_of_a_read_only_workspace(root, readable):
+def test_dataset_is_copied_from_a_read_only_workspace(root, readable):
     other = Workspace.at(readable, writable=False)
     work = planned(root, "dataset copy", other, source=str(readable / "theirs.tif"), destination="mine.tif")
     carry_out(root, work)
@@ -215,7 +215,7 @@ def test_a_dataset_is_copied_out_of_a_read_only_workspace(root, readable):
 # --- files
 
 
-def test_a_file_is_deleted_alone_and_a_folder_when_it_is_empty_or_on_demand(root):
+def test_file_or_empty_folder_is_deleted_without_recursion(root):
     assert done(root, "vsi delete", filename="roads.dbf") == without("roads.dbf")
     (root / "empty").mkdir()
     carry_out(root, planned(root, "vsi delete", filename="empty"))
@@ -241,7 +241,7 @@ def test_a_copy_by_gdal_goes_to_staging_only(root):
 
 
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
-def test_a_sync_works_on_a_copy_of_its_destination(root):
+def test_sync_works_on_a_copy_of_its_destination(root):
     for source, destination, named, target, update in [
         ("maps", "new", "maps", "new", False),  # GDAL makes new/maps of it
         ("maps", "cube.zarr/maps", "maps", "cube.zarr/maps", False),
@@ -261,7 +261,7 @@ def test_a_sync_works_on_a_copy_of_its_destination(root):
         assert set(work.command.options) >= {"--recursive", "--strategy=overwrite"}
 
 
-def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
+def test_folder_changed_during_sync_is_not_replaced(root):
     work = planned(root, "vsi sync", source="maps/", destination="cube.zarr", recursive=True)
     (root / "cube.zarr/c/0").write_bytes(b"edited")
     with area_at(root).open(CALL, USER) as staging:
@@ -277,7 +277,7 @@ def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
 # --- what is never touched
 
 
-def test_what_is_not_there_is_neither_renamed_nor_deleted(root):
+def test_absent_file_is_neither_renamed_nor_deleted(root):
     for operation, name in TOUCHING.items():
         assert refusal(root, operation, **{name: "gone.tif", "destination": "new.tif"}) is Code.NOT_FOUND
 
@@ -322,7 +322,7 @@ def test_what_would_part_or_lose_something_is_refused(root, subtests):
                     assert refusal(root, operation, **asked) is Code.INVALID_ARGUMENT
 
 
-def test_nothing_is_moved_to_another_workspace_and_no_whole_one_is_copied(root, readable):
+def test_moves_stay_within_workspaces_and_copies_exclude_them(root, readable):
     other = Workspace.at(readable, writable=True)
     for operation in ("dataset rename", "vsi move"):
         given = {"source": "dem.tif", "destination": str(readable / "dem.tif")}
@@ -333,7 +333,7 @@ def test_nothing_is_moved_to_another_workspace_and_no_whole_one_is_copied(root, 
 
 
 @pytest.mark.claim("outputs.own-files-only")
-def test_workspaces_our_own_folder_and_what_is_outside_are_never_touched(root, readable):
+def test_workspaces_server_folder_and_outside_are_never_touched(root, readable):
     for operation in TOUCHING:
         for what in ["", ".", RESERVED, f"{RESERVED}/undo", "..", "../readable/theirs.tif", "/etc/passwd"]:
             area_at(root).prepare()
@@ -361,7 +361,7 @@ def test_a_link_is_not_what_it_leads_to(root):
             assert refusal(root, operation, **{TOUCHING[operation]: name}, **more) is Code.PATH_NOT_ALLOWED
 
 
-def test_a_folder_with_a_link_out_of_it_is_not_copied(root):
+def test_folder_with_a_link_outside_is_not_copied(root):
     (root / "maps/out").symlink_to("/etc")
     for operation in WALKING:
         given = {"source": "maps", "destination": "maps2", "recursive": True}
@@ -382,11 +382,11 @@ def test_a_name_that_is_no_path_is_refused(root):
 
 
 @pytest.mark.claim("approval.losses-always-asked")
-def test_each_operation_that_takes_a_file_from_its_name_is_always_asked():
+def test_operations_removing_file_names_always_ask():
     assert {"dataset delete", "dataset rename", "vsi delete", "vsi move", "vsi sync"} == ALWAYS_ASKED
 
 
-def test_an_approval_holds_for_what_is_deep_in_a_folder(root):
+def test_approval_covers_deep_contents_of_a_folder(root):
     for operation in ["vsi delete", "vsi move"]:
 
         def digest(operation: str = operation) -> str:

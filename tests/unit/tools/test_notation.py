@@ -6,7 +6,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
 
-def test_steps_are_divided_by_exclamation_marks_of_their_own() -> None:
+def test_separate_exclamation_marks_divide_steps() -> None:
     assert parse_notation("read a.tif ! hillshade --zfactor=2 ! write b!c.tif") == (
         StepCall("read", ("a.tif",)),
         StepCall("hillshade", ("--zfactor=2",)),
@@ -19,7 +19,7 @@ def test_quotes_hold_blanks_and_signs_together() -> None:
     assert step.words == ("a b.tif", "!", r'say "hi" \ x')
 
 
-def test_single_quotes_around_a_whole_word_or_value_do_as_in_a_shell() -> None:
+def test_single_quotes_group_words_as_in_a_shell() -> None:
     (step,) = parse_notation(r"""filter --where 'kind = "a"' --sql='x > 1' '!' '\"' ''""")
     assert step.words == ("--where", 'kind = "a"', "--sql=x > 1", "!", r"\"", "")
     (step,) = parse_notation("""filter --where "kind = 'a b'" --where=kind='a' 'a'b 'open""")
@@ -33,17 +33,17 @@ def test_branches_are_steps_of_their_own() -> None:
     assert tee.words == ()
 
 
-def test_a_word_may_be_quoted_in_part_and_a_backslash_outside_quotes_is_itself() -> None:
+def test_partial_quotes_work_and_unquoted_backslash_is_literal() -> None:
     (step,) = parse_notation(r'read a" b"\c "" "[" 	x[y]')
     assert step.words == (r"a b\c", "", "[", "x[y]")
 
 
-def test_a_name_of_two_words_is_one_name_where_it_is_known() -> None:
+def test_known_two_word_name_is_one_name() -> None:
     assert parse_notation("grid count a.gpkg", {"grid count"}) == (StepCall("grid count", ("a.gpkg",)),)
     assert parse_notation("grid count a.gpkg") == (StepCall("grid", ("count", "a.gpkg")),)
 
 
-def test_a_sign_in_front_of_the_first_step_is_as_if_it_were_not_there() -> None:
+def test_leading_exclamation_mark_is_ignored() -> None:
     assert parse_notation("! read a.tif ! write b.tif") == parse_notation("read a.tif ! write b.tif")
 
 

@@ -78,7 +78,7 @@ SAME = [
 ]  # fmt: skip
 
 
-def test_both_ways_to_write_a_pipeline_give_the_same_command(draft: Drafting) -> None:
+def test_both_pipeline_notations_give_the_same_command(draft: Drafting) -> None:
     for listed, text in SAME:
         one, other = draft(listed), draft(text)
         assert one.command.argv == other.command.argv
@@ -91,7 +91,7 @@ def test_both_ways_to_write_a_pipeline_give_the_same_command(draft: Drafting) ->
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-def test_every_path_is_seen_and_absolute_in_nested_pipelines_too_and_outputs_are_in_staging(draft, root):
+def test_nested_pipeline_paths_are_absolute_with_staged_outputs(draft, root):
     made = draft(
         "read sub/in.tif ! clip --like=zones.gpkg ! blend --operator=multiply"
         " --overlay [ read other.tif ! tee [ write sub/t.tif ] ! slope ] ! write x.tif"
@@ -144,7 +144,7 @@ def test_nesting_smuggles_nothing(draft: Drafting) -> None:
             draft(text)
 
 
-def test_a_step_that_does_not_take_what_the_one_before_gives_is_refused(draft: Drafting) -> None:
+def test_step_that_cannot_accept_previous_output_is_refused(draft: Drafting) -> None:
     draft(
         "read dem.tif ! polygonize ! buffer --distance=1 ! rasterize --size=9,9 --burn=1 ! hillshade ! write out.tif"
     )
@@ -165,7 +165,7 @@ def test_a_step_that_does_not_take_what_the_one_before_gives_is_refused(draft: D
             draft(text, path)
 
 
-def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting, root: Path) -> None:
+def test_branch_outputs_are_published_with_the_last_one(draft: Drafting, root: Path) -> None:
     made = draft(
         "read dem.tif ! tee [ write a.tif ] [ slope ! tee [ write b.tif ] ! write sub/c.tif ] ! write d.tif"
     )
@@ -174,7 +174,7 @@ def test_the_outputs_of_branches_are_published_with_the_last_one(draft: Drafting
     assert made.output.target.name == "d.tif"
 
 
-def test_outputs_that_meet_each_other_an_input_or_what_is_there_are_refused(draft: Drafting) -> None:
+def test_outputs_colliding_with_files_or_others_are_refused(draft: Drafting) -> None:
     for text in [
         "read dem.tif ! tee [ write same.tif ] ! write sub/same.tif",  # both are same.tif in staging
         "read dem.tif ! tee [ write dem.tif --overwrite ] ! write x.tif",

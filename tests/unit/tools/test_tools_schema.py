@@ -75,7 +75,7 @@ META = ("pipeline", "find_crs", "gdal_search", "gdal_describe", "gdal_read", "gd
 REFUSALS = (ValidationError, ArgumentRefused, ToolError)
 
 
-def test_every_algorithm_and_every_hand_written_tool_is_walked():
+def test_every_algorithm_and_handwritten_tool_is_covered():
     generated = {tool_name(path) for path in packaged().algorithms if " " in path}
     assert len(generated) > 100
     written = {tool.name for tool in (*core(packaged()), *CLASSIC, *REMOTE)}
@@ -83,7 +83,7 @@ def test_every_algorithm_and_every_hand_written_tool_is_walked():
     assert [name for name, tool in known_tools().items() if name != tool.name] == []
 
 
-def test_the_tools_their_parameters_and_results_are_those_of_the_specification():
+def test_tools_parameters_and_results_match_the_specification():
     for name, parameters in SPECIFIED.items():
         schema = known_tools()[name].input_schema
         required = set(schema.get("required", ()))
@@ -112,7 +112,7 @@ def test_texts_and_schemas_suit_every_client():
             assert {"type": "null"} not in inner.get("anyOf", ()), name
 
 
-def test_the_result_schema_names_what_a_client_can_count_on():
+def test_result_schema_names_dependable_keys():
     for tool in ALL:
         schema = tool.output_schema
         assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
@@ -156,13 +156,13 @@ def drafted(tool: str, desk: DraftContext, **arguments: Any) -> Draft:
     return made
 
 
-def test_the_example_in_the_description_is_one_that_the_tool_takes(desk: DraftContext):
+def test_example_in_description_is_accepted_by_the_tool(desk: DraftContext):
     for name in SAID:
         jsonschema.validate(SAID[name], known_tools()[name].input_schema, jsonschema.Draft202012Validator)
         call(desk, name, SAID[name])
 
 
-def test_what_gdal_describe_says_of_a_tool_takes_its_example(desk: DraftContext):
+def test_example_in_gdal_describe_is_accepted(desk: DraftContext):
     for tool in core(packaged()):
         told = call(desk, "gdal_describe", {"algorithm": tool.name})
         assert isinstance(told, ImmediateResult)
@@ -175,7 +175,7 @@ def test_what_gdal_describe_says_of_a_tool_takes_its_example(desk: DraftContext)
         assert len(told.result["sql"]["query_examples"]) == 6
 
 
-def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext):
+def test_unknown_argument_or_wrong_type_is_refused(desk: DraftContext):
     for name in SAID:
         required = known_tools()[name].input_schema.get("required", ())
         example = SAID[name]
@@ -188,7 +188,7 @@ def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext
 
 
 @pytest.mark.claim("args.unknown-refused")
-def test_an_argument_that_the_schema_does_not_know_is_refused_before_anything_else(desk: DraftContext):
+def test_argument_outside_the_schema_is_refused_first(desk: DraftContext):
     for tool in ALL:
         with pytest.raises(REFUSALS) as caught:
             tool.draft({"shell": "touch /tmp/x"}, desk)
@@ -242,7 +242,7 @@ def test_every_path_on_the_command_line_is_absolute(desk: DraftContext):
 
 
 @pytest.mark.claim("args.no-bare-words")
-def test_a_file_named_like_an_option_is_a_file(desk: DraftContext):
+def test_file_named_like_an_option_is_a_file(desk: DraftContext):
     for name in ["--config", "-of"]:
         for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
             words = drafted(tool, desk, **{argument: name}).command.argv
@@ -282,7 +282,7 @@ def test_a_value_that_makes_no_sense_is_refused(desk: DraftContext):
             call(desk, tool, arguments)
 
 
-def test_a_name_that_another_tool_has_for_an_argument_is_taken_and_none_twice(desk: DraftContext):
+def test_argument_names_of_similar_tools_are_accepted_once(desk: DraftContext):
     for tool, arguments, same in [
         ("info", {"path": "a.tif"}, {"input": "a.tif"}),
         ("preview", {"path": "a.tif", "max_size": 64}, {"filename": "a.tif", "max-size": 64}),
@@ -305,7 +305,7 @@ def test_a_name_that_another_tool_has_for_an_argument_is_taken_and_none_twice(de
         assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_a_misspelt_name_is_answered_with_the_nearest_one(desk: DraftContext):
+def test_misspelt_name_suggests_the_nearest_one(desk: DraftContext):
     for tool, arguments, meant in [
         ("info", {"pth": "a.tif"}, "`path`"),
         ("convert", {"inptu": "a.tif", "output": "o.tif"}, "`input`"),
@@ -327,7 +327,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one(desk: DraftContext):
     assert "similar" not in caught.value.untrusted
 
 
-def test_a_driver_that_no_output_may_have_is_refused(desk: DraftContext):
+def test_driver_forbidden_for_outputs_is_refused(desk: DraftContext):
     for name in ("MEM", "PostGISRaster", "NoSuchFormat", "GTiff -co X=Y"):
         with pytest.raises((ArgumentRefused, ToolError)):
             drafted("gdal_translate", desk, src_dataset="a.tif", dst_dataset="o.tif", output_format=name)
@@ -351,7 +351,7 @@ def test_a_result_fits_its_schema_whatever_was_printed():
             assert told["receipt"]["call_id"] == RECEIPT["call_id"]
 
 
-def test_the_schema_that_clients_get_names_every_key_of_a_result_or_none():
+def test_client_schema_names_every_result_key_or_none():
     """Clients that make a type of it, as fastmcp and mcpo do, lose whatever it leaves out."""
     own = load_settings(toolboxes=("gdal", "python", "augment"), toolsets=("all",))
     tools = {tool.name: tool for tool in (*ALL, *toolboxes(own).surface(own).listed)}

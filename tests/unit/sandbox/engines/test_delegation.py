@@ -10,7 +10,7 @@ CRUN = "the requested cgroup controller `cpu` is not available"
 
 
 @pytest.mark.parametrize("error", [RUNC, CRUN])
-def test_a_limit_that_is_not_delegated_is_refused_with_what_to_delegate(error: str) -> None:
+def test_undelegated_limit_is_refused_with_what_to_delegate(error: str) -> None:
     with pytest.raises(IsolationRefused, match="Delegate=cpu memory pids"), refuse_undelegated(rootless=True):
         raise EngineUnavailable(error)
 

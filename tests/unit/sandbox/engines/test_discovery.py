@@ -87,7 +87,7 @@ def test_no_engine_names_every_place_that_was_tried(home: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["address", "DOCKER_HOST", "DOCKER_CONTEXT", "currentContext"])
-def test_a_named_engine_that_is_silent_is_never_replaced(home, monkeypatch, how):
+def test_silent_named_engine_is_never_replaced(home, monkeypatch, how):
     silent = f"unix://{home}/silent.sock"
     make_context(home, "mine", {"Host": silent})
     if how == "DOCKER_HOST":
@@ -120,7 +120,7 @@ def test_the_default_context_means_looking_around(home: Path) -> None:
         assert len(endpoints(None, os.environ)) > 1
 
 
-def test_a_broken_configuration_is_an_error_and_not_a_guess(home: Path) -> None:
+def test_broken_configuration_is_an_error(home: Path) -> None:
     choose_context(home, "x")
     with socket_engine(home / "docker.sock") as other:
         for config in ("{", "[]", "7"):
@@ -130,7 +130,7 @@ def test_a_broken_configuration_is_an_error_and_not_a_guess(home: Path) -> None:
         assert other.requests == []
 
 
-def test_a_context_that_names_no_engine_is_an_error(home: Path) -> None:
+def test_context_without_engine_is_an_error(home: Path) -> None:
     choose_context(home, "mine")
     with socket_engine(home / "docker.sock"):
         with pytest.raises(EngineRefused):
@@ -144,7 +144,7 @@ def test_a_context_that_names_no_engine_is_an_error(home: Path) -> None:
 
 
 @pytest.mark.claim("engine.weak-refused")
-def test_an_engine_that_takes_certificates_is_of_another_machine(home, monkeypatch):
+def test_engine_with_certificates_is_remote(home, monkeypatch):
     make_context(home, "far", {"Host": "tcp://engine.test:2376"}).mkdir(parents=True)
     choose_context(home, "far")
     with pytest.raises(EngineRefused):
@@ -162,7 +162,7 @@ def test_an_address_that_cannot_serve_is_an_error(home: Path) -> None:
             connect(address)
 
 
-def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(home, monkeypatch):
+def test_forbidden_socket_differs_from_absent_one(home, monkeypatch):
     class Refused(socket.socket):
         def connect(self, path: str) -> None:
             if path.endswith("/docker.sock"):
@@ -174,14 +174,14 @@ def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(home, mon
         connect()
 
 
-def test_the_client_keeps_the_timeout_that_was_asked_for(home: Path) -> None:
+def test_client_keeps_the_requested_timeout(home: Path) -> None:
     with socket_engine(home / "docker.sock"):
         client = connect(timeout=123)
         assert client.api.timeout == 123
         client.close()
 
 
-def test_the_command_prints_the_address_alone_and_tells_a_silent_named_engine_by_its_exit(home: Path) -> None:
+def test_command_prints_address_and_signals_silent_named_engine(home: Path) -> None:
     address = f"unix://{home}/docker.sock"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
 
@@ -197,7 +197,7 @@ def test_the_command_prints_the_address_alone_and_tells_a_silent_named_engine_by
     assert told() == (2, "")
 
 
-def test_an_engine_is_opened_by_its_address_and_none_of_another_kind(home: Path) -> None:
+def test_engine_is_opened_by_address_of_known_kind(home: Path) -> None:
     here = f"{home}/docker.sock"
     with socket_engine(home / "docker.sock"):
         for address in ("docker:", f"docker:unix://{here}", here):

@@ -63,7 +63,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "engines.json"
 
 
-def test_the_first_engine_on_which_a_container_starts_is_used_and_the_others_are_named(file: Path) -> None:
+def test_first_working_engine_is_used_and_others_named(file: Path) -> None:
     ladder = Ladder(
         file, docker=FileNotFoundError(2, "nothing"), podman="no", crun="hybrid", runc="", later=""
     )
@@ -79,7 +79,7 @@ def test_the_first_engine_on_which_a_container_starts_is_used_and_the_others_are
     assert [ladder.engines[name].closed for name in ladder.tried] == [1, 1, 0]
 
 
-def test_no_engine_is_an_error_that_names_each_with_its_reason_and_nothing_is_kept(file: Path) -> None:
+def test_no_engine_names_each_reason_and_stores_nothing(file: Path) -> None:
     ladder = Ladder(file, docker=OSError("it is stopped"), crun="hybrid", runc=EngineUnavailable("too old"))
     with pytest.raises(EngineUnavailable) as caught:
         ladder.climb()
@@ -89,14 +89,14 @@ def test_no_engine_is_an_error_that_names_each_with_its_reason_and_nothing_is_ke
     assert not file.exists()
 
 
-def test_a_socket_without_permission_is_passed_over_and_refused_when_nothing_else_serves(file: Path) -> None:
+def test_forbidden_socket_is_refused_only_without_alternative(file: Path) -> None:
     denied = PermissionError(13, "Permission denied")
     assert Ladder(file, docker=denied, crun="").climb().address == "at crun"
     with pytest.raises(EngineRefused):
         Ladder(file, docker=denied).climb()
 
 
-def test_a_known_result_is_not_tried_again_until_it_is_forgotten_or_asked_for_afresh(file: Path) -> None:
+def test_known_trial_result_is_reused_until_forgotten(file: Path) -> None:
     ladder = Ladder(file, crun="hybrid", runc="")
     ladder.climb()
     again = ladder.climb()
@@ -109,7 +109,7 @@ def test_a_known_result_is_not_tried_again_until_it_is_forgotten_or_asked_for_af
     assert ladder.tried == ["crun", "runc"] * 3
 
 
-def test_results_that_others_could_write_or_that_are_damaged_are_not_believed(file: Path) -> None:
+def test_writable_or_damaged_trial_results_are_not_trusted(file: Path) -> None:
     ladder = Ladder(file, crun="")
     ladder.climb()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -137,7 +137,7 @@ def test_another_layout_of_control_groups_is_another_host(tmp_path: Path) -> Non
     assert layout("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", 1, 0) != hybrid
 
 
-def test_the_trial_program_is_one_for_each_machine_that_containers_run_on() -> None:
+def test_each_container_architecture_has_its_trial_program() -> None:
     assert program("x86_64")[:4] == program("aarch64")[:4] == b"\x7fELF"
     assert program("x86_64") != program("aarch64")
     assert (program("amd64"), program("arm64")) == (program("x86_64"), program("aarch64"))
@@ -181,13 +181,13 @@ class Machine:
     ("helps", "installed"),
     [("crun", ["crun"]), ("runc", ["crun", "runc"]), ("dockerd", ["crun", "runc", "dockerd"])],
 )
-def test_a_set_up_installs_one_engine_after_the_other_until_a_container_starts(monkeypatch, helps, installed):
+def test_setup_installs_engines_until_a_container_starts(monkeypatch, helps, installed):
     machine = Machine(monkeypatch, helps)
     assert machine.set_up() == installed
     assert any("hybrid" in line for line in machine.said)
 
 
-def test_a_set_up_for_an_engine_without_a_daemon_installs_no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_for_daemonless_engine_installs_no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, "dockerd")
     with pytest.raises(EngineUnavailable):
         machine.set_up("oci")
@@ -195,7 +195,7 @@ def test_a_set_up_for_an_engine_without_a_daemon_installs_no_daemon(monkeypatch:
 
 
 @pytest.mark.parametrize(("address", "blocked"), [(None, "no mounts"), ("docker:", ""), ("k8s://", "")])
-def test_a_set_up_installs_nothing_where_that_would_not_help(monkeypatch, address, blocked):
+def test_setup_installs_nothing_that_would_not_help(monkeypatch, address, blocked):
     machine = Machine(monkeypatch, "crun", blocked)
     with pytest.raises(EngineUnavailable):
         machine.set_up(address)

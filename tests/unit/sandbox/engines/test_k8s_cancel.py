@@ -48,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
         yield made
 
 
-def test_a_pod_that_does_not_begin_is_given_up_when_its_caller_cancels(server, cancel: Cancellation):
+def test_unstarted_pod_is_removed_when_caller_cancels(server, cancel: Cancellation):
     cluster = Cluster(f"https://127.0.0.1:{server.server_address[1]}", "calls", server.trust)
 
     def cancel_once_made() -> None:

@@ -71,23 +71,23 @@ def test_it_closes_the_process_and_becomes_the_command():
     assert (found["program"], found["write"]) == ("EACCES", "EACCES")
 
 
-def test_without_the_start_nothing_runs_and_what_follows_it_is_the_command_s():
+def test_nothing_runs_without_start_and_rest_reaches_command():
     ran = through_the_gate("cat", stdin=b"")
     assert (ran.returncode, ran.stdout) == (0, b"")
     assert through_the_gate("cat", stdin=b"\nfor the command\n").stdout == b"for the command\n"
 
 
-def test_a_start_that_nobody_gives_is_not_waited_for(monkeypatch):
+def test_missing_start_is_not_awaited(monkeypatch):
     monkeypatch.setattr(pod_module, "START_SECONDS", 0.1)
     with subprocess.Popen(gate("cat"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as left:
         assert left.wait(60) == 0
 
 
-def test_a_command_that_is_not_there_is_no_success():
+def test_absent_command_is_not_a_success():
     assert through_the_gate("/no/such/program").returncode == 127
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_filter_is_the_one_that_is_written_for_people(architecture):
+def test_compiled_filter_matches_seccomp_json(architecture):
     """Run `python -m scripts.seccomp_bpf` after a change of seccomp.json."""
     assert bpf(architecture) == compiled(architecture)

@@ -120,28 +120,28 @@ def created(engine: KubernetesEngine, template: SandboxTemplate = TEMPLATE):
 @pytest.mark.parametrize(
     "template", [TEMPLATE, SandboxTemplate(TEMPLATE.image, ("true",), (7, 7), Limits(), runtime="kata")]
 )
-def test_the_pod_of_a_call_is_admitted_where_pods_are_restricted(server, engine, template):
+def test_call_pod_is_admitted_under_restricted_policy(server, engine, template):
     container = created(engine, template)
     assert [*server.pods] == [container.id]
     container.remove()
     assert server.pods == {}
 
 
-def test_what_admission_refuses_beyond_that_runs_nothing_and_is_told(server, engine):
+def test_refusal_by_further_admission_runs_nothing_and_reports(server, engine):
     server.further = "a rule of the operator"
     with pytest.raises(IsolationRefused, match="a rule of the operator"):
         created(engine)
     assert server.pods == {}
 
 
-def test_a_call_waits_for_a_quota_that_is_used_up_for_a_moment(server, engine):
+def test_call_waits_for_a_briefly_exhausted_quota(server, engine):
     server.full = 3
     container = created(engine)
     assert server.asked == 4
     assert [*server.pods] == [container.id]
 
 
-def test_a_quota_that_stays_used_up_ends_the_wait(server, engine, monkeypatch):
+def test_persistently_exhausted_quota_ends_the_wait(server, engine, monkeypatch):
     monkeypatch.setattr(engine_module, "ROOM_SECONDS", 0.2)
     server.full = 1_000_000
     with pytest.raises(CapacityExhausted, match="exceeded quota"):
@@ -149,7 +149,7 @@ def test_a_quota_that_stays_used_up_ends_the_wait(server, engine, monkeypatch):
     assert server.pods == {}
 
 
-def test_a_token_that_changes_during_a_call_is_used_from_then_on(server, engine, mounted):
+def test_rotated_token_is_used_from_then_on(server, engine, mounted):
     container = created(engine)
     assert container.state() is not None
     server.token = "second"
@@ -159,7 +159,7 @@ def test_a_token_that_changes_during_a_call_is_used_from_then_on(server, engine,
     assert server.pods == {}
 
 
-def test_a_token_that_was_not_exchanged_is_told_as_that(server, engine):
+def test_token_that_was_not_rotated_is_reported(server, engine):
     server.token = "second"
     with pytest.raises(EngineUnavailable, match="Renew its token"):
         created(engine)

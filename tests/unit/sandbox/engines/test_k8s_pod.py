@@ -49,7 +49,7 @@ def asked(template=TEMPLATE, image=NAME):
 
 
 @pytest.mark.claim("engine.kubernetes-does-what-an-engine-must")
-def test_a_pod_holds_what_the_policy_says_and_nothing_else():
+def test_pod_holds_exactly_what_the_policy_says():
     spec = asked()["spec"]
     (container,) = spec["containers"]
     assert container["securityContext"] == {
@@ -71,12 +71,12 @@ def test_a_pod_holds_what_the_policy_says_and_nothing_else():
     assert asked(replace(TEMPLATE, runtime="kata"))["spec"]["runtimeClassName"] == "kata"
 
 
-def test_a_pod_that_waits_for_a_call_has_the_time_of_that_call_besides():
+def test_waiting_pod_also_gets_time_for_its_call():
     waits = pod(TEMPLATE, NAME, "call-0", labels("abc", "call", 1060), "x86_64")
     assert waits["spec"]["activeDeadlineSeconds"] >= 1000 + TEMPLATE.limits.wall_seconds + 300
 
 
-def test_what_is_mounted_are_parts_of_claims_and_nothing_of_a_node():
+def test_mounts_are_claim_parts_and_never_node_paths():
     spec = asked()["spec"]
     mounts = {one["mountPath"]: one for one in spec["containers"][0]["volumeMounts"]}
     kinds = {one["name"]: one for one in spec["volumes"]}
@@ -113,7 +113,7 @@ def test_what_a_cluster_fills_in_is_no_difference():
     assert not [*differences(asked()["spec"], made())]
 
 
-def test_a_node_fetches_the_image_with_the_secrets_that_are_named_and_those_of_the_account():
+def test_node_pulls_image_with_named_and_account_secrets():
     """Admission adds the ones of the ServiceAccount, and leaves out none of ours."""
     marks = labels("abc", "call", 60)
     ours = pod(TEMPLATE, NAME, "call-0", marks, "x86_64", ["registry"])["spec"]
@@ -158,7 +158,7 @@ def test_whatever_else_was_made_is_told(change):
     assert [*differences(asked()["spec"], spec)]
 
 
-def test_an_amount_is_read_in_every_way_to_write_it():
+def test_quantity_is_read_in_every_notation():
     values = {"250m": 0.25, "2Gi": 2 << 30, "2k": 2000, "1.5": 1.5, "64Mi": 64 << 20, "x": None, "1e3x": None}
     assert {text: parse_quantity(text) for text in values} == values
 
@@ -184,7 +184,7 @@ EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low 
 GOES_ON = with_state(running={})
 
 
-def test_what_hinders_a_container_is_told_as_what_it_is():
+def test_waiting_container_state_maps_to_its_error():
     for status, error in (
         (waiting("ErrImageNeverPull"), ImageMissing),
         (waiting("ImagePullBackOff"), ImageMissing),
@@ -197,13 +197,13 @@ def test_what_hinders_a_container_is_told_as_what_it_is():
         assert type(refusal(status)) is error, status
 
 
-def test_no_room_on_any_node_is_a_want_of_capacity():
+def test_full_nodes_mean_a_lack_of_capacity():
     condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes are available"}
     assert isinstance(unschedulable(told({"conditions": [condition]}, node="")), CapacityExhausted)
     assert unschedulable(told({"conditions": [{"type": "PodScheduled", "status": "True"}]})) is None
 
 
-def test_how_a_pod_ended_is_told_as_what_became_of_the_call():
+def test_pod_end_maps_to_the_call_outcome():
     removed = ended(137, "Error") | {"metadata": {"deletionTimestamp": "now"}}
     for status, final, outcome in (
         (ended(0), {"code": 0}, Exited(0)),
@@ -218,7 +218,7 @@ def test_how_a_pod_ended_is_told_as_what_became_of_the_call():
 
 
 @pytest.mark.claim("engine.kubernetes-told-by-the-end")
-def test_only_a_container_that_is_told_as_terminated_has_ended():
+def test_only_terminated_containers_have_ended():
     """A phase is no proof, and neither is a deletion that was asked for."""
     assert has_ended(ended(0))
     assert has_ended(told(node=""))
@@ -227,19 +227,19 @@ def test_only_a_container_that_is_told_as_terminated_has_ended():
     assert state(GOES_ON) == ContainerState(running=True, exit_code=0, out_of_memory=False)
 
 
-def test_a_pod_that_the_cluster_takes_away_is_noticed():
+def test_pod_removed_by_cluster_is_noticed():
     lost = with_state(running={})
     lost["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     assert all(map(is_terminating, (lost, told(EVICTED), told(deletionTimestamp="now"))))
     assert not is_terminating(GOES_ON)
 
 
-def test_an_image_is_told_by_what_a_pod_was_made_from():
+def test_image_is_what_the_pod_was_made_from():
     assert image_of(GOES_ON) == NAME
     assert image_of(told()) == ""
 
 
-def test_a_refusal_of_the_api_is_told_as_what_it_means():
+def test_api_refusal_maps_to_its_error():
     for status, said, error in (
         (403, 'pods "x" is forbidden: exceeded quota: calls, requested: pods=1', CapacityExhausted),
         (403, 'User "x" cannot create resource "pods" in API group ""', EngineUnavailable),
@@ -254,7 +254,7 @@ def test_a_refusal_of_the_api_is_told_as_what_it_means():
         assert type(refused(status, said)) is error, said
 
 
-def test_a_deadline_is_told_by_the_api_s_clock():
+def test_deadline_follows_the_api_clock():
     """A Pod of another server, whose clock is a day ahead, is there for ten seconds of its sixty."""
     marks = labels("abc", "call", 60)
     ahead = {
@@ -285,7 +285,7 @@ def test_only_long_ended_pods_are_leftovers():
         assert (overdue(leftover(there, now.timestamp()).labels, Moment.now()) > 300) is left
 
 
-def test_a_lock_tells_of_the_servers_of_its_own_machine_alone():
+def test_lock_covers_only_servers_of_its_machine():
     here = dict(labels("abc", "call", 60))
     for marks, known in ((here, "abc"), ({**here, UPTIME_DEADLINE: "another-boot 12.0"}, None)):
         there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=marks)
@@ -293,7 +293,7 @@ def test_a_lock_tells_of_the_servers_of_its_own_machine_alone():
 
 
 @pytest.mark.parametrize("asked", [NAME, "registry/gdal:3"])
-def test_an_image_is_tried_out_once_and_known_by_its_name_and_its_id(asked):
+def test_image_is_tried_once_and_known_by_id(asked):
     tried = []
     images = PodImages(lambda: None, lambda one: tried.append(one) or NAME)
     found = images.find(asked)
@@ -301,7 +301,7 @@ def test_an_image_is_tried_out_once_and_known_by_its_name_and_its_id(asked):
     assert (images.name_of(found.id), tried) == (NAME, [asked])
 
 
-def test_an_image_of_a_mirror_is_pulled_from_it_and_known_by_its_digest():
+def test_mirror_image_is_pulled_and_known_by_digest():
     """A node may report the first name by which it knows the same image."""
     mirrored = NAME.replace("registry/", "mirror.test:5000/osgeo/")
     images = PodImages(lambda: None, lambda _one: NAME)
@@ -333,7 +333,7 @@ def kubeconfig(tmp_path, monkeypatch):
     return write
 
 
-def test_a_context_and_a_namespace_are_named_or_the_usual_ones(kubeconfig):
+def test_context_and_namespace_are_named_or_default(kubeconfig):
     kubeconfig()
     spaces = {"": "gdal-calls", "two": "maps", "two/calls": "calls", "/calls": "calls"}
     assert {one: Cluster.from_address(f"k8s://{one}").namespace for one in spaces} == spaces

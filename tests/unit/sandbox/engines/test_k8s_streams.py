@@ -158,7 +158,7 @@ def test_a_refusal_is_told_with_its_status(certificate):
     server.done()
 
 
-def test_streams_are_apart_and_whole_however_they_are_cut(certificate):
+def test_streams_are_separate_and_complete_in_any_pieces(certificate):
     """Frames of every length of head, one in parts, a ping between them, and the API's own channel, which is nobody's output."""
     big = os.urandom(3_000_000)
 
@@ -226,7 +226,7 @@ def test_what_is_sent_arrives_whole_while_it_speaks(certificate):
     server.done()
 
 
-def test_who_does_not_read_is_not_waited_for_and_closing_ends_a_send(certificate):
+def test_unread_send_times_out_and_closing_ends_it(certificate):
     hold = threading.Event()
 
     def play(connection):
@@ -246,7 +246,7 @@ def test_who_does_not_read_is_not_waited_for_and_closing_ends_a_send(certificate
         hold.clear()
 
 
-def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, tmp_path):
+def test_untrusted_api_server_gets_no_token(certificate, tmp_path):
     def play(_connection):
         raise AssertionError("it got past the handshake")
 
@@ -257,7 +257,7 @@ def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, 
     server.done()
 
 
-def test_a_watch_that_nobody_needs_ends_and_begins_again_when_somebody_asks():
+def test_unused_watch_ends_and_restarts_on_demand():
     """As that of an engine which was lost while calls ran: nobody closes it."""
     needed = threading.Event()
     nobody = Cluster("https://127.0.0.1:9", "calls", ssl.create_default_context())
@@ -277,7 +277,7 @@ def test_a_watch_that_nobody_needs_ends_and_begins_again_when_somebody_asks():
     assert not runs()
 
 
-def test_a_watch_tells_changes_as_they_come_and_is_closed_while_nothing_comes(certificate):
+def test_watch_reports_changes_promptly_and_closes_while_idle(certificate):
     """An event in two chunks, after which the API is silent."""
     hold, told = threading.Event(), []
     pod = {"metadata": {"name": "call-1"}, "spec": {"nodeName": "node"}, "status": {}}
@@ -306,7 +306,7 @@ def test_a_watch_tells_changes_as_they_come_and_is_closed_while_nothing_comes(ce
     server.done()
 
 
-def test_the_path_of_an_api_server_behind_a_gateway_is_asked_for_streams_too(certificate):
+def test_gateway_path_is_used_for_streams_too(certificate):
     asked = []
 
     def play(connection):
@@ -329,7 +329,7 @@ def listing(*pods):
     return play
 
 
-def test_a_list_without_a_date_ends_nothing_that_may_run(certificate):
+def test_list_without_date_ends_no_running_pod(certificate):
     """A proxy may leave the date out. Then no age is known, by which a Pod would be overdue."""
     marks = {OWNER: "another machine's", DEADLINE: "10.0", STARTED: "0.0"}
     metadata = {"name": "call-0", "annotations": marks, "creationTimestamp": "2020-01-01T00:00:00+00:00"}
@@ -342,7 +342,7 @@ def test_a_list_without_a_date_ends_nothing_that_may_run(certificate):
     server.done()
 
 
-def test_an_authority_without_key_identifiers_is_accepted_where_the_operator_says_so(tmp_path, monkeypatch):
+def test_authority_without_key_identifiers_needs_operator_consent(tmp_path, monkeypatch):
     """As many clusters have one. Python checks authorities strictly since 3.13."""
     real = ssl.create_default_context
 

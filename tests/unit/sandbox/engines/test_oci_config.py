@@ -27,7 +27,7 @@ def options(destination: PurePosixPath | str) -> set[str]:
     return set(next(row["options"] for row in told()["mounts"] if row["destination"] == str(destination)))
 
 
-def test_mounts_are_read_only_to_the_last_one_below_but_for_the_output() -> None:
+def test_all_mounts_but_output_are_recursively_read_only() -> None:
     assert {"rro", "rnosuid", "rnodev", "rnoexec", "rprivate"} <= options(WORKSPACE)
     assert {"rw", "nosuid", "nodev", "noexec"} <= options(STAGING)
     assert "rbind" not in options(STAGING)
@@ -57,7 +57,7 @@ def test_security_modules_are_told_what_confines_it() -> None:
         assert 0 <= first < second <= 1023
 
 
-def test_where_a_module_is_on_attestation_asks_that_it_confines() -> None:
+def test_active_security_module_must_confine_the_container() -> None:
     for options, label, verdict in (
         (("name=apparmor",), "gdal-mcp-sandbox (enforce)", "held"),
         (("name=apparmor",), "unconfined", "failed"), (("name=apparmor",), "", "failed"),
@@ -86,7 +86,7 @@ def test_what_is_missing_without_root_is_named() -> None:
     assert not delegation_error(frozenset({"cpu", "memory", "pids"}))
 
 
-def test_what_is_delegated_is_what_the_own_group_of_version_2_holds(tmp_path: Path) -> None:
+def test_delegated_controllers_come_from_own_version_2_group(tmp_path: Path) -> None:
     (tmp_path / "user.slice").mkdir()
     for groups, controllers, found in (
         ("0::/user.slice\n", "cpu memory pids\n", {"cpu", "memory", "pids"}),
@@ -104,7 +104,7 @@ def test_what_is_delegated_is_what_the_own_group_of_version_2_holds(tmp_path: Pa
 
 
 @pytest.mark.claim("engine.oci-rootless")
-def test_without_root_nothing_is_asked_for_less_but_devices_of_its_own() -> None:
+def test_rootless_config_only_changes_devices_and_user_namespace() -> None:
     ours, theirs = (config(PLAIN, "/gdal-mcp/x", "x86_64", rootless=one) for one in (False, True))
     linux = theirs["linux"]
     assert linux["namespaces"].pop() == {"type": "user"}

@@ -41,7 +41,7 @@ def again(store: ImageStore) -> ImageStore:
     return ImageStore(store.root, fetch)
 
 
-def test_an_image_is_found_by_name_and_by_content(store: ImageStore) -> None:
+def test_image_is_found_by_name_and_content(store: ImageStore) -> None:
     made = store.add(image())
     for reference in (NAME, made.id):
         found = again(store).find(reference)
@@ -98,7 +98,7 @@ def test_a_changed_image_is_unused_until_fetched_again(store, subtests):
         again(store).check(made.id)
 
 
-def test_what_is_damaged_beside_an_image_hides_no_other(store: ImageStore) -> None:
+def test_damaged_image_does_not_hide_another(store: ImageStore) -> None:
     made = store.add(image())
     for number, text in enumerate(("", "{}", "[]", "null", '{"names": 5}', '{"names": []}')):
         place = store.folder / f"sha256-{number}"
@@ -117,7 +117,7 @@ def test_damaged_labels_are_none_or_texts(tmp_path: Path) -> None:
         assert bundle.labels == labels
 
 
-def test_a_name_goes_to_the_newest_image_and_one_without_a_name_is_collected_later(store, monkeypatch):
+def test_image_name_moves_to_newest_unused_are_collected(store, monkeypatch):
     old, new = store.add(image("one")), store.add(image("two"))
     assert store.find(NAME).id == new.id
     assert store.rootfs(old.id).is_dir()  # for servers that make containers of it

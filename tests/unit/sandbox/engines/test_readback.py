@@ -6,7 +6,7 @@ from sandbox.engines.docker_spec import differences
 from tests.unit.sandbox.hardening_kit import DOCKER_20, DOCKER_28, body, host, truthful
 
 
-def test_order_labels_of_the_image_and_the_name_of_the_default_runtime_are_no_difference():
+def test_order_image_labels_and_default_runtime_are_ignored():
     asked = body(runtime="")
     made = truthful(asked)
     for name in ("MaskedPaths", "ReadonlyPaths", "SecurityOpt", "Ulimits", "Mounts"):
@@ -18,7 +18,7 @@ def test_order_labels_of_the_image_and_the_name_of_the_default_runtime_are_no_di
     assert differences(asked, made) == ()
 
 
-def test_podman_s_list_of_dropped_capabilities_is_as_good_as_all_of_them():
+def test_podman_list_of_dropped_capabilities_equals_all():
     asked = body()
     made = truthful(asked)
     default = (
@@ -86,7 +86,7 @@ def test_any_single_change_of_any_field_is_noticed():
 
 @pytest.mark.claim("sandbox.read-back")
 @pytest.mark.parametrize("name", ["Image", "Path", "Args", "Mounts"])
-def test_any_change_of_what_the_engine_derived_is_noticed(name):
+def test_any_change_in_derived_fields_is_noticed(name):
     asked = body()
     for lie in _lies(truthful(asked)[name]):
         made = {**truthful(asked), name: lie}
@@ -102,7 +102,7 @@ def _only_undecisive(lie, truth):
     return rows == [[row[key] for key in known] for row in truth]
 
 
-def test_a_key_with_nothing_in_it_is_noticed_where_the_key_itself_says_something():
+def test_empty_key_is_noticed_where_it_matters():
     for section, name, got in (
         ("Config", "Volumes", {"/data": {}}),
         ("HostConfig", "PortBindings", {"80/tcp": None}),
@@ -116,7 +116,7 @@ def test_a_key_with_nothing_in_it_is_noticed_where_the_key_itself_says_something
 
 
 @pytest.mark.claim("network.no-interface")
-def test_a_network_and_a_want_of_apparmor_are_noticed():
+def test_network_and_missing_apparmor_are_noticed():
     for name, got in (
         ("NetworkSettings", {"Networks": {"bridge": {}}, "Ports": {}}),
         ("NetworkSettings", {"Networks": {}, "Ports": {"80/tcp": None}}),
@@ -126,7 +126,7 @@ def test_a_network_and_a_want_of_apparmor_are_noticed():
         assert [one.name for one in differences(asked, {**truthful(asked), name: got})] == [name]
 
 
-def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
+def test_tmpfs_is_listed_as_mount_only_on_request():
     asked = body()
     made = truthful(asked)
     for place, noticed in (("/tmp", []), ("/etc", ["Mounts"])):
@@ -136,14 +136,14 @@ def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
         assert [one.name for one in differences(asked, made)] == noticed
 
 
-def test_an_empty_answer_is_a_difference_in_every_field_that_asks_for_something():
+def test_empty_answer_differs_in_every_required_field():
     fields = {"Config.User", "Image", *(f"HostConfig.{one}" for one in ("CapDrop", "SecurityOpt", "Memory"))}
     for answer in ({}, {"Config": None, "HostConfig": None}):
         assert fields <= {one.name for one in differences(body(), answer)}
 
 
 @pytest.mark.claim("sandbox.read-back")
-def test_a_field_that_is_new_is_read_back_too():
+def test_new_field_is_read_back_too():
     asked = body()
     asked["HostConfig"]["Novelty"] = asked["Novelty"] = "on"
     made = truthful(asked)
@@ -151,7 +151,7 @@ def test_a_field_that_is_new_is_read_back_too():
     assert [one.name for one in differences(asked, made)] == ["Config.Novelty", "HostConfig.Novelty"]
 
 
-def test_swap_without_a_limit_is_accepted_only_from_an_engine_that_cannot_limit_it():
+def test_unlimited_swap_is_accepted_only_from_incapable_engine():
     """A kernel without swap accounting: Docker warns, and records -1. What is in force is measured from inside."""
     asked = body()
     made = truthful(asked)

@@ -40,7 +40,7 @@ from tests.unit.sandbox.pool_kit import (
 from tests.waiting import until
 
 
-def test_a_waiting_slot_serves_the_call_and_another_takes_its_place(make: Making, engine, cancel):
+def test_waiting_slot_serves_the_call_and_is_replaced(make: Making, engine, cancel):
     pool = make()
     filled(pool, 1)
     assert served(pool, READS, cancel) == ("box-1", "warm")
@@ -51,7 +51,7 @@ def test_a_waiting_slot_serves_the_call_and_another_takes_its_place(make: Making
 
 
 @pytest.mark.claim("sandbox.single-use")
-def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, cancel):
+def test_no_slot_serves_two_simultaneous_calls(make: Making, engine, cancel):
     pool = make(least=3, most=6)
     filled(pool, 3)
     results = together(24, lambda n: [served(pool, READS, cancel, f"call-{n:04}") for _ in range(8)])
@@ -81,7 +81,7 @@ def test_a_slot_of_another_template_is_not_taken(make: Making, cancel):
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
-def test_a_slot_that_writes_elsewhere_or_not_at_all_is_not_taken(make: Making, area, tmp_path, cancel):
+def test_slot_with_other_output_is_not_taken(make: Making, area, tmp_path, cancel):
     (tmp_path / "second").mkdir()
     second = StagingArea(Workspace.at(tmp_path / "second", writable=True))
     root = area.workspace.root
@@ -94,7 +94,7 @@ def test_a_slot_that_writes_elsewhere_or_not_at_all_is_not_taken(make: Making, a
 
 @pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
-def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have(make, workspace, cancel):
+def test_replaced_folder_of_same_name_matches_no_slot(make, workspace, cancel):
     reads = kind("reads", workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -120,7 +120,7 @@ def exchange(covered: Path) -> None:
 
 @pytest.mark.claim("files.reserved-covered")
 @pytest.mark.usefixtures("deaf")
-def test_a_slot_that_covers_a_folder_that_was_there_before_is_not_taken(make, workspace, cancel):
+def test_slot_covering_a_replaced_folder_is_not_taken(make, workspace, cancel):
     covered, reads = covering(workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -129,9 +129,7 @@ def test_a_slot_that_covers_a_folder_that_was_there_before_is_not_taken(make, wo
 
 
 @pytest.mark.claim("files.reserved-covered")
-def test_nothing_runs_in_a_container_if_what_it_covers_was_exchanged_as_it_started(
-    make, engine, workspace, cancel
-):
+def test_folder_swapped_at_start_stops_the_container(make, engine, workspace, cancel):
     covered, reads = covering(workspace)
 
     def start(what: str, _about: Any) -> None:
@@ -148,7 +146,7 @@ def test_nothing_runs_in_a_container_if_what_it_covers_was_exchanged_as_it_start
 
 @pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
-def test_a_mount_below_that_came_later_is_not_in_the_slots(make, workspace, cancel, monkeypatch):
+def test_mount_added_below_later_is_not_in_slots(make, workspace, cancel, monkeypatch):
     reads = kind("reads", workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -158,7 +156,7 @@ def test_a_mount_below_that_came_later_is_not_in_the_slots(make, workspace, canc
     assert served(pool, reads, cancel)[1] == "warm"
 
 
-def test_slots_on_a_folder_that_was_replaced_are_replaced_too(make: Making, engine, workspace: Path, cancel):
+def test_slots_on_a_replaced_folder_are_replaced(make: Making, engine, workspace: Path, cancel):
     reads = kind("reads", workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -182,7 +180,7 @@ def test_slots_on_a_folder_that_was_replaced_are_replaced_too(make: Making, engi
     ],
     ids=["dead", "printed", "stderr", "answered"],
 )
-def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(make, engine, cancel, spoil):
+def test_ended_or_talking_slot_never_gets_a_call(make, engine, cancel, spoil):
     pool = make(least=2)
     filled(pool, 2)
     first = pool._inventory.idle[0].slot.container.id
@@ -215,7 +213,7 @@ def test_a_miss_is_served_while_every_refill_hangs(make: Making, engine, cancel,
     filled(pool, 4)
 
 
-def test_a_claim_that_is_cancelled_or_fails_leaves_nothing(make: Making, engine, area, room):
+def test_cancelled_or_failed_claim_leaves_nothing(make: Making, engine, area, room):
     pool = make(most=0, capacity=room)
     for where, error in (
         ("start", LaunchCancelled),
@@ -237,7 +235,7 @@ def test_a_claim_that_is_cancelled_or_fails_leaves_nothing(make: Making, engine,
 
 
 @pytest.mark.claim("staging.private")
-def test_staging_is_new_and_empty_for_every_slot_and_goes_with_it(make: Making, engine, area, cancel):
+def test_each_slot_has_fresh_staging_removed_with_it(make: Making, engine, area, cancel):
     writes = kind("writes", area=area)
     pool = make(standing=[writes])
     seen = set()
@@ -258,7 +256,7 @@ def test_staging_is_new_and_empty_for_every_slot_and_goes_with_it(make: Making, 
 # --- memory
 
 
-def test_a_call_that_finds_no_memory_takes_that_of_a_waiting_slot(make: Making, engine, room, cancel):
+def test_call_without_memory_takes_that_of_a_slot(make: Making, engine, room, cancel):
     pool = make(capacity=room)
     filled(pool, 1)
     with pool.claim(kind("a"), "call-0001", cancel) as first:
@@ -279,7 +277,7 @@ def test_waiting_slots_leave_room_for_one_call(make: Making, room):
         assert pool.figures().waiting == 1
 
 
-def test_a_call_gets_the_memory_of_what_waits_in_another_pool(make, engine, room, cancel, monkeypatch):
+def test_call_takes_memory_from_another_pool(make, engine, room, cancel, monkeypatch):
     """Two toolboxes have two pools, and the machine one memory."""
     monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
     full, empty = make(capacity=room), make(most=0, capacity=room)
@@ -290,7 +288,7 @@ def test_a_call_gets_the_memory_of_what_waits_in_another_pool(make, engine, room
     assert (full.figures().waiting, full.figures().lost) == (0, 0)
 
 
-def test_a_call_gets_the_memory_of_a_refill_that_ends_while_it_waits(make: Making, engine, room, cancel):
+def test_waiting_call_gets_memory_of_ended_refill(make: Making, engine, room, cancel):
     """Else it waited for another call to end, with an idle slot beside it."""
     hangs, go_on = threading.Event(), threading.Event()
 
@@ -309,7 +307,7 @@ def test_a_call_gets_the_memory_of_a_refill_that_ends_while_it_waits(make: Makin
         assert found.result()[1] == "cold"
 
 
-def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room, cancel):
+def test_call_waiting_for_memory_can_be_cancelled(make: Making, room, cancel):
     pool = make(most=0, capacity=room)
     with room.take(room.total_bytes):
         threading.Timer(0.0, cancel.set).start()
@@ -317,7 +315,7 @@ def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room, cance
             pool.claim(READS, "call-0001", cancel)
 
 
-def test_a_call_for_which_there_is_no_memory_is_told_so(make: Making, room, cancel, monkeypatch):
+def test_call_that_lacks_memory_is_informed(make: Making, room, cancel, monkeypatch):
     monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
     pool = make(most=0, capacity=room)
     with room.take(room.total_bytes), pytest.raises(CapacityExhausted):
@@ -339,7 +337,7 @@ def test_never_more_containers_than_memory_for_them(make: Making, engine, tmp_pa
     room.close()
 
 
-def test_no_slot_is_started_where_the_machine_has_no_memory_left(make: Making, engine, monkeypatch, cancel):
+def test_no_slot_starts_without_free_memory(make: Making, engine, monkeypatch, cancel):
     free = {"MemAvailable": 256 * MIB}
     monkeypatch.setattr(pool_module, "machine_memory", lambda: free)
     pool = make()

@@ -38,7 +38,7 @@ def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
     assert (len(engine.made), pool.figures().started, pool.figures().misses) == (3, 0, 3)
 
 
-def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(make, engine, clock, cancel):
+def test_pool_size_follows_simultaneous_calls(make, engine, clock, cancel):
     pool = make(most=3)
     filled(pool, 1)
     pool._sizing.at_once_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
@@ -50,7 +50,7 @@ def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(mak
     until(lambda: len(engine.boxes) == 1)
 
 
-def test_a_slot_is_replaced_when_it_is_old_and_not_before(make: Making, engine):
+def test_slot_is_replaced_only_when_old(make: Making, engine):
     pool = make(age=100.0)
     filled(pool, 1)
     slot = pool._inventory.idle[0]
@@ -79,7 +79,7 @@ def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
     assert len(looks) - before <= 3
 
 
-def test_nothing_is_checked_when_a_slot_is_claimed_but_when_its_call_has_ended(make, cancel):
+def test_slots_are_checked_after_calls_not_at_claim(make, cancel):
     pool = make(most=0)  # without a thread, whose part the test plays
     pool._inventory.starting.append(READS)
     pool._refill(READS)
@@ -93,7 +93,7 @@ def test_nothing_is_checked_when_a_slot_is_claimed_but_when_its_call_has_ended(m
 @pytest.mark.parametrize(
     "error", [EngineUnavailable("not now"), RuntimeError("a fault"), OSError(24, "too many files")]
 )
-def test_a_refill_that_fails_is_tried_later_and_then_recovers(make: Making, engine, clock, error):
+def test_failed_refill_is_retried_and_recovers(make: Making, engine, clock, error):
     tries, broken = [], [True]
 
     def before(what, _about):
@@ -116,7 +116,7 @@ def test_a_refill_that_fails_is_tried_later_and_then_recovers(make: Making, engi
     filled(pool, 2)
 
 
-def test_refills_change_what_is_shared_only_under_the_lock(engine, room, monkeypatch):
+def test_refills_change_shared_state_only_under_lock(engine, room, monkeypatch):
     """Both ways that a refill ends without a slot, and the one with."""
     changed = []
 
@@ -148,7 +148,7 @@ def test_refills_change_what_is_shared_only_under_the_lock(engine, room, monkeyp
     assert all(locked for _, locked in changed)
 
 
-def test_a_workspace_that_is_away_for_a_while_ends_no_pool(make: Making, engine, cancel):
+def test_temporarily_absent_workspace_ends_no_pool(make: Making, engine, cancel):
     """As when its folder is being replaced, or its disk is not mounted."""
     away = threading.Event()
 
@@ -170,7 +170,7 @@ def test_a_workspace_that_is_away_for_a_while_ends_no_pool(make: Making, engine,
     pool.close()
 
 
-def test_a_fault_in_one_look_does_not_end_the_looking(make: Making, monkeypatch):
+def test_error_in_one_check_does_not_stop_checking(make: Making, monkeypatch):
     monkeypatch.setattr(pool_module, "FIRST_PAUSE", 0.01)
     with monkeypatch.context() as broken:
         faults = []
@@ -190,7 +190,7 @@ def test_closing_while_slots_start_leaves_none(make: Making, engine, monkeypatch
     assert pool.figures().starting == 0
 
 
-def test_closing_while_calls_run_removes_what_waits_and_leaves_theirs_to_them(make, engine, area, cancel):
+def test_closing_removes_waiting_slots_but_not_running_ones(make, engine, area, cancel):
     pool = make(least=2, standing=[READS, kind("w", area=area)])
     filled(pool, 4)
     with pool.claim(READS, "call-0001", cancel) as lease:
@@ -201,7 +201,7 @@ def test_closing_while_calls_run_removes_what_waits_and_leaves_theirs_to_them(ma
     assert engine.boxes == {}
 
 
-def test_a_pool_that_is_closed_serves_cold_and_keeps_nothing(make: Making, engine, cancel):
+def test_closed_pool_serves_cold_and_stores_nothing(make: Making, engine, cancel):
     pool = make()
     pool.close()
     assert served(pool, READS, cancel)[1] == "cold"
@@ -219,7 +219,7 @@ def test_calls_and_the_end_at_once_leave_nothing(make: Making, engine, cancel):
         assert engine.boxes == {}
 
 
-def test_a_slot_that_cannot_be_removed_does_not_hold_the_end_up(make: Making, engine):
+def test_unremovable_slot_does_not_delay_closing(make: Making, engine):
     pool = make()
     filled(pool, 1)
     engine.before = lambda what, _about: refuse() if what == "remove" else None
@@ -239,7 +239,7 @@ def test_a_slot_serves_one_job_only(make: Making, engine, cancel):
 
 
 @pytest.mark.parametrize("fault", [False, True])
-def test_a_lease_that_is_not_used_removes_its_slot(make: Making, engine, area, cancel, fault: bool):
+def test_unused_lease_removes_its_slot(make: Making, engine, area, cancel, fault: bool):
     with suppress(ZeroDivisionError), make(most=0).claim(kind("w", area=area), "call-0001", cancel):
         assert len(staged(area)) == 1
         assert fault is False or 1 / 0

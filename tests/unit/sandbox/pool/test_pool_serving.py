@@ -57,26 +57,26 @@ def test_a_reading_job_ends_with_its_answer(play, exited, what, result_only):
 
 
 @pytest.mark.claim("staging.inspected")
-def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(play, exited):
+def test_container_is_gone_before_its_output_is_read(play, exited):
     for what in ("answer and stay", "answer and close"):
         assert isinstance(play(what, result_only=False).outcome, ProtocolViolated)
         assert exited == []
 
 
 @pytest.mark.parametrize("result_only", [True, False])
-def test_without_an_answer_the_end_says_what_it_was(play, exited, result_only: bool):
+def test_end_state_explains_a_missing_answer(play, exited, result_only: bool):
     assert play("end", result_only=result_only).outcome == Killed(0)
     assert len(exited) == 1
 
 
-def test_a_job_that_says_nothing_is_cut_and_removed_at_once(play, exited, engine, cancel, monkeypatch):
+def test_silent_job_is_cut_and_removed_at_once(play, exited, engine, cancel, monkeypatch):
     assert play("stay", result_only=True).outcome == TimedOut(5.0)
     cancel.set()
     assert play("stay", result_only=True).outcome == Cancelled()
     assert exited == []
 
 
-def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, room):
+def test_reserved_memory_is_freed_however_a_slot_ends(engine, cancel, room):
     runner, template = Runner(engine, "me", room), kind().template
     for what in ("answer", "end"):
         slot = runner.launch(template, "call-0001")
@@ -100,7 +100,7 @@ def test_what_another_thread_closed_meanwhile_has_ended():
 
 
 @pytest.mark.parametrize("kind", [Wakeup, Cancellation])
-def test_a_wakeup_can_be_used_and_closed_at_any_time_and_twice(kind: type[Wakeup]):
+def test_wakeup_can_be_used_and_closed_anytime_repeatedly(kind: type[Wakeup]):
     wakeup = kind()
     assert not readable([wakeup], 0)
     wakeup.wake()
