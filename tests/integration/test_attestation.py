@@ -127,7 +127,7 @@ def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path
     assert f"{workspace} is this host" in str(caught.value)
 
 
-def test_on_another_kernel_a_folder_is_told_by_its_names(probe, weaken, tmp_path, monkeypatch):
+def test_folder_is_identified_by_names_on_another_kernel(probe, weaken, tmp_path, monkeypatch):
     """A virtual machine shows the host's folder with numbers of its own; on the same kernel they decide."""
     (tmp_path / "other/.gdal-mcp").mkdir(parents=True)
     (tmp_path / "other/input.tif").touch()
@@ -154,7 +154,7 @@ def test_one_empty_folder_is_not_taken_for_another(
 
 
 @pytest.mark.claim("sandbox.host-attested")
-def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path):
+def test_replaced_staging_folder_is_noticed(probe, weaken, tmp_path):
     (tmp_path / "other").mkdir(mode=0o777)
     weaken(mounts(lambda rows: rows[1].update(Source=str(tmp_path / "other"))))
     with pytest.raises(AttestationFailed) as caught:
@@ -163,7 +163,7 @@ def test_another_folder_in_the_place_of_staging_is_found(probe, weaken, tmp_path
 
 
 @pytest.mark.claim("sandbox.self-measured")
-def test_limits_that_an_engine_says_it_cannot_set_are_set_inside_and_measured(
+def test_unsupported_engine_limits_are_set_inside_and_measured(
     engine, owner, make_template, staging, cancel, weaken, monkeypatch
 ):
     """As in a Pod. Of core dumps the filter lets nobody set one, so that is left to the engine here."""

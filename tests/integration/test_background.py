@@ -12,7 +12,7 @@ from gdal_mcp.server.mcp import background
 from tests.integration.memory_server import server
 
 
-def test_leftovers_that_cannot_be_listed_are_tried_again_and_the_server_goes_on(
+def test_unlistable_leftovers_are_retried_while_the_server_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "REAP_SECONDS", 0.0)

@@ -61,7 +61,7 @@ def workspace(app: App) -> Path:
     return app.workspaces.items[0].root
 
 
-def test_numbers_that_json_does_not_have_are_told_as_texts(app: App):
+def test_numbers_outside_json_are_given_as_text(app: App):
     endless = {"Infinity", "-Infinity", "NaN"}
     for path, kind, more, found in (
         ("nowhere.vrt", "raster", {}, {"Infinity", "NaN"}),  # its geotransform
@@ -120,7 +120,7 @@ OUTCOMES = {"result": "INTERNAL", "record": "OK", "clean-up": "INTERNAL", "sandb
 
 @pytest.mark.claim("audit.published-is-recorded")
 @pytest.mark.parametrize("place", OUTCOMES)
-def test_what_was_published_is_recorded_whatever_fails_after_it(app, monkeypatch, place):
+def test_published_files_are_recorded_whatever_fails_later(app, monkeypatch, place):
     name, pipeline, reaches = f"{place}.tif", app.pipeline, app.entitlements
     if place == "result":
         pipeline = replace(pipeline, entitlements=_Faulty(reaches.whole, reaches.policy, reaches.toolboxes))

@@ -41,7 +41,7 @@ def fresh(engine: DockerEngine, image: Image) -> str:
     return capture_image(engine, image.id)
 
 
-def test_the_packaged_data_is_what_a_fresh_capture_says(fresh: str, image: Image) -> None:
+def test_packaged_data_equals_a_fresh_capture(fresh: str, image: Image) -> None:
     """Of the drivers only where the image is built like the one the data is from: builds differ in drivers and codecs."""
     own, ours = json.loads(fresh), json.loads(packaged_text())
     assert [own[part] for part in ("algorithms", "steps")] == [ours[part] for part in ("algorithms", "steps")]
@@ -49,7 +49,7 @@ def test_the_packaged_data_is_what_a_fresh_capture_says(fresh: str, image: Image
         assert fresh == packaged_text()
 
 
-def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Image, tmp_path: Path) -> None:
+def test_build_equals_the_image_and_can_be_served(fresh: str, image: Image, tmp_path: Path) -> None:
     assert cli.main(["catalogue", "build", "--state-dir", str(tmp_path / "state"), "--image", image.id]) == 0
     assert store.select(tmp_path / "state", image.id) == fresh
     assert catalogue_of(fresh).algorithms.keys() == packaged().algorithms.keys()
@@ -59,9 +59,7 @@ def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Ima
     "program",
     ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
 )
-def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
-    client, engine, image, monkeypatch, program
-):
+def test_useless_image_answer_fails_and_leaves_nothing(client, engine, image, monkeypatch, program):
     ask_it = capture.run_program
     monkeypatch.setattr(capture, "_OWNER", "catalogue-of-this-test")
     monkeypatch.setattr(
@@ -128,7 +126,7 @@ print(json.dumps(found))
 """
 
 
-def test_gdal_says_the_same_of_what_steps_take_and_give(ask: Ask) -> None:
+def test_gdal_agrees_on_step_inputs_and_outputs(ask: Ask) -> None:
     """Of those that need no argument and whose name means one step only."""
     names = [step.name for step in packaged().steps.values()]
     rows = [
@@ -168,7 +166,7 @@ print(json.dumps(chosen))
 """
 
 
-def test_the_driver_for_a_name_is_the_one_that_gdal_takes(ask: Ask) -> None:
+def test_driver_for_a_name_matches_gdal(ask: Ask) -> None:
     names = {
         (kind, f"a.{extension}")
         for driver in packaged().drivers
@@ -222,14 +220,14 @@ def rendered(path: str, given: Any, *words: str) -> list[str]:
     return render(bound.resolve(lambda _role, text: text))
 
 
-def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> None:
+def test_gdal_reads_rendered_words_as_bound_values(ask: Ask) -> None:
     read = ask(READ, ["raster reproject", rendered("raster reproject", SAID, "--add-alpha=false")])
     assert {name: read[name] for name in LISTS} == {name: SAID[name] for name in LISTS}
     assert {name: read[name] for name in SINGLE} == {name: SAID[name][0] for name in SINGLE}
     assert read["add-alpha"] is False
 
 
-def test_gdal_takes_each_value_of_a_packed_list_for_one(ask: Ask) -> None:
+def test_gdal_keeps_each_packed_list_value_whole(ask: Ask) -> None:
     layers = ["plain", "two words", "it's", "back\\slash", "-dash", "--config", "[x]"]
     given = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
     assert ask(READ, ["vector convert", rendered("vector convert", given)])["input-layer"] == layers
@@ -282,7 +280,7 @@ print(json.dumps(wrong))
 
 
 @pytest.mark.nightly
-def test_crss_of_every_authority_pass_in_every_form_and_mean_the_same_afterwards(ask: Ask) -> None:
+def test_crs_of_every_authority_round_trips_every_form(ask: Ask) -> None:
     forms = [form for entry in ask(DEFINITIONS, 400) for form in entry]
     pairs = []
     refusals = []
@@ -309,7 +307,7 @@ print(json.dumps(taken))
 
 
 @pytest.mark.claim("args.no-bare-words")
-def test_the_reserved_tokens_are_those_that_the_program_takes_itself(ask: Ask) -> None:
+def test_reserved_tokens_are_those_of_the_program(ask: Ask) -> None:
     tokens = sorted(RESERVED_TOKENS - {"--pause", "--format", "--help", "--help-doc", "--json-usage"})
     taken = ask(PROGRAM_TOKENS, [*tokens, "--no-such-token"])
     assert taken == {**dict.fromkeys(tokens, True), "--no-such-token": False}

@@ -255,13 +255,13 @@ def test_an_accepted_name_opens_what_was_meant(opened: Opened, subtests: pytest.
             assert {text: opened.of(text) for text in expected} == expected
 
 
-def test_every_part_that_gdal_lists_is_accepted_and_opens(opened: Opened):
+def test_every_part_gdal_lists_is_accepted_and_opens(opened: Opened):
     assert len(opened.listed) > 20
     unopened = {name: opened.of(name) for name in opened.listed if opened.of(name)[0] is None}
     assert not unopened
 
 
-def test_every_form_that_the_table_calls_proved_was_opened(opened: Opened, image: Image):
+def test_every_proved_form_was_opened(opened: Opened, image: Image):
     proved = {form["driver"] for form in table().forms if form.get("proved", True)}
     assert proved == {driver for driver, _ in WRITTEN.values()} | {"GTiff"}
     assert proved & opened.have == {told[0] for told in opened.told.values()}
@@ -281,7 +281,7 @@ print(json.dumps({
 
 
 @pytest.mark.claim("names.files-only")
-def test_every_connection_and_file_system_that_gdal_declares_is_refused(client, image):
+def test_every_declared_connection_and_file_system_is_refused(client, image):
     told = plain(client, image, PREFIXES)
     assert "PG:" in told["connections"]
     assert "/vsicurl/" in told["file_systems"]

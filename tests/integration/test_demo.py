@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine
 DEMO = Path(__file__).parents[2] / "scripts/demo.py"
 
 
-def test_the_demo_ends_as_expected_and_says_nothing_besides() -> None:
+def test_demo_ends_as_expected_without_other_output() -> None:
     done = subprocess.run([sys.executable, DEMO], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line for line in done.stdout.splitlines() if line.startswith("{")] == []

@@ -62,7 +62,7 @@ def waiting(make_template):
 @pytest.mark.parametrize(
     "answer", [{}, {"Config": None, "HostConfig": None}, requests.exceptions.ReadTimeout()]
 )
-def test_a_container_that_cannot_be_read_back_is_removed(engine, quiet, marks, monkeypatch, answer):
+def test_container_that_cannot_be_read_back_is_removed(engine, quiet, marks, monkeypatch, answer):
     def inspect(_container):
         if isinstance(answer, Exception):
             raise answer
@@ -84,7 +84,7 @@ FAILURES = [
 
 @pytest.mark.claim("sandbox.removed")
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
-def test_a_container_is_removed_even_when_the_first_tries_fail(engine, waiting, marks, monkeypatch, failure):
+def test_container_is_removed_after_failed_attempts(engine, waiting, marks, monkeypatch, failure):
     container = engine.create(waiting, marks)
     wire = container.start()
     failures, real = [failure] * 3, engine._api.remove_container
@@ -195,7 +195,7 @@ STEPS = {
 @pytest.mark.claim("faults.engine-fails", "faults.engine-fails-typed")
 @pytest.mark.usefixtures("swept")
 @pytest.mark.parametrize("step", STEPS)
-def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_works(
+def test_engine_hanging_up_ends_only_that_call(
     proxy, behind, owner, make_template, cancel, monkeypatch, step
 ):
     """However it fails, nothing waits forever. One that falls silent is in tests/security/faults/test_silence.py."""

@@ -15,7 +15,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.engine
 
 
-def test_it_is_told_when_the_last_process_of_the_container_is_gone(runner, make_template, cancel):
+def test_container_end_is_reported_after_its_last_process(runner, make_template, cancel):
     """The child does not hear the end of its parent, and outlives it for no moment that could be seen."""
     child = "os.fork() or (os.setsid(), os.closerange(0, 3), __import__('threading').Event().wait())"
     slot = runner.launch(make_template(handler("return {}", prepare=child)), "call-0001", cancel)
@@ -32,7 +32,7 @@ def test_it_is_told_when_the_last_process_of_the_container_is_gone(runner, make_
         slot.remove()
 
 
-def test_a_process_that_is_not_the_container_s_first_is_not_believed(runner, make_template, cancel):
+def test_only_first_container_process_is_believed(runner, make_template, cancel):
     slot = runner.launch(make_template(handler("return {}")), "call-0001", cancel)
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

@@ -17,9 +17,7 @@ pytestmark = pytest.mark.engine
 ONE_THREAD = ('"GDAL_NUM_THREADS": "2"', '"GDAL_NUM_THREADS": "1"')
 
 
-def test_each_probe_tells_and_its_result_is_kept_for_that_image(
-    engine: Engine, image: Image, tmp_path: Path
-) -> None:
+def test_each_probe_decides_and_stores_per_image(engine: Engine, image: Image, tmp_path: Path) -> None:
     found = probe(engine, image.id, image.digest, tmp_path)
     for name, fault in faults().items():
         assert (found.state(name) is FaultState.UNKNOWN) == (not fault.probe)
@@ -27,7 +25,7 @@ def test_each_probe_tells_and_its_result_is_kept_for_that_image(
     assert load_probed(tmp_path, f"{image.digest}0").states == {}
 
 
-def test_the_probe_of_statistics_tells_a_gdal_that_has_the_fault_from_one_that_has_not(
+def test_statistics_probe_distinguishes_faulty_and_correct_gdal(
     oracle: Oracle,
 ) -> None:
     program = probe_program()
@@ -50,7 +48,7 @@ with gdal.config_option("GDAL_NUM_THREADS", "2"):
     assert json.loads(oracle.python(program))[name] is json.loads(oracle.python(by_hand))
 
 
-def test_a_program_that_does_not_run_leaves_everything_unknown_and_nothing_stored(engine, tmp_path):
+def test_failed_probe_program_leaves_unknown_and_stores_nothing(engine, tmp_path):
     found = probe(engine, "sha256:" + "0" * 64, "sha256:gone", tmp_path)
     assert found.states == {}
     assert not list(tmp_path.iterdir())

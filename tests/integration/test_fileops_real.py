@@ -91,9 +91,7 @@ def carry_out(desk: SimpleNamespace, work: Draft, gdal: Gdal) -> str:
         ("vsi sync", "src/a.txt", "dst"), ("vsi sync", "src", "dst/src"),
     ],
 )  # fmt: skip
-def test_the_files_are_then_as_gdal_alone_would_have_made_them(
-    desk, gdal, tmp_path, operation, source, destination
-):
+def test_files_match_the_result_of_gdal_alone(desk, gdal, tmp_path, operation, source, destination):
     alone = tmp_path / "alone"
     shutil.copytree(desk.root, alone)
     for path in (alone, *alone.rglob("*")):
@@ -110,7 +108,7 @@ def test_the_files_are_then_as_gdal_alone_would_have_made_them(
     assert tree(desk.root) == before
 
 
-def test_a_second_sync_sees_that_nothing_is_to_be_done_and_a_third_what_changed(desk, gdal):
+def test_second_sync_does_nothing_and_third_copies_changes(desk, gdal):
     given = {"source": ("src/",), "destination": ("dst",), "recursive": ("true",)}
     (desk.root / "dst/a.txt").write_bytes(b"NEW A")  # of the same size, and newer: GDAL lets it be
     carry_out(desk, plan_operation("vsi sync", given, desk.paths), gdal)

@@ -43,7 +43,7 @@ def test_common_formats_are_written_and_read(app: App, subtests: pytest.Subtests
                 assert read.error is None, read.error
 
 
-def test_a_file_in_a_format_that_the_image_lacks_is_refused_by_its_first_bytes(app: App):
+def test_absent_format_is_refused_by_first_bytes(app: App):
     for tool, arguments in (
         ("info", {"path": "lacking.dat"}),
         ("convert", {"input": "lacking.dat", "output": "x.gpkg"}),

@@ -87,7 +87,7 @@ def cases(report: Path, kind: str = "") -> list[str]:
     return [str(one.get("name")) for one in found if not kind or one.find(kind) is not None]
 
 
-def test_it_checks_every_workflow_runs_one_and_uploads_the_reports(job: Job):
+def test_action_checks_workflows_runs_one_and_uploads_reports(job: Job):
     assert job.run(WORKFLOW, "check"), job.log
     reports = job.artifacts["reports"]
     assert {one.stem for one in reports.iterdir()} == {*CHECKED, "run"}
@@ -98,7 +98,7 @@ def test_it_checks_every_workflow_runs_one_and_uploads_the_reports(job: Job):
     }
 
 
-def test_a_wrong_workflow_fails_the_job_runs_nothing_and_is_in_the_reports(job: Job):
+def test_wrong_workflow_fails_job_and_runs_nothing(job: Job):
     def checkout_wrong(job: Job, given: Mapping[str, Any]) -> None:
         checkout(job, given)
         file = job.workspace / "workflows" / "flood_depth.yaml"

@@ -31,7 +31,7 @@ def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
     client.images.remove(made.id, force=True)
 
 
-def test_an_image_that_does_not_say_its_gdal_version_is_asked(silent_image, image, workspace, tmp_path):
+def test_image_without_version_label_is_asked(silent_image, image, workspace, tmp_path):
     """With as little memory as the settings allow, so that it is enough for a container with GDAL in it."""
     settings = load_settings(
         workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image, memory=LEAST_MEMORY
@@ -41,7 +41,7 @@ def test_an_image_that_does_not_say_its_gdal_version_is_asked(silent_image, imag
 
 
 @pytest.mark.claim("sandbox.host-attested")
-def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(workspace, tmp_path):
+def test_attestation_is_reused_until_something_changes(workspace, tmp_path):
     kept = tmp_path / "state" / "attestation-gdal.json"
 
     def attested(**more: object) -> float:
@@ -54,7 +54,7 @@ def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(w
     assert attested(memory=256 << 20) > first
 
 
-def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damaged(workspace, tmp_path):
+def test_program_is_compiled_once_unless_cache_is_damaged(workspace, tmp_path):
     kept = tmp_path / "state" / "program-gdal"
     sent = []
     for damaged in (False, False, True):
@@ -69,7 +69,7 @@ def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damage
 
 
 @pytest.mark.claim("files.reserved-covered")
-def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(workspace, tmp_path):
+def test_removed_staging_folder_is_still_covered(workspace, tmp_path):
     """The next call that writes makes it anew, and containers that were started before would show what is in it."""
     with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
         host = app.hosting.ready()
@@ -82,7 +82,7 @@ def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(workspace
 
 
 @pytest.mark.claim("engine.weak-refused")
-def test_a_runtime_that_the_engine_does_not_have_is_refused(workspace: Path, tmp_path: Path) -> None:
+def test_runtime_unknown_to_the_engine_is_refused(workspace: Path, tmp_path: Path) -> None:
     settings = load_settings(workspaces=(workspace,), state_dir=tmp_path / "state", runtime="no-such-runtime")
     with running(settings) as app, pytest.raises(AttestationFailed):
         app.hosting.ready()

@@ -44,7 +44,7 @@ def closed_workspace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.claim("files.owners-kept")
-def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
+def test_closed_workspace_is_readable_by_container_and_unchanged(
     runner, owner, make_template, closed_workspace, tmp_path, cancel
 ):
     before = [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")]
@@ -62,14 +62,14 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
 
 
 @pytest.mark.claim("files.owners-kept")
-def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(workspace, owner, tmp_path):
+def test_readable_workspace_gets_no_view(workspace, owner, tmp_path):
     views = Views(tmp_path / "views", owner)
     assert views.source(workspace, USER) == workspace
     assert not (tmp_path / "views").exists()
 
 
 @pytest.mark.claim("files.owners-kept")
-def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(closed_workspace, tmp_path):
+def test_views_are_unmounted_by_server_or_its_successor(closed_workspace, tmp_path):
     here, dead = Owner(tmp_path / "servers"), Owner(tmp_path / "servers")
     own, left = Views(tmp_path / "views", here), Views(tmp_path / "views", dead)
     own.source(closed_workspace, USER)

@@ -103,7 +103,7 @@ async def let_go(one: Server) -> None:
     one.world.gate.set()
 
 
-async def test_a_call_whose_client_timed_out_goes_on_and_its_result_is_read_by_id(tmp_path: Path):
+async def test_call_continues_after_client_timeout_with_readable_result(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()
         async with connected(one) as wire:
@@ -130,7 +130,7 @@ async def test_a_call_whose_client_timed_out_goes_on_and_its_result_is_read_by_i
 
 
 @pytest.mark.claim("resources.sent-again-joins")
-async def test_the_same_call_sent_again_joins_the_running_one(tmp_path: Path):
+async def test_repeated_equal_call_joins_the_running_one(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()
         async with connected(one) as wire:
@@ -149,7 +149,7 @@ async def test_the_same_call_sent_again_joins_the_running_one(tmp_path: Path):
         ]
 
 
-async def test_a_call_that_is_cancelled_for_another_reason_ends(tmp_path: Path):
+async def test_call_cancelled_for_another_reason_ends(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()
         async with connected(one) as wire:
@@ -195,7 +195,7 @@ async def test_a_server_that_ends_waits_for_no_client(tmp_path: Path):
 
 
 @pytest.mark.parametrize("young", [True, False])
-async def test_a_read_is_joined_once_clients_may_have_given_up_on_it(tmp_path: Path, young: bool):
+async def test_slow_reading_call_can_be_joined(tmp_path: Path, young: bool):
     with server(tmp_path, concurrent=4) as one:
         one.pipeline.activity.join_reads_after = 60.0 if young else 0.0
         one.world.gate.clear()
@@ -217,7 +217,7 @@ async def test_a_read_is_joined_once_clients_may_have_given_up_on_it(tmp_path: P
         assert one.world.jobs.count("look") == (3 if young else 2), "another principal's call is its own"
 
 
-async def test_a_call_that_was_joined_outlives_the_request_that_began_it(tmp_path: Path):
+async def test_joined_call_outlives_its_first_request(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()
         replies: list[Reply] = []
@@ -236,7 +236,7 @@ async def test_a_call_that_was_joined_outlives_the_request_that_began_it(tmp_pat
         assert one.world.jobs.count("make") == 1
 
 
-async def test_a_person_who_cancels_a_joined_call_ends_it_for_all(tmp_path: Path):
+async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):
     with server(tmp_path, approval="never") as one:
         one.world.gate.clear()
         replies: list[Reply] = []
@@ -256,7 +256,7 @@ async def test_a_person_who_cancels_a_joined_call_ends_it_for_all(tmp_path: Path
         assert not (one.root / "out.bin").exists()
 
 
-async def test_a_long_answer_that_was_sent_is_named_once_too(tmp_path: Path):
+async def test_long_answer_is_named_only_once(tmp_path: Path):
     """Some clients drop an answer without a word."""
     with server(tmp_path, approval="never") as one:
         one.pipeline.unreceived.patient_seconds = 0.0

@@ -62,9 +62,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.claim("escape.no-host-writes", "escape.no-pipes")
-def test_nothing_that_a_job_writes_into_a_pipe_of_its_workspace_reaches_the_host(
-    runner, make_template, place, cancel
-):
+def test_job_writing_into_workspace_pipe_reaches_nobody(runner, make_template, place, cancel):
     (place / "folder").mkdir()
     pipes = [place / "pipe", place / "folder/pipe"]
     for one in pipes:
@@ -86,7 +84,7 @@ def test_nothing_that_a_job_writes_into_a_pipe_of_its_workspace_reaches_the_host
 
 @pytest.mark.claim("escape.no-host-writes", "escape.no-pipes")
 @pytest.mark.parametrize("kind", ["docker", "oci"])
-def test_a_message_in_a_pipe_of_its_workspace_is_not_taken_by_a_job(
+def test_job_cannot_take_messages_from_workspace_pipe(
     runner, client, image, owner, make_template, place, cancel, kind
 ):
     (place / "folder").mkdir()

@@ -54,7 +54,7 @@ def chosen(built: dict[str, str], kind: str) -> tuple[str, ...]:
     return ("--engine", "docker:", "--image", built[kind])
 
 
-def test_an_image_laid_out_as_the_official_ones_serves_every_kind_of_call(built, desk):
+def test_image_with_official_layout_serves_every_call_kind(built, desk):
     options = chosen(built, "small")
     report = json.loads(desk.run("doctor", "--json", *options).stdout)
     assert report["ok"], report["verdict"]
@@ -70,7 +70,7 @@ def test_an_image_laid_out_as_the_official_ones_serves_every_kind_of_call(built,
     assert {"moved.tif", "merged.tif"} <= desk.files().keys()
 
 
-def test_what_an_image_with_fewer_drivers_lacks_is_refused_before_anybody_is_asked(built, desk):
+def test_missing_drivers_are_refused_before_asking_anybody(built, desk):
     options = chosen(built, "fewer")
     assert desk.run("setup", *options).code == 0
     assert json.loads(desk.run("doctor", "--json", *options).stdout)["ok"]
@@ -80,7 +80,7 @@ def test_what_an_image_with_fewer_drivers_lacks_is_refused_before_anybody_is_ask
     assert desk.files().keys() == {"points.csv", "hill.asc", "out.gpkg"}
 
 
-def test_an_image_without_python_is_refused_with_what_it_lacks(built, desk):
+def test_image_without_python_is_refused_with_the_reason(built, desk):
     refused = desk.call("info", {"path": "hill.asc"}, *chosen(built, "no-python"))
     assert refused.code != 0
     assert "python3" in refused.stdout

@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> list[str]:
 
 @pytest.mark.engine
 @pytest.mark.nightly
-def test_calls_read_and_write_without_linux_and_replace_nothing(place: list[str], tmp_path: Path, engine):
+def test_calls_work_without_linux_but_replace_nothing(place: list[str], tmp_path: Path, engine):
     """A swap of names is what replacing rests on; where the system has none, the old file stays."""
 
     def call(tool: str, left: str = MOUNTS, /, **arguments: object) -> dict:
@@ -86,13 +86,13 @@ def test_calls_read_and_write_without_linux_and_replace_nothing(place: list[str]
 
 @pytest.mark.engine
 @pytest.mark.nightly
-def test_doctor_says_what_is_missing_and_that_calls_run(place: list[str]):
+def test_doctor_names_missing_parts_and_that_calls_run(place: list[str]):
     told = json.loads(run("doctor", "--report", *place, LEFT=MOUNTS).stdout)
     assert told["ok"], told
     assert {"renameat2", "O_PATH", "boot_id, CLOCK_BOOTTIME"} <= set(told["system"]["missing"])
 
 
-def test_where_it_cannot_run_it_says_the_command_that_does():
+def test_unsupported_system_names_the_command_that_works():
     windows = "import os, sys; os.name = 'nt'; sys.modules['fcntl'] = None\nfrom gdal_mcp.__main__ import main\nsys.exit(main())"
     ran = run("serve", code=windows)
     assert ran.returncode == 2

@@ -43,7 +43,7 @@ def _nothing_is_left(engine, owner):
 # --- a job that ends by itself ---
 
 
-def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests):
+def test_dying_job_is_reported_with_cause_and_output(run, subtests):
     thread = (
         "import threading; threading.Thread(target=lambda: os._exit(9)).start(); threading.Event().wait()"
     )
@@ -64,7 +64,7 @@ def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests
             assert result.final is None
 
 
-def test_a_job_cannot_kill_itself_as_it_is_process_1(run):
+def test_job_cannot_kill_itself_as_process_1(run):
     result = run("os.kill(os.getpid(), 9)\nreturn {'code': 0, 'pid': os.getpid()}")
     assert (result.outcome, result.final["pid"]) == (Exited(0), 1)
 
@@ -72,7 +72,7 @@ def test_a_job_cannot_kill_itself_as_it_is_process_1(run):
 # --- memory, processes, files ---
 
 
-def test_memory_beyond_the_control_group_ends_in_a_kill(run):
+def test_exceeding_group_memory_ends_in_a_kill(run):
     body = f"""
 import mmap
 os.write(2, {LAST_WORDS!r})
@@ -84,7 +84,7 @@ while True: shared.write(bytes(1 << 20))
     assert result.stderr == LAST_WORDS
 
 
-def test_an_allocation_beyond_the_process_limit_is_told_apart_from_a_kill(run):
+def test_exceeding_process_memory_differs_from_a_kill(run):
     result = run(f"os.write(2, {LAST_WORDS!r})\nbytearray(300 << 20)")
     assert result.outcome == OutOfMemory(SMALL.memory_bytes, killed=False)
     assert result.stderr == LAST_WORDS
@@ -102,7 +102,7 @@ while True:
 
 
 @pytest.mark.parametrize("grow", ["os.pwrite(file, b'x', LAST + 1)", "os.ftruncate(file, 1 << 30)"])
-def test_a_file_over_its_size_is_told_of_a_job_that_fell_over_it(run, staging, grow):
+def test_oversized_file_is_named_when_the_job_fails(run, staging, grow):
     body = f"""
 LAST = {SMALL.file_bytes} - 1
 file = os.open('/staging/big', os.O_RDWR | os.O_CREAT)
@@ -165,7 +165,7 @@ def small_staging(tmp_path):
 
 
 @pytest.mark.claim("resources.disk-never-filled")
-def test_files_that_no_folder_shows_end_a_job_before_they_fill_the_disk(run, small_staging):
+def test_unlisted_files_end_jobs_before_disk_is_full(run, small_staging):
     result = run(UNLINKED + FOREVER, staging=small_staging.path, quota=small_staging)
     assert result.outcome == DiskLow()
     disk = os.statvfs(small_staging.path)
@@ -173,7 +173,7 @@ def test_files_that_no_folder_shows_end_a_job_before_they_fill_the_disk(run, sma
 
 
 @pytest.mark.claim("resources.staging-capped")
-def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owner, staging):
+def test_staging_is_examined_again_after_the_container(run, engine, owner, staging):
     def usage(limits):
         runs = any(one.labels[OWNER] == owner.id for one in engine.leftovers())
         return StagingUsage(files=0, bytes=0) if runs else staging.usage(limits)
@@ -186,7 +186,7 @@ def test_staging_is_looked_at_again_once_the_container_is_gone(run, engine, owne
 
 
 @pytest.mark.claim("resources.output-capped")
-def test_a_flood_on_stderr_is_cut_to_its_limit_and_the_job_goes_on(run):
+def test_stderr_flood_is_cut_and_job_continues(run):
     # no digit of the mark that ends stderr, of which a beginning at the cut is taken away
     result = run("for _ in range(64): os.write(2, b'x' * 4096)")
     assert result.outcome == Exited(0)
@@ -195,14 +195,14 @@ def test_a_flood_on_stderr_is_cut_to_its_limit_and_the_job_goes_on(run):
 
 @pytest.mark.claim("resources.output-capped")
 @pytest.mark.parametrize("flood", ["print('x' * 60000)", "subprocess.run(['yes'])"])
-def test_a_flood_by_whatever_way_is_cut_at_its_limit(run, flood):
+def test_any_output_flood_is_cut_at_its_limit(run, flood):
     result = run(f"import subprocess\nwhile True: {flood}")
     assert result.outcome == OutputLimitExceeded(SMALL.stdout_bytes)
     assert len(result.stdout) == SMALL.stdout_bytes
 
 
 @pytest.mark.claim("resources.deadline")
-def test_the_deadline_bounds_a_job_that_does_not_read_its_request(runner, make_template, cancel, monkeypatch):
+def test_deadline_bounds_a_job_ignoring_its_request(runner, make_template, cancel, monkeypatch):
     monkeypatch.setattr(runner_module, "SEND_SECONDS", 0.5)
     limits = replace(SMALL, wall_seconds=1.0)
     deaf = "\n    import threading, __main__ as w\n    w.read_exactly = lambda _: threading.Event().wait()"
@@ -220,7 +220,7 @@ CLOSE = "for number in range(1, 30):\n    try: os.close(number)\n    except OSEr
 
 @pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize("close", ["", CLOSE], ids=["speaking", "silent"])
-def test_a_forged_answer_of_a_job_that_goes_on_is_no_success(run, engine, monkeypatch, close):
+def test_forged_answer_of_a_running_job_fails(run, engine, monkeypatch, close):
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 1.0)
     monkeypatch.setattr(type(engine), "_info", replace(engine.info(), end_seconds=1.0))
     monkeypatch.delitem(vars(engine), "_info", raising=False)

@@ -61,7 +61,7 @@ def call(app: App) -> SandboxResult:
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(app, proxy, client, monkeypatch):
+def test_returning_engine_gets_a_new_pool(app, proxy, client, monkeypatch):
     monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.1)
     app.hosting.keep_warm()
     first = app.hosting.ready().pool
@@ -86,7 +86,7 @@ def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(app, proxy, cl
         client.api.remove_container(row["Id"])
 
 
-def test_nothing_is_started_for_a_server_that_has_ended(app: App, client: docker.DockerClient):
+def test_nothing_starts_for_an_ended_server(app: App, client: docker.DockerClient):
     """The thread that gets it ready may be late."""
     app.hosting.ready()
     app.hosting.close()

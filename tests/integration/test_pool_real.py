@@ -182,7 +182,7 @@ def test_nothing_of_one_call_is_seen_by_another(make, kinds, workspace):
 
 
 @pytest.mark.claim("sandbox.calls-apart")
-def test_two_that_write_at_once_see_nothing_of_each_other(make, kinds, workspace, cancel):
+def test_simultaneous_writers_do_not_see_each_other(make, kinds, workspace, cancel):
     """While a container of another call writes, and another waits with its own folder."""
     reads, writes = kinds
     pool = make(reads, writes)
@@ -198,7 +198,7 @@ def test_two_that_write_at_once_see_nothing_of_each_other(make, kinds, workspace
         assert result.final["staging"] == ["SECRET"]
 
 
-def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, kinds, engine):
+def test_killed_waiting_container_is_replaced_and_unused(make, kinds, engine):
     pool = make(kinds[0])
     for _ in range(2):
         filled(pool, kinds[0])
@@ -214,7 +214,7 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, 
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(runner, make_template):
+def test_unclaimed_slot_ends_when_its_host_stops(runner, make_template):
     """Its host lives, and keeps its streams open, but does nothing: as a server that is stopped."""
     sent = delivered(worker_command(handler("return job"), idle_seconds=1.0))
     template = replace(make_template(""), command=sent.command, program=sent.program)

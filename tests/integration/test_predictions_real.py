@@ -166,9 +166,7 @@ def learned(oracle: Oracle, asked: Mapping[str, Draft]) -> Preflight:
     return known
 
 
-def test_the_predicted_fields_geometry_and_crs_are_those_of_the_layer_that_is_made(
-    ground: Path, oracle: Oracle
-):
+def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle: Oracle):
     asked = drafts(ground)
     known = learned(oracle, asked)
     with serving(ground, "--toolsets", "core,raster,vector", "--approval", "never") as client:
@@ -211,9 +209,7 @@ def test_the_predicted_fields_geometry_and_crs_are_those_of_the_layer_that_is_ma
     }
 
 
-def test_the_predicted_bands_types_and_nodata_values_are_those_of_the_raster_that_is_made(
-    ground: Path, oracle: Oracle
-):
+def test_predicted_bands_types_and_nodata_match_the_raster(ground: Path, oracle: Oracle):
     asked = drafts(ground, RASTERS)
     known = learned(oracle, asked)
     with serving(ground, "--toolsets", "core,raster,vector", "--approval", "never") as client:
@@ -228,7 +224,7 @@ def test_the_predicted_bands_types_and_nodata_values_are_those_of_the_raster_tha
     assert wrong == {}
 
 
-def test_a_prediction_of_what_no_container_described_is_not_known(ground: Path):
+def test_prediction_without_container_description_is_unknown(ground: Path):
     blank = replace(preflight(Settings()))
     asked = drafts(ground)
     for name in ("star", "some", "table", "buffer", "classes"):

@@ -202,7 +202,7 @@ def test_the_output_is_as_estimated(place: Place):
             assert made.output_bytes == pytest.approx(info["bytes"], rel=0.1, abs=4000), words
 
 
-def test_nothing_is_called_certain_that_an_option_makes_smaller(place: Place):
+def test_nothing_is_certain_that_options_can_shrink(place: Place):
     for words in OPTIONS:
         made = estimate(_call(place, words))
         assert made is not None

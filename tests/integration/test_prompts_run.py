@@ -160,7 +160,7 @@ def test_each_prompt_can_be_followed_to_its_end(talk: Talk, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(GDAL.prompts()))
-def test_the_steps_name_every_tool_and_algorithm_of_the_text(name: str) -> None:
+def test_steps_name_every_tool_and_algorithm_in_text(name: str) -> None:
     known = {*known_tools(), *packaged().algorithms}
     named = {word for word in WORD.findall(GDAL.prompts()[name].text) if word in known}
     assert named <= names_of(STEPS[name])

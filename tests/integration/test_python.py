@@ -55,7 +55,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.mark.claim("python.inputs-alone")
-def test_it_reads_its_inputs_and_nothing_else_of_the_workspace(app: App):
+def test_code_reads_only_its_inputs_of_the_workspace(app: App):
     code = """
 import os
 from gdal_mcp_job import inputs, arguments, result
@@ -67,7 +67,7 @@ except OSError as error: result([os.listdir(os.path.dirname(path)), error.errno,
 
 
 @pytest.mark.nightly
-def test_a_value_what_was_printed_and_figures_come_back_as_from_a_notebook(equipped: App):
+def test_value_printed_text_and_figures_are_returned(equipped: App):
     reply = called(
         equipped,
         "import matplotlib.pyplot as plt\nfor n in (1, 2):\n    plt.figure(); plt.plot([n])\nprint('hi')\n6 * 7",
@@ -78,7 +78,7 @@ def test_a_value_what_was_printed_and_figures_come_back_as_from_a_notebook(equip
 
 
 @pytest.mark.nightly
-def test_every_library_works_beside_the_others_and_outputs_are_opened_again(equipped: App):
+def test_libraries_work_together_and_outputs_are_checked(equipped: App):
     root = equipped.workspaces.items[0].root
     reply = called(equipped, EVERYTHING, outputs=["a.tif", "b.gpkg", "c.txt"])
     assert reply.error is None, reply.result
@@ -123,7 +123,7 @@ geopandas.GeoDataFrame(geometry=[shapely.LineString([(9, 48), (9.1, 48)])], crs=
     assert (root / "near.gpkg").exists()
 
 
-def test_a_failure_tells_the_codes_own_lines_and_publishes_nothing(app: App):
+def test_failure_shows_code_lines_and_publishes_nothing(app: App):
     code = "def f():\n    return 1 / 0\nprint('before')\nf()"
     failed = called(app, code, outputs=["none.tif"])
     assert failed.error is not None
@@ -139,7 +139,7 @@ def test_a_failure_tells_the_codes_own_lines_and_publishes_nothing(app: App):
     assert "decoder.py" not in deep["stderr"]
 
 
-def test_a_figure_is_not_missed_on_earth_and_a_raster_is(app: App):
+def test_missing_place_matters_for_rasters_not_figures(app: App):
     code = """
 from osgeo import gdal
 from gdal_mcp_job import outputs
@@ -180,7 +180,7 @@ result({"nan": [float("nan"), numpy.inf], "big": 1 << 100, "array": numpy.eye(2,
         assert "ValueError" in str(refused.error.untrusted["python"])
 
 
-def test_what_is_printed_beyond_measure_is_counted_and_the_rest_is_a_resource(app: App):
+def test_excess_printed_text_is_counted_and_a_resource(app: App):
     reply = called(app, "print('x' * 100 + '\\n', end='') \nfor n in range(100_000): print(n, 'y' * 100)")
     assert reply.error is None, reply.result
     assert reply.result["full_result"]["uri"] == f"gdal://calls/{reply.call_id}/result"
@@ -188,7 +188,7 @@ def test_what_is_printed_beyond_measure_is_counted_and_the_rest_is_a_resource(ap
 
 
 @pytest.mark.claim("approval.code-asked")
-def test_it_is_asked_whatever_the_settings_say_and_shows_all_of_the_code(tmp_path: Path):
+def test_code_always_needs_approval_and_is_fully_shown(tmp_path: Path):
     policy = tmp_path / "policy.toml"
     policy.write_text('[[rule]]\ndecision = "allow"\n')
     policy.chmod(0o600)
@@ -204,7 +204,7 @@ def test_it_is_asked_whatever_the_settings_say_and_shows_all_of_the_code(tmp_pat
 
 
 @pytest.mark.claim("python.recorded")
-def test_the_record_has_code_digest_and_packages_and_the_call_can_be_made_again(app: App, capsys):
+def test_record_has_code_and_packages_and_is_repeatable(app: App, capsys):
     code = "from gdal_mcp_job import outputs\nopen(outputs['made.json'], 'w').write('[1]')"
     reply = called(app, code, outputs=["made.json"])
     call = app.registry.call(reply.call_id)
@@ -216,7 +216,7 @@ def test_the_record_has_code_digest_and_packages_and_the_call_can_be_made_again(
     assert verify(app.settings.state.audit).ok
 
 
-def test_a_container_that_waits_has_no_mount_and_serves_calls_without_inputs(tmp_path: Path):
+def test_waiting_container_without_mounts_serves_calls_without_inputs(tmp_path: Path):
     with serving(tmp_path, pool_max=2) as app:
         app.hosting.keep_warm()
         pool = app.hosting.ready(app.toolboxes.items[1]).pool
@@ -231,7 +231,7 @@ def test_a_container_that_waits_has_no_mount_and_serves_calls_without_inputs(tmp
 
 
 @pytest.mark.claim("content.pictures-as-asked")
-def test_what_code_says_of_its_progress_and_draws_without_being_asked_reaches_nobody(app: App):
+def test_progress_text_and_uncollected_pictures_reach_nobody(app: App):
     reports: list[str] = []
     forged = png(30_000, 30_000, [])
     code = f"""

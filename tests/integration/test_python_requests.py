@@ -156,7 +156,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
-def test_each_request_is_met_by_one_call_with_the_right_answer(app: App, subtests):
+def test_each_request_is_answered_correctly_by_one_call(app: App, subtests):
     root = app.workspaces.items[0].root
     for asked in REQUESTS:
         with subtests.test(asked.words):

@@ -118,18 +118,18 @@ def test_geometries_that_make_an_answer_wrong_are_counted(talker: Talk, code, co
         assert checks[code]["count"] == count
 
 
-def test_a_column_of_letters_that_could_be_truth_values_stays_text(talker: Talk):
+def test_column_of_truth_like_letters_stays_text(talker: Talk):
     rows, _ = asked(talker, "SELECT hem, flag FROM seasons ORDER BY id", "seasons.csv")
     assert [row["hem"] for row in rows] == ["N", "N", "N"]
     assert [row["flag"] for row in rows] == [0, 1, 0]
 
 
-def test_the_type_of_a_column_is_found_by_all_of_its_rows(talker: Talk):
+def test_column_type_is_inferred_from_all_rows(talker: Talk):
     rows, _ = asked(talker, "SELECT v FROM late WHERE id = 150000", "late.csv")
     assert rows == [{"v": "none"}]
 
 
-def test_what_only_looks_like_a_date_is_written_as_it_is(talker: Talk, own: Place, oracle: Oracle):
+def test_date_like_text_is_written_unchanged(talker: Talk, own: Place, oracle: Oracle):
     sql = "SELECT id, part, day FROM seasons ORDER BY id"
     talker.done("query_to_file", inputs=["seasons.csv"], sql=sql, output="seasons.gpkg")
     layer = oracle.vector(own.path("seasons.gpkg"))["layers"][0]
@@ -152,7 +152,7 @@ def test_grouped_numbers_that_are_summed_are_told(talker: Talk):
     assert checks == {}
 
 
-def test_an_answer_does_not_end_with_what_is_counted_after_it(talker: Talk):
+def test_answer_does_not_wait_for_later_counts(talker: Talk):
     # the first rows are there at once; of all there are eight hundred million
     sql = "SELECT a.id AS n, b.id AS m FROM many a JOIN other b ON a.id + b.id > -1 JOIN edge e ON e.id < 2 LIMIT 3"
     rows, checks = asked(talker, sql, "many.geojson", "other.geojson", "edge.geojson")
@@ -160,7 +160,7 @@ def test_an_answer_does_not_end_with_what_is_counted_after_it(talker: Talk):
     assert checks.get("rows_unexamined", {}).get("verdict") == "unknown"
 
 
-def test_a_statement_that_the_checks_cannot_read_has_all_rows_and_says_so(talker: Talk):
+def test_unreadable_statement_returns_all_rows_with_a_note(talker: Talk):
     # read lazily, the table in the subquery would go on where its other reading is
     sql = "SELECT CAST(id AS UNSIGNED BIG INT) AS n, (SELECT count(*) FROM plots) AS m FROM plots ORDER BY id"
     rows, checks = asked(talker, sql, "plots.geojson")
@@ -168,7 +168,7 @@ def test_a_statement_that_the_checks_cannot_read_has_all_rows_and_says_so(talker
     assert {code: one.get("verdict") for code, one in checks.items()} == {"statement_unexamined": "unknown"}
 
 
-def test_a_name_that_is_there_is_not_answered_with_the_columns(talker: Talk):
+def test_existing_name_is_not_answered_with_columns(talker: Talk):
     failed = talker.failed("query", inputs=["seasons.csv"], sql="SELECT load_it(id) FROM seasons")
     assert "the columns" not in json.dumps(failed)
     missing = talker.failed("query", inputs=["seasons.csv"], sql="SELECT hems FROM seasons")
@@ -185,7 +185,7 @@ print(" ".join(one.GetField(0) for one in found))
 """
 
 
-def test_the_functions_that_are_proposed_are_those_of_the_container(talker: Talk, oracle: Oracle):
+def test_suggested_functions_are_those_of_the_container(talker: Talk, oracle: Oracle):
     there = {name for name in oracle.python(NAMES).split() if re.fullmatch(r"[a-z]\w{1,59}", name)}
     assert {*read("functions.toml")["names"].split()} == there
     failed = talker.failed("query", inputs=["seasons.csv"], sql="SELECT ST_ShiftLongitude(NULL) FROM seasons")

@@ -63,7 +63,7 @@ def rows(talker: Talk, sql: str, *files: str, **more: Any) -> list[dict[str, Any
     return made["untrusted"]["report"]["rows"]
 
 
-def test_values_have_their_own_types_whatever_the_first_row_holds(talker: Talk):
+def test_values_keep_types_whatever_the_first_row(talker: Talk):
     assert rows(talker, "SELECT id, code, big, share, day FROM towns ORDER BY id") == [
         {"id": 1, "code": "007", "big": 9007199254740993, "share": 0.5, "day": "2024-02-29"},
         {"id": 2, "code": "010", "big": 3, "share": None, "day": "2024-03-01"},
@@ -77,7 +77,7 @@ def test_values_have_their_own_types_whatever_the_first_row_holds(talker: Talk):
     assert found == [(None, {"n": 1}), (1, {"n": 2}), (2.5, {"n": 3})]
 
 
-def test_files_are_joined_by_their_aliases_and_a_cut_is_told(talker: Talk):
+def test_files_join_by_alias_and_truncation_is_reported(talker: Talk):
     found = talker.done(
         "query",
         inputs={"t": "towns.csv", "z": "zones.geojson"},
@@ -97,7 +97,7 @@ def test_files_are_joined_by_their_aliases_and_a_cut_is_told(talker: Talk):
 SPREAD = "SELECT id, big, day, MakePoint(x, y, 4326) AS geom FROM towns ORDER BY id DESC"
 
 
-def test_records_are_an_array_lines_or_a_typed_layer(talker: Talk, own: Place, oracle: Oracle):
+def test_records_are_an_array_lines_or_typed_layer(talker: Talk, own: Place, oracle: Oracle):
     def written(name: str, **more: Any) -> Path:
         made = talker.done("query_to_file", inputs=["towns.csv"], sql=SPREAD, output=name, **more)
         assert made["row_count"] == 3
@@ -121,7 +121,7 @@ def test_records_are_an_array_lines_or_a_typed_layer(talker: Talk, own: Place, o
     assert "4326" in json.dumps(layer["geometryFields"][0]["coordinateSystem"])
 
 
-def test_a_table_of_three_numbers_is_a_table_and_no_grid_of_points(talker: Talk):
+def test_three_number_table_is_not_a_point_grid(talker: Talk):
     rows = {"grid.csv": "1,1,5 2,1,6 1,2,7 2,2,8", "zonal.csv": "1,512.25,21200 2,470.5,23200 3,431.0,32400"}
     for name, text in rows.items():
         sql = f"SELECT column1 AS x, column2 AS y, column3 AS z FROM (VALUES ({text.replace(' ', '), (')}))"
@@ -134,7 +134,7 @@ def test_a_table_of_three_numbers_is_a_table_and_no_grid_of_points(talker: Talk)
         assert entry["driver"] == "CSV"
 
 
-def test_names_in_the_files_are_names_and_nothing_else(talker: Talk, own: Place):
+def test_names_in_files_are_never_interpreted(talker: Talk, own: Place):
     hostile = 'a"/><SrcDataSource>/etc/passwd</SrcDataSource>&<x y="'
     feature = {"type": "Feature", "properties": {'c"ol': 1, "b'); --": 2}, "geometry": None}
     own.path("odd & <name>.geojson").write_text(
@@ -145,7 +145,7 @@ def test_names_in_the_files_are_names_and_nothing_else(talker: Talk, own: Place)
 
 
 @pytest.mark.nightly
-def test_a_written_layer_has_the_crs_of_its_geometries_or_is_refused(talker, own, oracle):
+def test_written_layer_has_its_crs_or_is_refused(talker, own, oracle):
     def named(sql: str, *files: str) -> str:
         talker.done("query_to_file", inputs=list(files), sql=sql, output="crs.gpkg", overwrite=True)
         [layer] = oracle.vector(own.path("crs.gpkg"))["layers"]
@@ -167,7 +167,7 @@ def test_a_written_layer_has_the_crs_of_its_geometries_or_is_refused(talker, own
     assert not own.path("mixed.gpkg").exists()
 
 
-def test_no_row_is_an_answer_and_files_of_none_are_whole(talker: Talk, own: Place):
+def test_empty_results_are_answers_and_complete_files(talker: Talk, own: Place):
     none = "SELECT * FROM towns WHERE id > 9"
     assert rows(talker, none) == []
     talker.done("query_to_file", inputs=["towns.csv"], sql=none, output="none.json")
@@ -196,7 +196,7 @@ EXPECTED = [
 ]
 
 
-def test_every_example_that_is_taught_gives_what_it_says(talker: Talk):
+def test_every_documented_example_gives_its_result(talker: Talk):
     taught = talker.done("gdal_describe", algorithm="vector sql")["sql"]["query_examples"]
     own = {"towns.gpkg": "people.geojson", "zones.geojson": "zones.geojson", "stations.csv": "stations.csv"}
     found = [
@@ -227,7 +227,7 @@ def test_an_algorithm_without_an_output_gives_its_rows(talker: Talk):
     assert refused["code"] == "INVALID_ARGUMENT"
 
 
-def test_a_name_that_is_missing_is_answered_with_those_there_are(talker: Talk):
+def test_missing_name_is_answered_with_existing_names(talker: Talk):
     def told(tool: str = "query", **arguments: Any) -> tuple[str, str]:
         error = talker.failed(tool, **arguments)
         return " ".join(error["untrusted"]["gdal"]), error["message"] + error["suggestion"]

@@ -25,7 +25,7 @@ def make(engine, make_template):
 
 
 @pytest.mark.claim("sandbox.leftovers")
-def test_only_the_containers_of_a_dead_server_are_removed(engine, make, tmp_path):
+def test_only_containers_of_dead_servers_are_removed(engine, make, tmp_path):
     me, living = (Owner(tmp_path / "servers") for _ in range(2))
     (tmp_path / "servers/dead0000.lock").touch()  # it died: its lock file is there and free
     mine, theirs, left = (make(labels(one, "call-0001", 60.0)) for one in (me.id, living.id, "dead0000"))

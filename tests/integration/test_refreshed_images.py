@@ -118,7 +118,7 @@ def shade(desk: Desk, algorithm: str) -> int:
     return desk.call("gdal_write", algorithm=algorithm, arguments=given)
 
 
-def test_a_minor_release_serves_what_is_unchanged_and_names_the_checks_that_are_off(
+def test_minor_release_serves_unchanged_parts_naming_disabled_checks(
     minor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk = Desk(tmp_path, minor)

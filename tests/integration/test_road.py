@@ -73,7 +73,7 @@ class Held:
 
 @pytest.mark.claim("approval.kept-until-used")
 @pytest.mark.parametrize("full", ["queue", "rate"])
-async def test_a_yes_whose_call_found_no_slot_is_used_by_the_same_call_sent_again(tmp_path: Path, full: str):
+async def test_approval_without_slot_serves_the_repeated_call(tmp_path: Path, full: str):
     policy = BOUNDS.format("concurrent = 1") if full == "rate" else ""
     more = {"queue_length": 0} if full == "queue" else {}
     with server(tmp_path, policy, concurrent=1 if full == "queue" else 4, **more) as one:
@@ -98,7 +98,7 @@ def _located(one: Server) -> Any:
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_a_yes_whose_call_was_cancelled_in_the_queue_is_used_by_the_same_call_sent_again(
+async def test_approval_cancelled_in_queue_serves_the_repeated_call(
     tmp_path: Path,
 ):
     with server(tmp_path, concurrent=1) as one:
@@ -119,7 +119,7 @@ async def test_a_yes_whose_call_was_cancelled_in_the_queue_is_used_by_the_same_c
         assert len(person.asked) == 1
 
 
-async def test_a_cancelled_call_withdraws_a_question_that_nobody_answered(tmp_path: Path):
+async def test_cancelled_call_withdraws_its_unanswered_question(tmp_path: Path):
     with server(tmp_path, approval_wait=60.0) as one:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as calls:
@@ -131,7 +131,7 @@ async def test_a_cancelled_call_withdraws_a_question_that_nobody_answered(tmp_pa
 
 
 @pytest.mark.claim("approval.first-decides")
-async def test_a_yes_that_is_taken_back_in_the_queue_runs_nothing_whatever_equal_call_was_approved(tmp_path):
+async def test_approval_withdrawn_in_queue_runs_nothing(tmp_path):
     """A and B are equal; A's yes is taken back while both wait for a slot."""
     with server(tmp_path, concurrent=1) as one:
         one.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(one)], ())
@@ -158,9 +158,7 @@ async def test_a_yes_that_is_taken_back_in_the_queue_runs_nothing_whatever_equal
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_a_yes_between_the_last_check_and_the_end_of_the_wait_counts(
-    one: Server, monkeypatch: pytest.MonkeyPatch
-):
+async def test_approval_just_before_waiting_ends_counts(one: Server, monkeypatch: pytest.MonkeyPatch):
     """The call checks the row once, then the console approves it, then the wait is over."""
     store, checked = one.app.approvals.approvals, threading.Event()
     get = store.get
@@ -186,9 +184,7 @@ async def test_a_yes_between_the_last_check_and_the_end_of_the_wait_counts(
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_a_yes_after_the_end_of_the_wait_and_before_the_answer_counts(
-    one: Server, monkeypatch: pytest.MonkeyPatch
-):
+async def test_approval_between_timeout_and_answer_counts(one: Server, monkeypatch: pytest.MonkeyPatch):
     store = one.app.approvals.approvals
     claim = store.claim
 
@@ -202,7 +198,7 @@ async def test_a_yes_after_the_end_of_the_wait_and_before_the_answer_counts(
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_a_client_that_drops_requests_after_five_seconds_gets_its_question_by_the_default_settings(
+async def test_client_with_five_second_timeout_gets_its_question(
     tmp_path: Path,
 ):
     """As openai-agents, which has no elicitation. The same call sent again waits for the same question."""
@@ -225,7 +221,7 @@ async def test_a_client_that_drops_requests_after_five_seconds_gets_its_question
 
 
 @pytest.mark.claim("approval.kept-until-used")
-async def test_a_yes_after_the_call_ended_waits_for_the_same_call(one: Server):
+async def test_approval_after_the_call_waits_for_repetition(one: Server):
     told = (await one.make()).result["error"]["requiresConfirmation"]
     row = one.decide()
     assert row is not None
@@ -235,7 +231,7 @@ async def test_a_yes_after_the_call_ended_waits_for_the_same_call(one: Server):
     assert (await one.make("out2.bin")).error is not None
 
 
-async def test_what_changed_while_a_person_read_stops_the_call(one: Server):
+async def test_change_during_approval_stops_the_call(one: Server):
     class Reading(Person):
         async def ask(self, question: ApprovalQuestion) -> Decision | None:
             (one.root / "in.dbf").write_bytes(b"beside the input, and of its name")
@@ -247,7 +243,7 @@ async def test_what_changed_while_a_person_read_stops_the_call(one: Server):
 
 @pytest.mark.claim("approval.covers-hidden")
 @pytest.mark.parametrize("other", ["?key=OTHER", "?token=public", "", "?key=public#with=aux.xml"])
-async def test_a_yes_for_one_signed_address_runs_no_other(tmp_path: Path, other: str):
+async def test_approval_of_signed_address_covers_no_other(tmp_path: Path, other: str):
     """The other call asks anew; the records know nothing of either secret."""
     with server(tmp_path, remote="data.test") as one:
         address = "https://data.test/x.tif"
@@ -293,7 +289,7 @@ def client(session: Session) -> Elicitation:
     return Elicitation(context, _Attributes(input_responses=None, request_state=None), "its user")  # type: ignore[arg-type]
 
 
-async def test_an_answer_that_cannot_be_read_is_none_and_leaves_the_question_to_others(one: Server):
+async def test_unreadable_answer_leaves_the_question_to_others(one: Server):
     session = Session({"action": "maybe"})
     reply = await one.make(by=client(session))
     assert session.asked == 1
@@ -307,9 +303,7 @@ async def test_an_answer_that_cannot_be_read_is_none_and_leaves_the_question_to_
 
 @pytest.mark.claim("approval.ways")
 @pytest.mark.parametrize(("ways", "outcome"), [("console", "asked"), ("console,elicitation", "denied")])
-async def test_a_clients_no_is_a_persons_only_where_the_settings_say_so(
-    tmp_path: Path, ways: str, outcome: str
-):
+async def test_client_denial_counts_only_if_settings_allow(tmp_path: Path, ways: str, outcome: str):
     with server(tmp_path, approval_ways=ways) as one:
         reply = await one.make(by=Person(says=False))
         assert reply.error is not None
@@ -323,7 +317,7 @@ async def test_a_clients_no_is_a_persons_only_where_the_settings_say_so(
 # Looking at inputs is no call
 
 
-async def test_what_is_looked_at_before_a_person_is_asked_is_no_call_of_theirs(tmp_path: Path):
+async def test_examination_before_approval_is_not_a_user_call(tmp_path: Path):
     with server(tmp_path, BOUNDS.format("calls_per_minute = 1")) as one:
         reply = await one.make(by=Person())
         assert reply.error is None
@@ -336,7 +330,7 @@ async def test_what_is_looked_at_before_a_person_is_asked_is_no_call_of_theirs(t
 # Quotas
 
 
-async def test_a_used_up_output_quota_is_told_before_a_person_is_asked_and_bars_no_reads(tmp_path: Path):
+async def test_exhausted_output_quota_is_reported_before_approval_only(tmp_path: Path):
     with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
         one.pipeline.rates.record_use(ANN.id, 0.0, 1 << 20)
         person = Person()
@@ -345,7 +339,7 @@ async def test_a_used_up_output_quota_is_told_before_a_person_is_asked_and_bars_
         assert (await one.call("look", path="in.bin")).error is None
 
 
-async def test_a_database_that_somebody_holds_stops_nobody_elses_call(tmp_path: Path):
+async def test_locked_database_blocks_only_its_own_call(tmp_path: Path):
     """The event loop goes on: a call of another is answered while the quotas of the first cannot be read."""
     with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
         one.pipeline.rates.record_use(ANN.id, 0.0, 1)
@@ -371,7 +365,7 @@ async def test_a_database_that_somebody_holds_stops_nobody_elses_call(tmp_path: 
 
 
 @pytest.mark.claim("resources.drafts-hold-nobody")
-async def test_an_engine_that_is_silent_holds_only_those_who_need_it(one: Server):
+async def test_silent_engine_delays_only_calls_that_need_it(one: Server):
     one.world.engine.clear()
     async with anyio.create_task_group() as group:
         for _ in range(45):
@@ -388,7 +382,7 @@ async def test_an_engine_that_is_silent_holds_only_those_who_need_it(one: Server
 
 
 @pytest.mark.claim("audit.no-record-no-run")
-async def test_a_tool_that_acts_at_once_does_nothing_without_a_record(one: Server):
+async def test_immediate_tool_does_nothing_without_a_record(one: Server):
     await one.call("tell")
     log = one.app.audit.path
     log.write_bytes(log.read_bytes()[:-40])
@@ -398,7 +392,7 @@ async def test_a_tool_that_acts_at_once_does_nothing_without_a_record(one: Serve
 
 @pytest.mark.claim("identity.quotas")
 @pytest.mark.parametrize("tool", ["reach", "tell"])
-async def test_rates_count_the_calls_of_tools_without_a_container(tmp_path: Path, tool: str):
+async def test_rates_count_tools_without_containers(tmp_path: Path, tool: str):
     with server(tmp_path, BOUNDS.format("calls_per_minute = 2")) as one:
         codes = [code(await one.call(tool)) for _ in range(6)]
         assert codes == [None, None, *[Code.RATE_LIMITED] * 4]

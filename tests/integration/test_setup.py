@@ -18,7 +18,7 @@ from sandbox.engines.opening import open_engine
 pytestmark = pytest.mark.engine
 
 
-def test_the_image_holds_the_version_its_labels_say_and_its_python_bindings(client, image):
+def test_image_matches_its_version_label_with_python_bindings(client, image):
     program = "from osgeo import gdal; print(gdal.__version__)"
     alone = {"entrypoint": "", "network_mode": "none", "user": "65534:65534", "remove": True}
     said = client.containers.run(image.id, ["python3", "-I", "-c", program], **alone)
@@ -42,7 +42,7 @@ class Small(WheelImage):
 
 
 @pytest.mark.nightly
-def test_the_image_of_a_toolbox_is_built_anew_and_refused_until_then_when_its_base_has_changed(client, image):
+def test_toolbox_image_is_rebuilt_when_its_base_changed(client, image):
     small, other = Small("small"), "gdal-mcp-test-other-base:1"
     said: list[str] = []
     made = client.containers.create(image.id, ["true"])
@@ -74,7 +74,7 @@ fetch(Path(sys.argv[1]), Path(sys.argv[2]), "3.12.3", "x86_64")
 
 
 @pytest.mark.nightly
-def test_wheels_are_fetched_in_an_environment_that_came_without_pip(tmp_path: Path) -> None:
+def test_wheels_are_fetched_without_pip_in_environment(tmp_path: Path) -> None:
     """As uv makes it, and as the image of the server has it: from the lock alone."""
     uv, env, lock, place = (
         Path(sys.prefix) / "bin/uv",

@@ -92,7 +92,7 @@ def passes(statement: str) -> bool:
 
 @pytest.mark.nightly  # some fourteen thousand statements
 @pytest.mark.claim("sql.one-select")
-def test_no_function_that_may_be_called_opens_or_writes_a_file(ask, workspace):
+def test_no_callable_function_opens_or_writes_a_file(ask, workspace):
     names = ask(FUNCTIONS)["told"]
     callable_ones = [name for name in names if passes(f"SELECT {name}('x')")]
     assert len(names) * 0.95 < len(callable_ones) < len(names)
@@ -112,7 +112,7 @@ def batched(statements: list[str], size: int) -> Iterator[list[str]]:
     return (statements[start : start + size] for start in range(0, len(statements), size))
 
 
-def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(ask):
+def test_documented_functions_exist_unless_they_have_substitutes(ask):
     known = read("sql.toml")
     there = {name.lower() for name in ask(FUNCTIONS)["told"]}
     assert {name.lower() for names in known["functions"].values() for name in names.split()} <= there
@@ -120,7 +120,7 @@ def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(a
 
 
 @pytest.mark.claim("sql.one-select")
-def test_what_opens_a_file_in_gdal_is_refused_and_what_is_refused_for_that_is_known(ask, workspace):
+def test_functions_opening_files_are_known_and_refused(ask, workspace):
     """Most of what is refused would reach nothing either; what a table is made from would."""
     file = f"{workspace}/canary.csv"
     reached = [

@@ -104,7 +104,7 @@ def counted(app: App, **arguments: str) -> Reply:
     return called(app, "count_words", arguments, person(yes=True))
 
 
-def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, second: str):
+def test_second_toolbox_reads_writes_records_and_undoes(app: App, second: str):
     root = app.workspaces.items[0].root
     read = counted(app, path="in.txt")
     assert (read.error, read.result["words"]) == (None, 3)
@@ -133,7 +133,7 @@ def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, 
     assert {one["where"]["toolbox"] for one in events if "where" in one} == {"words"}
 
 
-def test_a_failure_of_another_toolbox_is_told_in_its_name_and_publishes_nothing(app: App):
+def test_second_toolbox_failure_is_named_and_publishes_nothing(app: App):
     root = app.workspaces.items[0].root
     failed = counted(app, path="empty.txt", output="out.txt")
     assert failed.error is not None
@@ -142,7 +142,7 @@ def test_a_failure_of_another_toolbox_is_told_in_its_name_and_publishes_nothing(
     assert (root / "out.txt").read_text() == "old"
 
 
-def test_both_toolboxes_answer_and_policy_names_each_ones_operations(app: App):
+def test_both_toolboxes_answer_under_separate_policy_names(app: App):
     assert {"count_words", "info"} <= set(app.surface.callable)
     assert {"words count", "raster info"} <= app.toolboxes.names
     without = app.toolboxes.surface(app.settings.model_copy(update={"exclude_tools": ("words count",)}))

@@ -40,7 +40,7 @@ print(json.dumps(found))
 """
 
 
-def test_peaks_that_the_sample_lacks_come_back_as_they_were(oracle: Oracle) -> None:
+def test_peaks_missing_from_the_sample_are_unchanged(oracle: Oracle) -> None:
     ours = files("gdal_mcp.toolboxes.augment.inside").joinpath("ranges.py").read_text(encoding="utf-8")
     found = json.loads(oracle.python(ours + PROGRAM))
     assert found.pop("odd") == 812.5

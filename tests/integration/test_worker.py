@@ -100,7 +100,7 @@ def work():
         made.__exit__()
 
 
-def test_it_measures_itself_before_it_has_a_job_and_answers_once(work):
+def test_worker_measures_itself_first_and_answers_once(work):
     done, code = work("return {'code': job['n'], 'cwd': os.getcwd()}", {"n": 7})
     assert code == 0
     first, *_, last = done.frames
@@ -110,7 +110,7 @@ def test_it_measures_itself_before_it_has_a_job_and_answers_once(work):
     assert last.value["usage"]["peak_memory_bytes"] > 1 << 20
 
 
-def test_what_is_printed_keeps_its_order_whoever_prints_it(work):
+def test_printed_text_keeps_order_from_all_writers(work):
     body = """
         import ctypes, subprocess
         library = ctypes.CDLL(None)
@@ -131,7 +131,7 @@ def test_what_is_printed_keeps_its_order_whoever_prints_it(work):
     ]
 
 
-def test_a_child_that_is_left_behind_with_its_stdout_does_not_hold_the_job(work):
+def test_orphan_child_with_stdout_does_not_hold_job(work):
     done, code = work(
         "import subprocess\nprint('before', flush=True)\njob['p'] = subprocess.Popen(['sleep', '1000']).pid\nreturn {'code': 0, 'pid': job['p']}"
     )
@@ -154,7 +154,7 @@ def test_what_was_printed_before_a_crash_is_there(work):
     assert not any(isinstance(one, Final) for one in done.frames)
 
 
-def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, subtests):
+def test_job_without_answer_is_a_crash_despite_zero(work, subtests):
     for body in (
         "sys.exit(0)", "sys.exit('gone')", "raise KeyboardInterrupt", "return None",
         "return {'code': float('nan')}", "return {'code': object()}",
@@ -165,7 +165,7 @@ def test_a_job_that_gives_no_answer_is_a_crash_even_when_it_says_zero(work, subt
             assert not any(isinstance(one, Final) for one in done.frames)
 
 
-def test_a_crash_is_told_even_where_a_thread_would_go_on_and_stderr_is_closed(work):
+def test_crash_is_reported_despite_threads_and_closed_stderr(work):
     _, code = work(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nos.close(2)\nsys.stderr.close()\nraise ValueError"
     )
@@ -181,13 +181,13 @@ with open({path!r}, "wb", buffering=0) as file:
 """
 
 
-def test_the_file_limit_is_said_by_a_job_that_went_on(work, tmp_path):
+def test_job_that_continues_reports_the_file_limit(work, tmp_path):
     write = "try:\n            file.write(bytes(600))\n        except OSError:\n            pass"
     done, code = work(_FILL.format(path=str(tmp_path / "big"), write=write))
     assert (code, done.final["file_limit_reached"]) == (0, True)
 
 
-def test_progress_rises_and_is_told_ten_times_a_second_at_most(work):
+def test_progress_rises_at_most_ten_times_per_second(work):
     body = """
 start = time.monotonic()
 for step in [-1, 0.2, 0.1, *(n / 100_000 for n in range(100_000)), 1.0, 1.0, 2.0]:
@@ -201,7 +201,7 @@ return {"code": 0, "seconds": time.monotonic() - start}
     assert len(told) <= done.final["seconds"] / worker.PROGRESS_GAP + 4
 
 
-def test_a_phase_is_told_even_right_after_another_report(work):
+def test_phase_is_reported_right_after_another_report(work):
     done, _ = work("for n in range(5): report.progress(n / 10, f'{n}', at_once=n > 2)")
     assert [one.message for one in done.frames if isinstance(one, Progress)] == ["0", "3", "4"]
 
@@ -224,7 +224,7 @@ for one in threads: one.join()
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-def test_a_slot_that_gets_no_job_or_none_in_time_ends_quietly():
+def test_slot_without_timely_job_ends_quietly():
     for closed, idle in ((True, 60.0), (False, 0.05)):
         with Worker("pass", idle=idle) as made:
             made.wait_for(Ready)
@@ -235,7 +235,7 @@ def test_a_slot_that_gets_no_job_or_none_in_time_ends_quietly():
             assert made.process.stderr.read() == b""
 
 
-def test_a_job_in_time_may_take_longer_than_a_slot_may_idle():
+def test_timely_job_may_outlast_the_idle_limit():
     with Worker(
         "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end: pass", idle=0.2
     ) as made:
@@ -262,7 +262,7 @@ def warm():
 COUNT = "import threading\nprint('job')\nreturn {'code': 0, 'steps': len(done), 'same': where == [threading.get_ident()] * len(done)}"
 
 
-def test_a_waiting_worker_warms_up_in_the_jobs_own_thread_until_the_job_is_there():
+def test_waiting_worker_warms_up_in_job_thread():
     with Worker(COUNT, warm=STEPS.format(pause="")) as made:
         made.wait_for(Ready)
         for _ in range(3):
@@ -276,14 +276,14 @@ def test_a_waiting_worker_warms_up_in_the_jobs_own_thread_until_the_job_is_there
         assert b"closed\n" in made.process.stderr.read()
 
 
-def test_a_job_that_is_there_at_once_is_not_kept_waiting_by_the_warm_up():
+def test_immediate_job_does_not_wait_for_warm_up():
     with Worker(COUNT, warm=STEPS.format(pause="")) as made:
         made.give()
         assert made.finish() == 0
         assert made.final["steps"] == 0
 
 
-def test_a_job_that_comes_while_the_warm_up_rests_is_taken_at_once():
+def test_job_arriving_during_pause_of_warm_up_starts():
     with Worker(COUNT, idle=1000.0, warm=STEPS.format(pause="1000.0")) as made:
         made.wait_for(Ready)
         made.process.stderr.readline()
@@ -293,13 +293,13 @@ def test_a_job_that_comes_while_the_warm_up_rests_is_taken_at_once():
 
 
 @pytest.mark.parametrize("pause", ["", "1000.0"])
-def test_a_warm_up_does_not_outlast_the_time_that_a_slot_may_idle(pause):
+def test_warm_up_ends_within_the_idle_limit(pause):
     with Worker("pass", idle=0.1, warm=STEPS.format(pause=pause)) as made:
         assert made.finish() == 0
         assert [type(one) for one in made.frames] == [Ready]
 
 
-def test_a_worker_that_failed_to_warm_up_or_to_be_prepared_says_why_and_takes_no_job():
+def test_failed_warm_up_reports_reason_without_taking_jobs():
     failing = "\ndef warm():\n    yield\n    raise ValueError('a fault')\n"
     for given, why in (({"warm": failing}, b"a fault"), ({"prepare": "import no_such"}, b"no_such")):
         with Worker("pass", **given) as made:
@@ -308,7 +308,7 @@ def test_a_worker_that_failed_to_warm_up_or_to_be_prepared_says_why_and_takes_no
             assert [one for one in made.frames if not isinstance(one, Ready)] == []
 
 
-def test_a_host_that_dies_while_it_gives_the_job_ends_it():
+def test_host_dying_while_sending_job_ends_the_worker():
     with Worker("pass") as made:
         made.wait_for(Ready)
         made.process.stdin.write(LENGTH.pack(1000) + b"{")
@@ -326,7 +326,7 @@ BUSY = {
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(subtests):
+def test_worker_without_host_ends_whatever_it_does(subtests):
     for name in BUSY:
         with subtests.test(name=name), Worker("report.progress(0.5)\n" + BUSY[name]) as made:
             made.wait_for(Ready)
@@ -337,13 +337,13 @@ def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(subtests):
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(subtests):
+def test_worker_ends_at_own_deadline_whatever_it_does(subtests):
     for name in BUSY:
         with subtests.test(name=name), Worker(BUSY[name]) as made:
             assert made.run(deadline=0.1) == worker.EXIT_DEADLINE
 
 
-def test_after_a_success_a_worker_waits_for_its_host_to_go_and_after_a_failure_it_ends_at_once():
+def test_successful_worker_waits_for_host_but_failed_ends():
     with Worker("pass") as made:
         made.wait_for(Ready)
         made.give(stay=3600.0)
@@ -377,7 +377,7 @@ def test_a_job_of_many_pieces_is_read_whole():
         assert made.final["length"] == 300_000
 
 
-def test_what_is_printed_while_the_handler_loads_is_no_output_of_the_job():
+def test_text_printed_while_loading_is_not_output():
     loading = (
         "import ctypes; print('python', end=''); ctypes.CDLL(None).printf(b'library'); os.write(1, b'raw')"
     )
@@ -390,7 +390,7 @@ def test_what_is_printed_while_the_handler_loads_is_no_output_of_the_job():
 @pytest.mark.parametrize(
     "name", ["plain", "a b", "tab\there", "new\nline", "back\\slash", "\\040", "nbsp\u00a0", "ls\u2028", "ä"]
 )
-def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, name):
+def test_mount_target_is_decoded_from_kernel_escapes(tmp_path, monkeypatch, name):
     written = name.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
     table = tmp_path / "mountinfo"
     table.write_text(
@@ -420,7 +420,7 @@ return {"code": 0, "found": found}
 """
 
 
-def test_a_job_asks_from_many_threads_and_each_gets_its_own_answer():
+def test_each_thread_gets_the_answer_to_its_question():
     """More than may be in flight, answered in another order, megabytes each."""
     count = MAX_IN_FLIGHT + 8
     with Worker(ASKS.replace("request", "job")) as made:
@@ -448,7 +448,7 @@ def test_a_job_asks_from_many_threads_and_each_gets_its_own_answer():
     assert made.final["found"] == right
 
 
-def test_a_worker_whose_host_goes_away_in_the_middle_of_an_answer_ends():
+def test_host_leaving_during_an_answer_ends_the_worker():
     with Worker(ASKS.replace("request", "job")) as made:
         made.wait_for(Ready)
         made.give({})
@@ -458,7 +458,7 @@ def test_a_worker_whose_host_goes_away_in_the_middle_of_an_answer_ends():
         assert made.finish() == worker.EXIT_ORPHANED
 
 
-def test_a_job_that_waits_for_an_answer_ends_at_its_deadline():
+def test_job_waiting_for_an_answer_ends_at_deadline():
     with Worker(ASKS.replace("request", "job")) as made:
         made.wait_for(Ready)
         made.give({}, deadline=0.3)
@@ -466,7 +466,7 @@ def test_a_job_that_waits_for_an_answer_ends_at_its_deadline():
         assert made.finish() == worker.EXIT_DEADLINE
 
 
-def test_an_answer_for_which_there_is_no_memory_is_a_failed_read():
+def test_answer_without_memory_is_a_failed_read():
     body = """
 import resource
 resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20))

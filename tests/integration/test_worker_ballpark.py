@@ -77,9 +77,7 @@ def changes(box: Box, oracle: Oracle) -> list[tuple[float, dict]]:
     )
 
 
-def test_a_ballpark_operation_is_harmless_where_wgs_84_says_so_and_only_there(
-    changes, subtests: pytest.Subtests
-):
+def test_ballpark_is_harmless_only_for_wgs_84_datums(changes, subtests: pytest.Subtests):
     for pair, (apart, change) in zip(PAIRS, changes, strict=True):
         if change["ballpark"]:
             with subtests.test(pair=pair, apart=apart):
@@ -89,12 +87,12 @@ def test_a_ballpark_operation_is_harmless_where_wgs_84_says_so_and_only_there(
     assert min(off) > 70
 
 
-def test_a_way_through_wgs_84_is_named_where_there_is_no_direct_one(changes):
+def test_route_through_wgs_84_is_named_if_necessary(changes):
     rows = [change for _, change in changes if change["ballpark"] and not change["alike"]]
     assert [row["better"]["through"] for row in rows] == [["EPSG:4326"]] * len(rows)
 
 
-def test_a_frame_that_is_wgs_84_by_its_definition_is_called_harmless(box: Box, oracle: Oracle):
+def test_frame_defined_as_wgs_84_is_harmless(box: Box, oracle: Oracle):
     places = [
         ("EPSG:4490", (110, 35), ""),
         ("EPSG:4547", (500000, 3500000), ""),
@@ -110,7 +108,7 @@ def test_a_frame_that_is_wgs_84_by_its_definition_is_called_harmless(box: Box, o
     assert [(row["ballpark"], row["alike"]) for row in rows] == [(True, True)] * len(places)
 
 
-def test_a_datum_that_nobody_tied_to_wgs_84_is_not_called_harmless(box: Box, oracle: Oracle):
+def test_unrelated_datum_is_not_harmless(box: Box, oracle: Oracle):
     folder = oracle.folder("untied")
     places = [
         ("+proj=longlat +ellps=GRS80 +no_defs", (35, 32), ""),

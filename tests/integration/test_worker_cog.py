@@ -58,7 +58,7 @@ def test_analysis_keeps_grid_and_values(box: Box, cogs: Path) -> None:
     ]
 
 
-def test_a_file_that_is_no_longer_valid_is_reported(box: Box, cogs: Path) -> None:
+def test_file_that_became_invalid_is_reported(box: Box, cogs: Path) -> None:
     written = {"program": "version", "options": ["--output-format=COG"]}
     edited, leader = box.run(
         {**described(str(cogs / "edited.tif")), **written}, described(str(cogs / "leader.tif"))
@@ -68,7 +68,7 @@ def test_a_file_that_is_no_longer_valid_is_reported(box: Box, cogs: Path) -> Non
         assert "cog_invalid" in done.codes
 
 
-def test_an_image_without_the_script_leaves_the_answer_open(box: Box, cogs: Path) -> None:
+def test_image_without_validation_script_leaves_it_open(box: Box, cogs: Path) -> None:
     [done] = box.run(described(str(cogs / "good.tif")), first=NO_SCRIPT)
     assert done.facts["valid_cog"] is None
     assert "cog_unchecked" in done.codes

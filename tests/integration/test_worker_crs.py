@@ -31,14 +31,14 @@ def first(found: dict[str, Any]) -> dict[str, Any]:
     return found["matches"][0]
 
 
-def test_the_usual_answer_to_a_plain_question_comes_first(box: Box):
+def test_usual_answer_to_a_plain_question_is_first(box: Box):
     questions = QUESTIONS["tuned"][::FEW]
     assert [one["ask"] for one, codes in answers(box, questions) if codes[0] not in one["first"]] == []
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("group", REACHED)
-def test_of_all_plain_questions_as_many_as_were_measured_are_answered(box: Box, group: str):
+def test_plain_questions_are_answered_as_often_as_measured(box: Box, group: str):
     found = answers(box, QUESTIONS[group])
     at_first, at_three = REACHED[group]
     missed = [one["ask"] for one, codes in found if not {*codes[:1]} & {*one["first"]}]
@@ -66,13 +66,13 @@ def test_a_code_finds_itself_and_what_replaces_it(box: Box):
     assert first(other)["code"] == "ESRI:54030"
 
 
-def test_a_former_name_leads_to_the_code_that_had_it(box: Box):
+def test_former_name_leads_to_its_code(box: Box):
     names = ("JGD2011 / Japan Plane Rectangular CS IX", "Amersfoort / RD New", "ETRS89 / LAEA Europe")
     found = ask(box, *({"query": name} for name in names))
     assert [first(one)["code"] for one in found] == ["EPSG:6677", "EPSG:28992", "EPSG:3035"]
 
 
-def test_what_has_the_property_that_was_asked_for_comes_first(box: Box):
+def test_entries_with_the_requested_property_come_first(box: Box):
     asked = [
         (what, {"query": f"{what.replace('-', ' ')} {where}"})
         for what in ("equal-area", "conformal", "equidistant")
@@ -82,7 +82,7 @@ def test_what_has_the_property_that_was_asked_for_comes_first(box: Box):
         assert first(found)["property"] == what, one
 
 
-def test_a_box_across_the_antimeridian_a_point_and_a_pole_have_a_place(box: Box):
+def test_antimeridian_box_point_and_pole_have_a_place(box: Box):
     fiji, point, pole = ask(
         box,
         {"query": "grid", "bbox": [176.9, -19.2, -178.2, -16.1]},
@@ -94,7 +94,7 @@ def test_a_box_across_the_antimeridian_a_point_and_a_pole_have_a_place(box: Box)
     assert first(pole)["bbox"][3] == 90
 
 
-def test_accuracy_is_that_of_the_way_to_wgs_84(box: Box):
+def test_accuracy_is_that_of_transformation_to_wgs_84(box: Box):
     found = ask(box, *({"query": f"EPSG:{code}"} for code in (32633, 25833, 28992, 26712, 5773)))
     wgs84, etrs89, rd, nad27, height = (first(one).get("accuracy_m") for one in found)
     assert wgs84 == 0
@@ -104,7 +104,7 @@ def test_accuracy_is_that_of_the_way_to_wgs_84(box: Box):
     assert height is None
 
 
-def test_a_dataset_gives_the_place_and_the_way_to_its_own_crs(box: Box, oracle: Oracle):
+def test_dataset_gives_place_and_route_to_its_crs(box: Box, oracle: Oracle):
     folder = oracle.folder("crs")
     make_data(oracle, folder)
     table = folder / "table.csv"
@@ -121,7 +121,7 @@ def test_a_dataset_gives_the_place_and_the_way_to_its_own_crs(box: Box, oracle: 
         assert not done.printed
 
 
-def test_what_nothing_is_called_is_told_and_signs_are_only_signs(box: Box):
+def test_unmatched_words_are_reported_and_signs_are_literal(box: Box):
     texts = ("(%*", "'; drop table crs; --", "é\u202e", "_" * 50, "%", "\\", "the of and")
     nothing, partly, *signs = ask(box, *({"query": text} for text in ("qwxyz", "utm qwxyz", *texts)))
     assert (nothing["matches"], nothing["unknown_words"]) == ([], ["qwxyz"])
@@ -140,7 +140,7 @@ def test_a_misspelled_word_is_corrected_and_named(box: Box):
     assert right["corrected_words"] == {}
 
 
-def test_a_unit_alone_matches_no_crs_of_a_place_that_the_database_lacks(box: Box):
+def test_unit_alone_matches_no_crs_elsewhere(box: Box):
     by_name, by_box = ask(
         box, {"query": "Chukotka metres"}, {"query": "metres", "bbox": [172.0, 62.5, -170.0, 70.0]}
     )
@@ -149,7 +149,7 @@ def test_a_unit_alone_matches_no_crs_of_a_place_that_the_database_lacks(box: Box
     assert {row["unit"] for row in by_box["matches"]} == {"metre"}
 
 
-def test_zones_of_a_wide_country_and_of_a_small_place_are_found(box: Box):
+def test_zones_of_large_and_small_areas_are_found(box: Box):
     wide, small = ask(box, {"query": "utm indonesia"}, {"query": "svalbard utm"})
     assert all("UTM zone" in row["name"] and "Indonesia" in row["area"] for row in wide["matches"])
     assert first(small)["code"] in ("EPSG:25833", "EPSG:32633", "EPSG:25835")
@@ -167,7 +167,7 @@ def test_a_unit_is_that_of_the_axes(box: Box):
     assert [first(one)["unit"] for one in found] == units
 
 
-def test_what_is_deprecated_comes_after_what_took_its_place(box: Box):
+def test_deprecated_entries_come_after_their_replacements(box: Box):
     [found] = ask(box, {"query": "wgs 84 pdc mercator", "limit": 50})
     rows = [row for row in found["matches"] if row["name"] == "WGS 84 / PDC Mercator"]
     assert [row.get("deprecated", False) for row in rows] == [False, True]

@@ -121,21 +121,21 @@ def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle
     assert (facts["compression"], facts["block_size"], facts["overviews"]) == ("DEFLATE", [30, 20], 0)
 
 
-def test_the_unit_of_the_values_is_a_fact_where_the_file_says_it(box: Box, data: Path):
+def test_unit_of_values_is_a_fact_if_declared(box: Box, data: Path):
     names = ("feet", "survey", "metres", "odd", "plain")
     done = box.run(*(described(str(data / f"{name}.tif")) for name in names))
     units = [one.facts["bands"][0].get("unit") for one in done]
     assert units == ["foot", "US survey foot", "metre", "other", None]
 
 
-def test_the_size_of_a_pixel_is_that_of_its_sides_whichever_way_they_point(told: ImmediateResult):
+def test_pixel_size_is_measured_along_rotated_sides(told: ImmediateResult):
     for name in ("quarter.tif", "tilted.tif"):
         assert told[name,].facts["pixel_size"] == pytest.approx([60, 30])
         assert told[name,].facts["rotated"]
     assert told["plain.tif",].facts["pixel_size"] == [60, 60]
 
 
-def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_position(told, oracle, data):
+def test_layers_match_independent_gdal_with_names_by_position(told, oracle, data):
     done = told["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
     seen = oracle.vector(data / "half.gpkg")["layers"]
@@ -150,13 +150,13 @@ def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_positio
 
 
 @pytest.mark.claim("content.facts-apart")
-def test_no_text_of_the_file_is_among_the_facts(told: ImmediateResult):
+def test_no_file_text_is_among_the_facts(told: ImmediateResult):
     for name in ("half.gpkg", "cube.nc", "plain.tif"):
         text = json.dumps(told[name,].facts)
         assert not [word for word in ("zones", "nothing", "flag", "wind", "level", "UTM") if word in text]
 
 
-def test_a_multidimensional_dataset_is_told_by_its_arrays_and_dimensions(told: ImmediateResult):
+def test_multidimensional_dataset_lists_arrays_and_dimensions(told: ImmediateResult):
     done = told["cube.nc",]
     names = done.final["outputs"][0]["names"]
     assert [one["size"] for one in done.facts["dimensions"]] == [3, 4]
@@ -196,7 +196,7 @@ CHECKS = {
 }  # fmt: skip
 
 
-def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, subtests: pytest.Subtests):
+def test_file_gets_only_the_checks_that_fit(told: ImmediateResult, subtests: pytest.Subtests):
     for name in CHECKS:
         with subtests.test(name=name):
             done = told[name,]
@@ -204,7 +204,7 @@ def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, su
             assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
-def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateResult):
+def test_data_too_large_to_read_is_marked_sampled(told: ImmediateResult):
     assert told["big.tif",].checks[0] == {"code": "constant", "sampled": True}
     assert told["constant.tif",].checks == [{"code": "constant"}]
     [check, unknown] = told["many.gpkg",].checks
@@ -222,7 +222,7 @@ SAME = {
 }  # fmt: skip
 
 
-def test_only_an_output_without_any_difference_is_called_identical(told, subtests):
+def test_only_an_unchanged_output_is_called_identical(told, subtests):
     for output, source in SAME:
         with subtests.test(output=output, source=source):
             expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []
@@ -266,7 +266,7 @@ def test_several_outputs_are_described_in_their_order(box: Box, data: Path, orac
     assert (table["rows"], file["bytes"]) == (3, 3)
 
 
-def test_an_output_that_is_not_there_or_does_not_open_fails_the_command(box: Box, oracle: Oracle):
+def test_absent_or_unopenable_output_fails_the_command(box: Box, oracle: Oracle):
     broken = oracle.folder("broken") / "a.tif"
     broken.write_bytes(b"II*\0\xff\xff\xff\xff")
     for done in box.run(described(str(broken)), described(str(broken.with_name("absent.tif")))):
@@ -275,7 +275,7 @@ def test_an_output_that_is_not_there_or_does_not_open_fails_the_command(box: Box
         assert done.facts == {}
 
 
-def test_pixels_that_cannot_be_read_are_told_and_fail_nothing(box: Box, oracle: Oracle, data: Path):
+def test_unreadable_pixels_are_reported_without_failing(box: Box, oracle: Oracle, data: Path):
     cut = oracle.folder("cut") / "cut.tif"
     oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "plain.tif"), str(cut))
     cut.write_bytes(cut.read_bytes()[:-700])

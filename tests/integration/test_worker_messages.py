@@ -32,7 +32,7 @@ print(json.dumps([[[row["level"] for row in one.rows], one.failures] for one in 
 """
 
 
-def test_messages_of_other_threads_keep_their_level_and_belong_to_what_collects_them(oracle: Oracle) -> None:
+def test_thread_messages_keep_level_and_reach_their_collector(oracle: Oracle) -> None:
     python, isolated, switch, _worker, *words = gdal_command()
     job, aside = json.loads(oracle.must(python, isolated, switch, PROGRAM, *words))
     assert job == [["warning", "error"], 1]

@@ -100,7 +100,7 @@ def seen(box: Box, shown: dict[str, Done]) -> dict[str, Picture]:
 
 
 @pytest.mark.claim("content.pictures-bounded")
-def test_every_picture_is_bounded_and_says_what_it_shows(shown, seen, subtests):
+def test_every_picture_is_bounded_and_described(shown, seen, subtests):
     for name in ASKED:
         with subtests.test(name=name):
             done, picture, pixels = shown[name], seen[name], ASKED[name].get("pixels", 512)
@@ -165,7 +165,7 @@ def test_what_is_empty_coarse_or_cut_is_told(shown: dict[str, Done]):
     assert (0 < told["many.gpkg"]["layers"][0] <= 50_000, told["many.gpkg"]["complete"]) == (True, False)
 
 
-def test_bands_are_chosen_and_one_that_is_not_there_is_an_error(box: Box, data: Path):
+def test_bands_are_selected_and_missing_one_is_error(box: Box, data: Path):
     jobs = (preview(data / "bands.tif", bands=bands) for bands in ([2], [1, 2, 5], [6]))
     second, three, absent = box.run(*jobs)
     down, colors = box.pictures(second, three)
@@ -176,7 +176,7 @@ def test_bands_are_chosen_and_one_that_is_not_there_is_an_error(box: Box, data: 
     assert (absent.final["code"], absent.picture) == (1, None)
 
 
-def test_a_polygon_is_lightly_filled_with_an_outline_and_its_hole_is_clear(seen: dict[str, Picture]):
+def test_polygon_has_light_fill_outline_and_clear_hole(seen: dict[str, Picture]):
     picture = seen["square.gpkg"]
     assert (picture.width, picture.height) == (512, 512)
     row = [picture.at(x, 256) for x in range(512)]
@@ -188,7 +188,7 @@ def test_a_polygon_is_lightly_filled_with_an_outline_and_its_hole_is_clear(seen:
     assert all(row[x][:3] == inside[:3] for x in edges)
 
 
-def test_layers_have_different_colours_and_a_point_can_be_seen(seen: dict[str, Picture]):
+def test_layers_differ_in_colour_and_points_are_visible(seen: dict[str, Picture]):
     picture = seen["layers.gpkg"]
     point, area = picture.at(256, 256), picture.at(100, 256)
     assert point[3] == 255
@@ -197,7 +197,7 @@ def test_layers_have_different_colours_and_a_point_can_be_seen(seen: dict[str, P
     assert dots >= 9
 
 
-def test_what_cannot_be_shown_fails_a_preview_and_no_write(box: Box, data: Path):
+def test_undrawable_data_fails_a_preview_not_a_write(box: Box, data: Path):
     path = str(data / "none.csv")
     asked, written, folder = box.run(
         preview(path),
@@ -208,7 +208,7 @@ def test_what_cannot_be_shown_fails_a_preview_and_no_write(box: Box, data: Path)
     assert [(one.final["code"], one.picture) for one in (written, folder)] == [(0, None), (0, None)]
 
 
-def test_a_write_shows_the_first_of_its_outputs_that_can_be_shown(box: Box, data: Path):
+def test_write_shows_its_first_drawable_output(box: Box, data: Path):
     names = ("none.csv", "table.tif", "rgb.tif")
     outputs = [{"path": str(data / name), "kind": "dataset"} for name in names]
     (done,) = box.run({"outputs": outputs, "preview_pixels": 100})

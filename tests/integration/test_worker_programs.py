@@ -29,7 +29,7 @@ def test_differences_are_an_answer_and_no_failure(box: Box, data: Path):
     assert other.printed
 
 
-def test_a_file_that_is_no_cog_is_an_answer_and_no_failure(box: Box, data: Path, oracle: Oracle):
+def test_file_that_is_not_cog_is_an_answer(box: Box, data: Path, oracle: Oracle):
     cog = oracle.folder("cog") / "cog.tif"
     oracle.must("gdal", "raster", "convert", "-q", "--output-format=COG", str(data / "dem.tif"), str(cog))
     yes, no = (box.gdal("driver", "cog", "validate", path) for path in (cog, data / "dem.tif"))
@@ -43,7 +43,7 @@ def test_a_geopackage_is_validated(box: Box, data: Path):
     assert (done.final["code"], done.final["return_code"]) == (0, 0)
 
 
-def test_what_cannot_be_looked_at_is_a_failure_and_no_answer(box: Box, data: Path):
+def test_unreadable_file_is_a_failure_not_an_answer(box: Box, data: Path):
     absent = data / "absent.tif"
     for words in (("driver", "cog", "validate", absent), ("raster", "compare", absent, data / "dem.tif")):
         done = box.gdal(*words)
@@ -86,7 +86,7 @@ def test_inputs_are_described_without_reading_pixels(box: Box, data: Path, oracl
     assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
-def test_a_large_input_gives_the_same_bytes_however_many_threads_read_it(box: Box, oracle: Oracle):
+def test_large_input_is_identical_with_any_thread_count(box: Box, oracle: Oracle):
     """Above a size the worker has GDAL read what is not compressed with one thread; what comes out must not tell."""
     folder = oracle.folder("large")
     ramp = ["gdal", "raster", "create", "-q", "--size=5000,4000", "--bbox=500000,5160000,650000,5280000"]

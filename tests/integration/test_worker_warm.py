@@ -111,14 +111,14 @@ def traces(oracle: Oracle) -> dict[str, Any]:
     return json.loads(oracle.must(python, isolated, switch, TRACES, *words))
 
 
-def test_the_warm_up_leaves_no_trace_wherever_it_is_stopped(traces: dict[str, Any]):
+def test_interrupted_warm_up_leaves_no_trace(traces: dict[str, Any]):
     assert len(traces["partly"]) > 10
     assert all(traces["partly"])
     assert traces["after"] == traces["before"]
     assert traces["printed"] == ""
 
 
-def test_every_step_of_the_warm_up_does_what_it_should_without_a_word_of_gdal(traces: dict[str, Any]):
+def test_every_warm_up_step_succeeds_without_gdal_messages(traces: dict[str, Any]):
     assert traces["faults"] == []
     assert traces["heard"] == []  # GDAL says some things only once: the job is the one to hear them
 
@@ -165,7 +165,7 @@ def answers(box: Box, data: Path, out: Path, *, warmed: bool) -> tuple[list[Done
     return done, files
 
 
-def test_answers_pictures_and_files_are_the_same_cold_and_warm(box: Box, data: Path, oracle: Oracle):
+def test_answers_pictures_and_files_match_cold_and_warm(box: Box, data: Path, oracle: Oracle):
     out = oracle.folder("cold-or-warm")
     cold, written = answers(box, data, out, warmed=False)
     warm, written_warm = answers(box, data, out, warmed=True)
@@ -178,7 +178,7 @@ def test_answers_pictures_and_files_are_the_same_cold_and_warm(box: Box, data: P
 
 
 @pytest.mark.nightly
-def test_a_place_on_earth_is_described_the_same_cold_and_warm(oracle: Oracle):
+def test_place_on_earth_is_described_identically_when_warm(oracle: Oracle):
     folder = oracle.folder("places")
     oracle.python(MAKE, str(folder), *CODES)
     python, isolated, switch, _worker, *words = gdal_command()
@@ -202,7 +202,7 @@ def told(box: Box, data: Path, oracle: Oracle) -> list[Done]:
 
 
 @pytest.mark.parametrize("name", TELLING)
-def test_a_job_tells_how_far_it_is_from_the_start_to_the_end(told: list[Done], name: str):
+def test_job_reports_progress_from_start_to_end(told: list[Done], name: str):
     number, title = TELLING[name]
     fractions, words = zip(*told[number].told, strict=True)
     assert list(fractions) == sorted(fractions)

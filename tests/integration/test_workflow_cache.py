@@ -27,7 +27,7 @@ def made(tmp_path: Path, world: Steps) -> Iterator[Server]:
         yield made
 
 
-def test_a_file_whose_time_was_set_back_is_another_input(made: Server, world: Steps):
+def test_file_with_reset_time_is_another_input(made: Server, world: Steps):
     path = made.root / "one.bin"
     before = path.stat()
     path.write_bytes(b"ONE")  # in place, with the same size
@@ -37,7 +37,7 @@ def test_a_file_whose_time_was_set_back_is_another_input(made: Server, world: St
     assert (made.root / "b.bin").read_bytes() == joined("", joined("", b"ONE"))
 
 
-def test_a_text_that_looks_like_the_name_of_a_result_is_not_that_result(made: Server, world: Steps):
+def test_text_resembling_a_result_name_is_not_it(made: Server, world: Steps):
     for word, again in (("<a.0>", ["b"]), ("${steps.a}", ["b"]), ("<here>/b.bin", ["b"]), ("<a.0>", [])):
         assert anyio.run(lambda word=word: run(made, word=word)).error is None
         assert (word, world.ran) == (word, again)

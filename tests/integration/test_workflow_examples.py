@@ -230,7 +230,7 @@ def content(path: Path) -> Any:
 
 
 @each_or_quick
-def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_one_step(example: Example):
+def test_example_equals_single_calls_and_is_undone_once(example: Example):
     with example.client() as client:
         client.call("info", path="dem.asc")  # the first call of a server proves the host's isolation
         single, whole = Cost(client), Cost(client)
@@ -252,7 +252,7 @@ def test_it_gives_what_its_single_calls_give_for_one_question_and_is_undone_in_o
 
 @pytest.mark.nightly
 @each
-def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(example: Example):
+def test_planted_mistakes_are_found_before_running_or_asking(example: Example):
     before, state = files(example.ground), example.ground.parent / "state"
     with example.client() as client:
         for step, wrong in MISTAKES[example.name]:
@@ -269,7 +269,7 @@ def test_planted_mistakes_are_found_before_anything_runs_and_nobody_is_asked(exa
 
 @pytest.mark.nightly
 @each
-def test_killed_in_the_middle_it_leaves_nothing_and_the_next_run_goes_on(example: Example):
+def test_killed_run_leaves_nothing_and_the_next_continues(example: Example):
     steps, state = example.ground.parent / "state" / "workflows", example.ground.parent / "state"
     before = files(example.ground)
     is_kept = example.name != "remote_study_area"  # what lies at an address may change

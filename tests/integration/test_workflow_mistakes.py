@@ -127,7 +127,7 @@ def warnings(text: str) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_step_is_named_before_anything_runs_and_nobody_is_asked(client: Any, name: str):
+def test_wrong_step_is_named_before_running_or_asking(client: Any, name: str):
     document, planted, code = WRONG[name]
     client.person.asked.clear()
     with pytest.raises(CallFailed) as caught:
@@ -138,7 +138,7 @@ def test_a_wrong_step_is_named_before_anything_runs_and_nobody_is_asked(client: 
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_doubtful_step_is_named_in_the_check_and_in_the_question(client: Any, name: str):
+def test_doubtful_step_is_named_in_check_and_question(client: Any, name: str):
     document, planted, code = SHOWN[name]
     checked = client.call("workflow_check", workflow=document)
     found = [(one["id"], check["code"]) for one in checked["steps"] for check in one.get("checks", ())]
@@ -147,7 +147,7 @@ def test_a_doubtful_step_is_named_in_the_check_and_in_the_question(client: Any, 
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_step_that_cannot_be_judged_is_not_fine_and_the_question_says_so(client: Any, name: str):
+def test_unjudged_step_is_not_fine_in_the_question(client: Any, name: str):
     document, planted, text = UNKNOWN[name]
     checked = client.call("workflow_check", workflow=document)
     assert checked["state"] == "unknown"
@@ -182,7 +182,7 @@ def test_the_question_names_the_host_that_is_read(client: Any):
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_a_document_that_cannot_run_is_refused_with_the_place(client: Any, name: str):
+def test_unrunnable_document_is_refused_with_the_place(client: Any, name: str):
     document, parameters, planted = INVALID[name]
     with pytest.raises(CallFailed) as caught:
         client.call("workflow_check", workflow=document, parameters=parameters)

@@ -286,9 +286,7 @@ def published(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("step", "name"), [("a", "one.bin"), ("a", "two.bin"), ("c", "two.bin")])
-def test_a_result_of_a_file_that_changed_since_the_approval_is_neither_published_nor_used_again(
-    folder: Path, step: str, name: str
-):
+def test_result_of_changed_file_is_discarded(folder: Path, step: str, name: str):
     def change() -> int:
         (folder / "ws" / name).write_bytes(b"something else")
         return 0
@@ -306,7 +304,7 @@ def test_a_result_of_a_file_that_changed_since_the_approval_is_neither_published
     assert published(folder) == {"b.bin": joined("", red), "c.bin": red}
 
 
-def test_a_file_that_was_half_written_while_a_step_read_it_is_noticed_when_it_has_its_content_again(
+def test_half_written_file_is_noticed_even_when_restored(
     folder: Path,
 ):
     two = folder / "ws" / "two.bin"
@@ -346,7 +344,7 @@ class Mistaken(Preflight):
         return MADE_CRS if located.path in self.learned else "EPSG:4326"
 
 
-def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_it_is(folder: Path):
+def test_result_in_unpredicted_crs_is_asked_again(folder: Path):
     preflight = Mistaken()
     asked: list[str] = []
     with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as made:
@@ -364,7 +362,7 @@ def test_a_result_in_another_crs_than_predicted_is_asked_about_again_with_what_i
     assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))
 
 
-def test_the_answer_has_the_warnings_about_each_result_also_of_one_that_is_used_again(folder: Path):
+def test_answer_has_warnings_for_new_and_reused_results(folder: Path):
     warning = {"code": "planted", "message": "The result is empty."}
 
     def warning_box(world: World) -> Toolbox:
@@ -379,7 +377,7 @@ def test_the_answer_has_the_warnings_about_each_result_also_of_one_that_is_used_
             assert [[check["code"] for check in one["checks"]] for one in steps] == [["planted"]] * len(STEPS)
 
 
-def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Path):
+def test_independent_steps_run_at_the_same_time(folder: Path):
     world = Steps(at="a")
     world.then = lambda: until(lambda: "c" in world.ran) or 0
     with workflows(folder, world) as made:
@@ -387,7 +385,7 @@ def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Pat
     assert world.ran[-1] == "b"
 
 
-def test_the_progress_of_a_run_names_each_step_and_never_goes_back(folder: Path):
+def test_run_progress_names_each_step_and_never_falls(folder: Path):
     told: list[tuple[float, str]] = []
     with workflows(folder, Steps()) as made:
         request = Request(

@@ -36,7 +36,7 @@ def ground(tmp_path: Path) -> Path:
     return made_ground(tmp_path)
 
 
-def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_give(ground: Path):
+def test_workflow_is_one_question_one_undo_equal_results(ground: Path):
     with serving(ground, "--toolsets", "core,raster,vector") as client:
         single = by_single_calls(client, "addresses_by_district")
         asked, before = len(client.person.asked), files(ground)
@@ -53,7 +53,7 @@ def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_giv
     assert files(ground) == before
 
 
-def test_the_manifest_has_digests_software_transformations_and_the_approval(ground: Path):
+def test_manifest_has_digests_software_transformations_and_approval(ground: Path):
     lambert = {"input": "dem.asc", "dst_crs": "EPSG:31287", "resampling": "bilinear"}
     document = {
         "workflow": 1,
@@ -123,9 +123,7 @@ def sha256(path: Path) -> str:
         (mistaken("flood_depth", "depth", output="/elsewhere/depth.tif"), "depth"),
     ],
 )
-def test_a_mistake_in_a_later_step_is_found_before_anything_runs(
-    ground: Path, document: dict[str, Any], step: str
-):
+def test_mistake_in_later_step_is_found_before_running(ground: Path, document: dict[str, Any], step: str):
     before = files(ground)
     with serving(ground) as client:
         checked = client.call("workflow_check", workflow=document)
@@ -152,7 +150,7 @@ def made_steps(ground: Path, call_id: str) -> list[Call]:
         registry.close()
 
 
-def test_each_step_is_a_call_of_the_workflow_and_no_row_of_its_own_in_the_history(ground: Path):
+def test_each_step_is_a_call_without_history_row(ground: Path):
     with serving(ground) as client:
         result = client.call("workflow_run", workflow="addresses_by_district.yaml")
         steps = made_steps(ground, result["receipt"]["call_id"])
@@ -162,7 +160,7 @@ def test_each_step_is_a_call_of_the_workflow_and_no_row_of_its_own_in_the_histor
     assert [one["id"] for one in record["steps"]] == [one.id for one in steps]
 
 
-def test_a_cancelled_workflow_stops_its_container_and_publishes_nothing(ground: Path):
+def test_cancelled_workflow_stops_container_and_publishes_nothing(ground: Path):
     slow = {"input": "dem.asc", "dst_crs": "EPSG:3857", "size": [15000, 15000], "resampling": "lanczos"}
     document = {
         "workflow": 1,
@@ -211,9 +209,7 @@ def footprint(**more: Any) -> dict[str, Any]:
     ],
     ids=lambda step: step["tool"],
 )
-def test_a_step_that_would_only_name_the_result_of_another_is_wrong_before_anything_runs(
-    ground: Path, step: dict[str, Any]
-):
+def test_step_only_naming_another_result_is_refused_early(ground: Path, step: dict[str, Any]):
     document = footprint()
     document["steps"][1] = {"id": "outline", **step}
     with serving(ground, "--toolsets", "core,raster,vector") as client:
@@ -221,7 +217,7 @@ def test_a_step_that_would_only_name_the_result_of_another_is_wrong_before_anyth
         assert [one["state"] for one in checked["steps"]] == ["fine", "wrong"]
 
 
-def test_no_published_file_names_a_folder_of_the_server(ground: Path):
+def test_no_published_file_names_a_server_folder(ground: Path):
     private = str(ground.parent / "state").encode()
     with serving(ground, "--toolsets", "core,raster,vector") as client:
         client.call("workflow_run", workflow=footprint(no_location_field=True), manifest="made.json")
@@ -229,7 +225,7 @@ def test_no_published_file_names_a_folder_of_the_server(ground: Path):
     assert str(ground).encode() not in files(ground)["made.json"]
 
 
-def test_a_file_that_names_the_result_of_another_step_in_an_unknown_way_is_not_published(ground: Path):
+def test_file_naming_another_result_unclearly_is_not_published(ground: Path):
     document = footprint()
     document["steps"][1] = {
         "id": "outline",
@@ -247,7 +243,7 @@ def test_a_file_that_names_the_result_of_another_step_in_an_unknown_way_is_not_p
     assert files(ground) == before
 
 
-def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path):
+def test_replay_reports_whether_workflow_results_are_equal(ground: Path):
     with serving(ground) as client:
         result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
     before, call = files(ground), result["receipt"]["call_id"]
@@ -265,7 +261,7 @@ def test_replay_says_whether_the_results_of_a_workflow_are_the_same(ground: Path
     assert files(ground) == {**before, "addresses.csv": addresses.read_bytes()}
 
 
-def test_a_step_that_fails_publishes_nothing_and_the_steps_before_it_are_not_repeated(ground: Path):
+def test_failed_step_publishes_nothing_and_keeps_earlier_results(ground: Path):
     document = mistaken("addresses_by_district", "sums", sql="SELECT json('{') AS broken FROM points")
     before = files(ground)
     with serving(ground) as client:
@@ -287,7 +283,7 @@ def test_nothing_is_published_after_a_no(ground: Path):
     assert files(ground) == before
 
 
-def test_a_run_that_was_killed_is_resumed_and_leaves_nothing(ground: Path):
+def test_killed_run_is_resumed_and_leaves_nothing(ground: Path):
     steps = ground.parent / "state" / "workflows"
     words = [
         sys.executable,
@@ -310,7 +306,7 @@ def test_a_run_that_was_killed_is_resumed_and_leaves_nothing(ground: Path):
     assert (ground / "relief.tif").exists()
 
 
-def test_the_exit_code_and_the_report_of_a_check_say_which_step_is_wrong(ground: Path):
+def test_check_exit_code_and_report_name_wrong_step(ground: Path):
     (ground / "bad.json").write_text(json.dumps(mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999")))
     report = ground.parent / "report.xml"
     ran = program(ground, "run", str(ground / "bad.json"), "--check", "--junit", str(report))
