@@ -55,7 +55,7 @@ def opened(talk: Talk, names: Iterable[str]) -> t.CallToolResult:
 
 
 @pytest.mark.claim("content.reads-nothing-outside")
-def test_a_file_that_names_another_outside_brings_nothing_of_it(attacked: Attacked):
+def test_file_naming_an_outside_file_reveals_nothing(attacked: Attacked):
     ends = attacked.together(conversions())
     assert {code(end) for end in ends.values()} <= {"OK", "GDAL_ERROR"}
     assert [name for name, end in ends.items() if not discreet(end)] == []
@@ -73,7 +73,7 @@ def test_the_same_files_harm_whoever_just_opens_them(careless: Careless, ground:
 
 
 @pytest.mark.claim("content.reads-nothing-outside")
-def test_whatever_else_names_another_file_is_opened_without_effect(attacked: Attacked):
+def test_other_file_references_are_opened_without_effect(attacked: Attacked):
     known = {*traps_raster.FILES, *traps_vector.FILES, *traps_vector.WORKBOOKS}
     for kind in ("view-*", "virtual-*", "trigger*"):
         known |= {path.name for path in attacked.place.workspace.glob(kind)}
@@ -84,7 +84,7 @@ def test_whatever_else_names_another_file_is_opened_without_effect(attacked: Att
 
 
 @pytest.mark.claim("content.pictures-show-nothing-outside")
-def test_a_picture_of_a_trap_shows_nothing_of_what_it_names(attacked: Attacked):
+def test_picture_of_a_trap_shows_nothing_it_names(attacked: Attacked):
     names = ("as-tif.tif", "mrf-up.mrf", "vrt-mask.vrt", "ogr-geojson.vrt")
     calls = {name: ("preview", {"path": name}) for name in names}
     ends = attacked.together(calls)
@@ -93,7 +93,7 @@ def test_a_picture_of_a_trap_shows_nothing_of_what_it_names(attacked: Attacked):
 
 
 @pytest.mark.claim("network.no-request-leaves")
-def test_no_file_makes_a_request_to_any_address_of_the_host(attacked, listener, remote):
+def test_no_file_makes_requests_to_host_addresses(attacked, listener, remote):
     before = listener.total
     calls = {name: ("convert", {"input": name, "output": f"fetched-{trap(name)}.bil"}) for name in UNREAD}
     calls["array"] = write("mdim convert", input="net-kerchunk.json", array=["/a"], output="fetched.nc")
@@ -108,7 +108,7 @@ def test_no_file_makes_a_request_to_any_address_of_the_host(attacked, listener, 
 
 @pytest.mark.nightly
 @pytest.mark.claim("network.no-request-leaves")
-def test_the_same_files_make_requests_for_whoever_just_opens_them(careless, ground, listener, remote):
+def test_unprotected_readers_make_requests_for_these_files(careless, ground, listener, remote):
     names = {trap(name): ground.place.path(name) for name in remote}
     quiet = {trap(name) for name in QUIET}
     careless.sprung(path for name, path in names.items() if name not in quiet)
@@ -139,5 +139,5 @@ def test_no_file_has_a_library_loaded(attacked: Attacked):
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.loads-no-library")
-def test_the_same_files_have_it_loaded_by_whoever_just_opens_them(careless: Careless, ground: Ground):
+def test_unprotected_readers_load_what_these_files_name(careless: Careless, ground: Ground):
     assert all(careless.loads(ground.place.path(name)) for name in LOADED_BY_OTHERS)

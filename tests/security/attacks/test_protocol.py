@@ -43,7 +43,7 @@ WRONG = [
 
 
 @pytest.mark.claim("args.unknown-refused")
-def test_arguments_of_another_shape_are_refused_and_start_nothing(pipes: Pipes, attacked: Attacked):
+def test_malformed_arguments_are_refused_and_start_nothing(pipes: Pipes, attacked: Attacked):
     for arguments in WRONG:
         said = pipes.call("info", arguments)
         assert said.get("isError") or "protocol_error" in said, arguments
@@ -71,7 +71,7 @@ UNANSWERED = [
 
 
 @pytest.mark.claim("args.unreadable-answered")
-def test_a_request_that_cannot_be_read_is_answered_and_no_client_waits_for_ever(pipes: Pipes):
+def test_unreadable_request_is_answered_without_endless_waiting(pipes: Pipes):
     for number, text in enumerate(list(UNREADABLE.values())[:4], 6_000_000):
         write(pipes, number, '"path":' + text)
         assert pipes.answer(number)["error"]["code"] == -32700
@@ -88,9 +88,7 @@ def test_a_request_that_cannot_be_read_is_answered_and_no_client_waits_for_ever(
     "identifier", ["1.5", "1.0", "true", "[1]", "{}", "null", "NaN", "1e400", "-Infinity"]
 )
 @pytest.mark.parametrize("method", ["ping", "tools/call", "no/such"])
-def test_a_request_whose_id_is_neither_text_nor_whole_number_is_answered(
-    pipes: Pipes, identifier: str, method: str
-):
+def test_request_with_invalid_id_type_is_answered(pipes: Pipes, identifier: str, method: str):
     before = unnamed(pipes)
     pipes.write('{"jsonrpc":"2.0","id":%s,"method":"%s","params":{"name":"info"}}\n' % (identifier, method))
     assert "tools" in pipes.ask("tools/list")["result"]
@@ -114,7 +112,7 @@ def test_what_is_no_request_is_never_answered(pipes: Pipes):
 
 
 @pytest.mark.claim("args.one-reading-of-a-call")
-def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes):
+def test_duplicate_key_is_read_once_and_checked_so(pipes: Pipes):
     """The checked arguments are those that run, whichever of the two keys the parser takes."""
     for first, second in (("ok.tif", "../outside/secret.tif"), ("../outside/secret.tif", "ok.tif")):
         identifier = f"twice-{first}"
@@ -127,7 +125,7 @@ def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes
 
 
 @pytest.mark.claim("outputs.listed-only")
-def test_a_record_of_no_call_of_ours_and_a_path_that_climbs_are_not_found(pipes: Pipes, attacked: Attacked):
+def test_foreign_record_and_climbing_path_are_not_found(pipes: Pipes, attacked: Attacked):
     base = attacked.place.workspace.as_uri()
     for uri in (
         "gdal://calls/", "gdal://calls/..", "gdal://calls/%2e%2e/result", "gdal://calls/ffffffffffffffff", "gdal://calls/x/provenance/../../y", "gdal://other/x",
@@ -161,7 +159,7 @@ def test_completions_tell_no_name_outside(pipes: Pipes, attacked: Attacked):
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_cancelling_or_following_what_is_not_ones_own_does_nothing(pipes: Pipes, attacked: Attacked):
+def test_cancelling_or_following_foreign_calls_does_nothing(pipes: Pipes, attacked: Attacked):
     meta = {"progressToken": ["not", "a", "token"]}
     identifier = pipes.send("tools/call", {"name": "info", "arguments": {"path": "ok.tif"}, "_meta": meta})
     for other in (identifier + 1000, "1", None, -1, 1.5, {"a": 1}, [identifier], True):
@@ -174,7 +172,7 @@ def test_cancelling_or_following_what_is_not_ones_own_does_nothing(pipes: Pipes,
 
 @pytest.mark.nightly
 @pytest.mark.claim("resources.server-goes-on")
-def test_a_flood_of_requests_and_of_answers_to_nothing_is_survived(pipes: Pipes):
+def test_flood_of_requests_and_stray_answers_is_survived(pipes: Pipes):
     calls = {
         5_000_000 + number: pipes._enveloped({"name": "info", "arguments": {"path": f"none-{number}.tif"}})
         for number in range(300)

@@ -88,7 +88,7 @@ def some(name: str, number: int) -> dict[str, Call]:
 @pytest.mark.nightly
 @pytest.mark.claim("paths.inside", "names.files-only")
 @pytest.mark.parametrize("texts", [PATHS, NAMES], ids=["paths", "names"])
-def test_what_is_no_file_of_the_workspace_is_refused_wherever_one_can_stand(attacked, texts):
+def test_non_workspace_name_is_refused_in_every_argument(attacked, texts):
     for start in range(0, len(texts), 10):  # several hundred calls at once would wait for one another
         some_of = list(enumerate(texts))[start : start + 10]
         attacked.refuses(
@@ -97,7 +97,7 @@ def test_what_is_no_file_of_the_workspace_is_refused_wherever_one_can_stand(atta
 
 
 @pytest.mark.claim("args.total-roles")
-def test_a_path_argument_beside_the_input_is_checked_like_it(attacked: Attacked):
+def test_path_argument_is_checked_like_the_input(attacked: Attacked):
     beside = ("like", "mask", "table", "identify", "gdalwarp", "polygonize")
     absolute = f"{attacked.ground.outside}/secret.tif"
     for path in ("../outside/secret.tif", absolute, "ln_abs.tif", "/vsicurl/http://192.0.2.1/x.tif"):
@@ -139,7 +139,7 @@ PIPED = [
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-def test_no_step_runs_a_program_however_it_is_spelt(attacked: Attacked):
+def test_no_step_runs_a_program_in_any_spelling(attacked: Attacked):
     calls: dict[object, Call] = {text: steps(text) for text in EXTERNAL}
     for path in ("pipeline", "raster pipeline", "vector pipeline"):
         texts = [text for text in EXTERNAL if "zones" in text or "vector" not in path]
@@ -155,7 +155,7 @@ def test_no_step_runs_a_program_however_it_is_spelt(attacked: Attacked):
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-def test_a_pipeline_reaches_no_further_than_its_steps_may(attacked: Attacked):
+def test_pipeline_reaches_no_further_than_its_steps(attacked: Attacked):
     calls: dict[object, Call] = {text: steps(text) for text in PIPED}
     calls |= {("write", text): write("pipeline", pipeline=text) for text in PIPED[::2]}
     calls |= {("read", text): read("pipeline", pipeline=text) for text in PIPED[1::2]}
@@ -202,7 +202,7 @@ def test_no_statement_reaches_another_file(attacked: Attacked):
 
 
 @pytest.mark.claim("sql.can-be-off", "audit.secrets-not-kept")
-def test_a_server_without_sql_takes_no_statement_and_no_secret_of_a_refused_call_is_kept(attacked, grounds):
+def test_server_without_sql_refuses_statements_storing_no_secrets(attacked, grounds):
     secret, log = "hunter2-not-for-the-log", grounds / "without-sql.log"
     with talking(attacked.place.command("--approval", "never", "--no-sql"), log, person=Person()) as talk:
         calls = {

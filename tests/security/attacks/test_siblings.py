@@ -67,7 +67,7 @@ LIMITS = {"TIMEOUT", "MEMORY_LIMIT", "OUTPUT_LIMIT"}
 
 @pytest.mark.nightly
 @pytest.mark.claim("resources.own-error")
-def test_a_small_file_that_stands_for_far_more_is_ended_by_a_limit(attacked: Attacked, hurried: Talk):
+def test_file_expanding_enormously_is_stopped_by_limits(attacked: Attacked, hurried: Talk):
     names = lay_bombs(attacked.place.workspace)
     ends = attacked.together({name: ("info", {"path": name}) for name in names}, hurried)
     assert {name: code(end) for name, end in ends.items() if code(end) not in LIMITS} == {}
@@ -79,7 +79,7 @@ def test_a_small_file_that_stands_for_far_more_is_ended_by_a_limit(attacked: Att
 
 @pytest.mark.nightly
 @pytest.mark.claim("resources.server-goes-on")
-def test_a_call_that_takes_all_time_does_not_take_the_server(hurried: Talk):
+def test_call_using_all_time_does_not_block_server(hurried: Talk):
     tool, arguments = read("raster info", input="vrt-busy.vrt", checksum=True)
     under_way = hurried.start(tool, **arguments)
     assert hurried.ask("list_tools").tools  # answered while it runs, or the next line could not hold
@@ -105,7 +105,7 @@ def odd_names(attacked: Attacked) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.claim("paths.no-hidden-letters")
-def test_a_name_that_shows_as_another_is_refused_to_read_and_to_write(attacked, odd_names):
+def test_name_displayed_as_another_is_refused(attacked, odd_names):
     calls: dict[str, Call] = {}
     for key, name in odd_names.items():
         calls[f"read {key}"] = ("info", {"path": name})
@@ -185,7 +185,7 @@ def facts(value: Any) -> Any:
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.facts-apart", "content.cleaned")
-def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_and_record(attacked, speaking):
+def test_file_texts_stay_untrusted_in_answers_and_records(attacked, speaking):
     ends = attacked.together(SPOKEN)
     told = {key: end.structured_content for key, end in ends.items()}
     for end in ends.values():
@@ -229,7 +229,7 @@ SHAPES = {"object": {"a": {"b": [None]}}, "mixture": [None, True, {}], "deep": D
 
 @pytest.mark.nightly
 @pytest.mark.claim("args.unknown-refused")
-def test_each_argument_of_each_tool_refuses_each_wrong_shape_before_anything_starts(attacked: Attacked):
+def test_wrong_argument_shapes_are_refused_before_starting(attacked: Attacked):
     tools = {tool.name: tool for tool in attacked.talk.ask("list_tools").tools}
     assert tools.keys() == GIVEN.keys()
     calls: dict[str, Call] = {

@@ -54,7 +54,7 @@ def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[st
 @pytest.mark.claim(
     "content.known-attacks-end-as-the-table-says", "args.refused-before-anything-runs", "args.unknown-refused"
 )
-def test_what_is_refused_is_refused_before_a_container_is_started(attacked: Attacked):
+def test_refused_calls_are_refused_before_any_container(attacked: Attacked):
     check(attacked, "V")
 
 
@@ -66,7 +66,7 @@ def test_a_flood_is_refused_by_its_estimate(attacked: Attacked):
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
-def test_what_is_tried_reaches_nothing_and_what_is_harmless_works(attacked: Attacked):
+def test_attempts_reach_nothing_and_harmless_calls_work(attacked: Attacked):
     named = check(attacked, "SA")["P19 0"].structured_content["untrusted"]["report"]
     assert [one["driver"] for one in named] == ["GTiff"] * len(LISTED)
     assert "south" in attacked.place.path("a42.geojson").read_text()
@@ -79,7 +79,7 @@ def test_what_never_ends_is_ended(attacked: Attacked, hurried: Talk):
 
 
 @pytest.mark.claim("supply.promises-tested")
-def test_what_worked_on_other_servers_is_held_up_by_the_test_that_its_row_names():
+def test_known_attacks_on_others_are_covered_by_tests():
     tests = marks().tests
     for row in tomllib.loads(Path("docs/peers.toml").read_text(encoding="utf-8"))["attack"]:
         assert row["test"] in tests[row["claim"]], row["attack"]

@@ -85,7 +85,7 @@ def answers(texts: Attacked) -> dict[str, Any]:
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.facts-apart")
-def test_a_text_that_imitates_an_answer_stays_where_text_belongs(answers: dict[str, Any]):
+def test_text_imitating_an_answer_stays_untrusted_text(answers: dict[str, Any]):
     told = answers["forged.geojson"].structured_content
     assert code(answers["forged.geojson"]) == "OK"
     assert told["receipt"]["call_id"] != "0" * 16
@@ -94,7 +94,7 @@ def test_a_text_that_imitates_an_answer_stays_where_text_belongs(answers: dict[s
 
 
 @pytest.mark.claim("content.cleaned")
-def test_no_letter_that_hides_or_turns_text_is_handed_on(answers: dict[str, Any]):
+def test_no_hiding_or_reversing_character_is_passed_on(answers: dict[str, Any]):
     for name, end in answers.items():
         assert not UNSAFE.search(json.dumps(end.structured_content, ensure_ascii=False)), name
         assert discreet(end), name
@@ -114,7 +114,7 @@ def test_every_answer_is_json_whatever_the_numbers(answers: dict[str, Any]):
 
 
 @pytest.mark.claim("resources.results-bounded")
-def test_a_flood_of_metadata_points_classes_or_fields_gives_a_bounded_answer(answers: dict[str, Any]):
+def test_flood_of_metadata_gives_a_bounded_answer(answers: dict[str, Any]):
     for name, end in answers.items():
         assert code(end) in ("OK", "GDAL_ERROR", "OUTPUT_LIMIT"), (name, end.structured_content)
         assert len(end.model_dump_json()) < 2 << 20, name
@@ -122,7 +122,7 @@ def test_a_flood_of_metadata_points_classes_or_fields_gives_a_bounded_answer(ans
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.pictures-bounded")
-def test_a_picture_of_sixty_four_million_pixels_is_drawn_small_or_refused(texts: Attacked, grounds: Path):
+def test_huge_picture_is_drawn_small_or_refused(texts: Attacked, grounds: Path):
     assert texts.place.path("say-bomb.png").stat().st_size < 1 << 20
     end = texts.talk.call("preview", path="say-bomb.png")
     assert code(end) in ("OK", "TIMEOUT", "MEMORY_LIMIT", "GDAL_ERROR")

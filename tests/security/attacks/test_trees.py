@@ -53,7 +53,7 @@ def _socket(path: Path) -> None:
 
 
 @pytest.mark.claim("paths.listing-follows-no-link")
-def test_a_tree_of_loops_and_odd_names_is_listed_within_itself(attacked: Attacked, tree: Path):
+def test_looping_oddly_named_tree_is_listed_within_itself(attacked: Attacked, tree: Path):
     answer = attacked.talk.call("list_workspace", path="tree", recursive=True, limit=500)
     assert code(answer) in ("OK", "INVALID_ARGUMENT")
     told = attacked.talk.done("list_workspace", path="tree", limit=500)
@@ -66,7 +66,7 @@ def test_a_tree_of_loops_and_odd_names_is_listed_within_itself(attacked: Attacke
 
 
 @pytest.mark.claim("paths.listing-is-bounded")
-def test_a_folder_of_very_many_names_is_listed_in_pages_and_said_to_be_more(attacked: Attacked):
+def test_overfull_folder_is_listed_in_pages_as_incomplete(attacked: Attacked):
     many = attacked.place.path("many")
     many.mkdir()
     for number in range(3000):
@@ -80,7 +80,7 @@ def test_a_folder_of_very_many_names_is_listed_in_pages_and_said_to_be_more(atta
 
 
 @pytest.mark.claim("paths.plain-files-only")
-def test_a_pipe_or_a_socket_is_refused_wherever_it_stands(attacked: Attacked, tree: Path):
+def test_pipe_or_socket_is_refused_everywhere(attacked: Attacked, tree: Path):
     names = ("tree/pipe.tif", "tree/socket.tif")
     calls = [
         *(read("raster info", input=name) for name in names),
@@ -95,7 +95,7 @@ def test_a_pipe_or_a_socket_is_refused_wherever_it_stands(attacked: Attacked, tr
 
 
 @pytest.mark.claim("files.nothing-outside-changes")
-def test_a_file_that_is_also_elsewhere_is_changed_here_alone(attacked: Attacked):
+def test_hard_linked_file_is_changed_only_here(attacked: Attacked):
     """A hard link cannot be told apart from the file, so writing here must not change the other name's contents."""
     place, outside = attacked.place, attacked.ground.outside
     honest = place.path("ok.tif").read_bytes()
@@ -147,7 +147,7 @@ def swapping(path: Path, honest: bytes, bait: Path) -> Iterator[None]:
 
 
 @pytest.mark.claim("paths.races-lost")
-def test_a_name_that_turns_into_a_link_leads_nowhere_to_read_or_to_write(attacked: Attacked):
+def test_name_turning_into_a_link_leads_nowhere(attacked: Attacked):
     place, outside = attacked.place, attacked.ground.outside
     honest = place.path("ok.tif").read_bytes()
     (outside / "target.tif").write_bytes(CANARY)

@@ -72,7 +72,7 @@ def digest(field: Field, path: str) -> str:
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_the_results_of_another_run_cannot_be_named_or_listed(field: Field):
+def test_results_of_another_run_are_inaccessible(field: Field):
     assert "error" not in field.run(copying("dem.asc", "first.tif"))
     [private] = field.store.glob("*/copy/copied.tif")
     inside = [str(private), str(private.parent), str(private.parent.parent), str(field.store)]
@@ -89,7 +89,7 @@ def test_the_results_of_another_run_cannot_be_named_or_listed(field: Field):
 
 
 @pytest.mark.claim("approval.workflow-as-checked")
-def test_a_result_of_a_file_that_names_another_is_not_used_once_that_one_changed(field: Field):
+def test_result_is_unused_once_a_named_file_changed(field: Field):
     changed(field, "source.tif", 1)
     made = {"input": ["source.tif"], "output": "names.vrt"}
     field.client.call("gdal_write", algorithm="raster mosaic", arguments=made)
@@ -103,7 +103,7 @@ def test_a_result_of_a_file_that_names_another_is_not_used_once_that_one_changed
 
 
 @pytest.mark.claim("approval.workflow-as-checked")
-def test_a_result_is_not_stored_under_the_content_that_an_input_had_before_the_run(field: Field):
+def test_result_is_never_stored_under_outdated_input_content(field: Field):
     changed(field, "before.tif", 1)
     changed(field, "after.tif", 9)
     true, was = digest(field, "before.tif"), (field.root / "before.tif").read_bytes()
@@ -139,7 +139,7 @@ def test_a_manifest_replaces_manifests_alone(field: Field):
 
 
 @pytest.mark.claim("paths.inside")
-def test_a_path_that_leaves_the_workspace_is_refused_wherever_it_stands(field: Field):
+def test_path_leaving_the_workspace_is_refused_everywhere(field: Field):
     outside = field.root.parent / "outside.tif"
     outside.write_text("kept")
     (field.root / "link.tif").symlink_to(outside)

@@ -24,7 +24,7 @@ RULES = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
 BY_HAND = {"5.1", "5.23", "5.24", "5.27", "5.28"}  # they do not apply
 
 
-def test_every_check_of_the_benchmark_has_its_number_its_reason_and_its_evidence(attested, escape):
+def test_every_benchmark_check_has_number_reason_and_evidence(attested, escape):
     assert [check.number for check in CHECKS] == NUMBERS
     assert all(check.title and check.how for check in CHECKS)
     assert {check.number for check in CHECKS if not check.applies} == BY_HAND
@@ -38,7 +38,7 @@ def test_every_check_of_the_benchmark_has_its_number_its_reason_and_its_evidence
     assert {one.cis for one in benchmark([]) if one.verdict == "failed"} == {*NUMBERS} - BY_HAND
 
 
-def test_a_security_module_counts_where_the_engine_has_it(make_template):
+def test_security_module_counts_where_the_engine_has_it(make_template):
     for number, option, label, verdict in (
         ("5.2", "name=apparmor", "docker-default (enforce)", "held"),
         ("5.2", "name=apparmor", "unconfined", "failed"),
@@ -54,7 +54,7 @@ def test_a_security_module_counts_where_the_engine_has_it(make_template):
         assert [row.verdict for row in rows if row.cis == number] == [verdict], (option, label)
 
 
-def test_an_answer_without_its_findings_fails_every_row_that_rests_on_them(make_template):
+def test_answer_without_findings_fails_every_dependent_row(make_template):
     for look in ({}, {"attempts": {}, "calls": {}, "sight": {}}, {"attempts": 3, "sight": []}):
         found = escape_rows(Evidence(make_template("pass"), {}, look))
         believed = {row.name for row in found if row.verdict in ("held", "note") and row.group != BENCHMARK}
@@ -81,7 +81,7 @@ def report(doctor) -> dict[str, Any]:
     return dict(found)
 
 
-def test_on_this_host_nothing_gets_out_and_every_row_says_what_was_found(report):
+def test_nothing_escapes_this_host_and_rows_have_findings(report):
     found = [Row(**row) for row in report["rows"]]
     assert {row.group for row in found} == GROUPS
     assert [row.cis for row in found if row.group == BENCHMARK] == NUMBERS
@@ -90,6 +90,6 @@ def test_on_this_host_nothing_gets_out_and_every_row_says_what_was_found(report)
     assert all(row.name in shown and row.found in shown for row in found)
 
 
-def test_without_an_engine_nothing_was_tried_and_that_is_no_success(doctor):
+def test_without_an_engine_nothing_counts_as_success(doctor):
     code, text = doctor("--json", "--engine", "unix:///nonexistent.sock")
     assert (code, json.loads(text)["ok"]) == (3, False)

@@ -105,7 +105,7 @@ def test_unneeded_and_unknown_system_calls_are_blocked(answer):
 
 
 @pytest.mark.claim("escape.no-kernel-calls")
-def test_the_table_of_numbers_names_what_the_profile_refuses():
+def test_number_table_names_what_the_profile_refuses():
     for architecture in ("x86_64", "aarch64"):
         groups = [group for kind in ("refused", "answered") for group in rules()[kind]]
         ours = [group for group in groups if group.get("architecture", architecture) == architecture]
@@ -113,7 +113,7 @@ def test_the_table_of_numbers_names_what_the_profile_refuses():
 
 
 @pytest.mark.claim("escape.no-devices", "escape.no-host-writes", "escape.sees-nothing")
-def test_nothing_of_the_host_is_seen_but_what_is_said_in_the_notes(answer):
+def test_only_documented_host_facts_are_visible(answer):
     looks = answer["sight"]
     for name in ("secrets", "sys", "engines", "specials", "descriptors", "settings"):
         assert looks[name] == [], name

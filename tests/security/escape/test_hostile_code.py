@@ -62,7 +62,7 @@ open("/staging/reached", "w").write(json.dumps(sorted(set(reached))))
 
 
 @pytest.mark.claim("python.frames-apart")
-def test_no_descriptor_and_no_memory_of_the_worker_is_reached_and_forged_frames_are_nothing(run):
+def test_worker_descriptors_and_memory_are_unreachable_frames_unforgeable(run):
     result, files = run(FORGE)
     reached = json.loads(files["reached"])
     assert [one for one in reached if one == "1" or not (one.isdigit() or one == "self")] == []
@@ -96,7 +96,7 @@ NONSENSE = [
 
 
 @pytest.mark.claim("python.frames-apart")
-def test_nonsense_about_itself_is_no_answer_of_the_worker(run):
+def test_nonsense_self_measurement_is_not_accepted(run):
     for said in NONSENSE:
         result, _ = run(f"import os\nos.write(4, {said!r})")
         assert isinstance(result.outcome, Exited), said
@@ -104,7 +104,7 @@ def test_nonsense_about_itself_is_no_answer_of_the_worker(run):
 
 
 @pytest.mark.claim("python.nothing-outlives")
-def test_nothing_that_the_code_started_changes_its_outputs_afterwards(run):
+def test_code_cannot_change_its_outputs_afterwards(run):
     code = """
 import os, signal, time
 for number in range(1, 65):
@@ -136,7 +136,7 @@ for number in range(1, 65):
 
 
 @pytest.mark.claim("python.bounded")
-def test_a_flood_a_fork_bomb_and_a_hog_end_in_their_bounds_with_the_reason(run):
+def test_flood_fork_bomb_and_memory_hog_hit_limits(run):
     for code in (
         "while True: print('x' * 10_000)",
         "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",

@@ -74,7 +74,7 @@ def look(staging: Staging, name: str, limits: Limits) -> int:
 
 
 @pytest.mark.claim("escape.output-traps")
-def test_every_trap_is_refused_alone_and_all_are_taken_away_however_deep_or_barred(laid):
+def test_every_output_trap_is_refused_and_removed(laid):
     for name, limits in REFUSED.items():
         with pytest.raises(OutputRejected):
             look(laid, name, limits)
@@ -95,7 +95,7 @@ for number in range(1_000_000):
 
 
 @pytest.mark.claim("escape.output-traps")
-def test_a_million_files_end_soon_after_the_first_that_are_too_many(attack, ground):
+def test_million_files_end_soon_after_the_limit(attack, ground):
     with ground.area.open("staging-0001", USER) as staging:
         result = attack(MILLION, staging=staging.path, quota=staging)
         made = len(os.listdir(staging.path / "many"))

@@ -59,7 +59,7 @@ def library() -> Iterator[Library]:
     made.close()
 
 
-def test_an_honest_job_is_answered_megabytes_at_a_time(run, library):
+def test_honest_job_is_answered_in_megabytes(run, library):
     body = """
 asked = [report.ask(2, b"0/a.tif", [(i, 1 << 20), (i + 1, 3)]) for i in range(24)]
 right = [one.wait() == (0, bytes([i]) * (1 << 20) + bytes([i + 1]) * 3) for i, one in enumerate(asked)]
@@ -70,7 +70,7 @@ return {"code": 0, "right": all(right), "none": report.ask(1, b"0/b.tif").wait()
     assert library.closed.is_set()
 
 
-def test_what_asks_without_leave_or_out_of_turn_is_ended(run, library, subtests):
+def test_unauthorised_or_untimely_questions_end_the_job(run, library, subtests):
     finished = "wire.send_json(b'F', {'code': 0})\n"
     for body, answerer in (
         ("ask(1)", None),
@@ -88,14 +88,14 @@ def test_what_asks_without_leave_or_out_of_turn_is_ended(run, library, subtests)
             assert library.asked == []
 
 
-def test_what_speaks_before_its_job_is_asked_nothing_more(runner, make_template, cancel, library):
+def test_talking_before_the_job_ends_the_questions(runner, make_template, cancel, library):
     source = handler("pass", f"os.write({WIRE}, b'Q\\0\\0\\0\\x09\\0\\0\\0\\1\\1\\0\\0\\0\\0')")
     with pytest.raises(AttestationFailed):
         runner.run(Job("call-0001", make_template(source), {}, answerer=library), cancel)
     assert library.asked == []
 
 
-def test_a_flood_is_ended_and_an_id_is_given_once(run, library, subtests):
+def test_flood_is_ended_and_ids_are_used_once(run, library, subtests):
     for body in (
         f"for i in range({MAX_IN_FLIGHT + 1}): ask(i)",
         "ask(1)\nask(1)",
@@ -120,14 +120,14 @@ time.sleep(60)
 """
 
 
-def test_what_does_not_hear_its_answers_ends_at_its_deadline(run, library):
+def test_job_ignoring_its_answers_ends_at_deadline(run, library):
     assert run(DEAF, answerer=library, limits=BRIEF).outcome == TimedOut(BRIEF.wall_seconds)
     assert library.closed.is_set()
     assert len(library.asked) < MAX_IN_FLIGHT  # they wait for room
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
-def test_a_read_that_fails_ends_the_job_whatever_it_does_then(run, library):
+def test_failed_read_ends_the_job_whatever_follows(run, library):
     """The code does not learn of the failure and would continue until its deadline."""
     library.answer = lambda _question: Answer(Status.EIO)
     for heard in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):

@@ -69,7 +69,7 @@ for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):
 
 
 @pytest.mark.claim("escape.always-ends")
-def test_what_stops_itself_ignores_every_signal_and_spins_is_gone_at_its_deadline(way, attack):
+def test_stopped_or_spinning_process_is_gone_at_deadline(way, attack):
     """Process 1 of a namespace does not receive the signals that no other process can ignore."""
     # blocks all other threads, including the worker's watch
     spin = "import re\nre.match('(a+)+$', 'a' * 64 + 'b')"
@@ -77,19 +77,19 @@ def test_what_stops_itself_ignores_every_signal_and_spins_is_gone_at_its_deadlin
 
 
 @pytest.mark.claim("escape.always-ends")
-def test_processes_that_left_their_session_and_closed_everything_end_with_the_container(way, attack):
+def test_detached_processes_end_with_the_container(way, attack):
     assert way.said(attack(DEAF + SCATTER))["seen"] > 8
 
 
 @pytest.mark.claim("escape.always-ends")
-def test_what_closes_its_streams_and_goes_on_is_removed(way, attack):
+def test_process_closing_its_streams_is_removed(way, attack):
     ended = attack(DEAF + "os.closerange(0, 256)\nwhile True: signal.pause()", 1.5)
     # for a Pod, this cannot be told apart from a node that lost the stream
     assert isinstance(ended.outcome, ProtocolViolated | Evicted) or way.out_of_time(ended, 1.5)
 
 
 @pytest.mark.claim("escape.memory-together")
-def test_children_together_get_no_more_memory_than_the_container(run):
+def test_children_share_the_memory_limit_of_the_container(run):
     body = """
 waiting, _ = os.pipe()
 for _ in range(6):
@@ -125,7 +125,7 @@ WIRE = "max(one for one in range(3, 20) if 'pipe' in os.path.realpath(f'/proc/se
 
 
 @pytest.mark.claim("escape.forged-frames")
-def test_what_speaks_before_it_was_given_a_job_gets_none(runner, make_template, ground, cancel):
+def test_container_speaking_before_its_job_gets_none(runner, make_template, ground, cancel):
     source = handler("open('/staging/ran', 'w').close()", f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')")
     with ground.area.open("staging-0001", USER) as staging:
         template = make_template(source, staging=staging.path)
@@ -157,7 +157,7 @@ return {"code": 0, **found}
 
 
 @pytest.mark.claim("escape.slots-apart")
-def test_two_containers_at_once_share_no_namespace_and_nothing_that_lives_in_one(way, runner, ground, cancel):
+def test_simultaneous_containers_share_no_namespace_or_contents(way, runner, ground, cancel):
     template, asked = way.job(MEET, 30.0)
     slots = [runner.launch(template, f"call-{number}") for number in range(2)]
     found = [

@@ -102,7 +102,7 @@ WEAK = {
 
 
 @pytest.mark.parametrize("name", WEAK)
-def test_a_weaker_container_fails_its_own_rows_and_no_other(escape, weaken, name):
+def test_weaker_container_fails_only_its_own_rows(escape, weaken, name):
     change, must, may = WEAK[name]
     weaken(change)
     found = escape()
@@ -111,7 +111,7 @@ def test_a_weaker_container_fails_its_own_rows_and_no_other(escape, weaken, name
     assert failed(found) <= must | may
 
 
-def test_a_container_that_measures_itself_as_weaker_is_not_tried_at_all(escape, weaken, monkeypatch):
+def test_self_measured_weaker_container_is_not_tried(escape, weaken, monkeypatch):
     real = slot.verify_isolation
     weaken(lambda _body, host: host.update(CapDrop=[]))
     monkeypatch.setattr(slot, "verify_isolation", real)
@@ -119,7 +119,7 @@ def test_a_container_that_measures_itself_as_weaker_is_not_tried_at_all(escape, 
         escape()
 
 
-def test_the_command_tells_of_a_host_that_was_attested_before(doctor, weaken):
+def test_command_reports_a_previously_attested_host(doctor, weaken):
     """The stored attestation of the host is used although its containers let things escape."""
     assert doctor()[0] == 0
     weaken(without_filter)

@@ -51,7 +51,7 @@ def again(disks: Place, servers: Nursery) -> Iterator[None]:
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("again")
-def test_a_disk_that_is_full_while_the_output_is_made(disks: Place, servers: Nursery):
+def test_disk_full_while_the_output_is_made(disks: Place, servers: Nursery):
     before = seen(disks)
     with servers.serving(disks, "--approval", "never") as pipes:
         tells("staging-full", lambda: LARGE.call(pipes))
@@ -61,7 +61,7 @@ def test_a_disk_that_is_full_while_the_output_is_made(disks: Place, servers: Nur
 
 
 @pytest.mark.usefixtures("again")
-def test_a_disk_that_is_full_when_the_output_is_published(disks: Place, servers: Nursery):
+def test_disk_full_when_the_output_is_published(disks: Place, servers: Nursery):
     scene = writes("full.tif", OLD)
     with held(servers, disks, scene, PUBLISH) as call:
         with full(disks.workspace):
@@ -76,7 +76,7 @@ def test_a_disk_that_is_full_when_the_output_is_published(disks: Place, servers:
 @pytest.mark.parametrize(
     ("fault", "step"), [("workspace-read-only", LEASE), ("workspace-read-only-at-publication", PUBLISH)]
 )
-def test_a_workspace_that_becomes_read_only_during_a_call(disks, servers, fault, step):
+def test_workspace_becoming_read_only_during_a_call(disks, servers, fault, step):
     scene = writes("closed.tif", OLD)
     with held(servers, disks, scene, step) as call:
         with read_only(disks.workspace):
@@ -86,7 +86,7 @@ def test_a_workspace_that_becomes_read_only_during_a_call(disks, servers, fault,
 
 
 @pytest.mark.nightly
-def test_a_workspace_that_is_deleted_before_the_output_is_published(tmp_path_factory, servers):
+def test_workspace_deleted_before_the_output_is_published(tmp_path_factory, servers):
     place = made(tmp_path_factory.mktemp("deleted"))
     scene = writes("homeless.tif")
     serves_again(servers, place, writes("first.tif"))
@@ -128,7 +128,7 @@ def test_an_attestation_that_cannot_be_kept_fails_nobody(disks: Place):
 
 
 @pytest.mark.usefixtures("again")
-def test_a_state_folder_that_fills_up_during_a_call_leaves_what_can_be_taken_back(disks, servers):
+def test_state_folder_filling_up_leaves_an_undoable_call(disks, servers):
     scene = writes("recorded-late.tif", OLD)
     with held(servers, disks, scene, FINISHED) as call, full(disks.state):
         error = tells("state-full-after", call.go_on)["error"]

@@ -71,7 +71,7 @@ HOW = {"stopped": PrivateEngine.stop, "killed": PrivateEngine.kill, "restarted":
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_an_engine_that_goes_away_before_and_during_calls(engine, place, servers, options, how):
+def test_engine_that_disappears_before_and_during_calls(engine, place, servers, options, how):
     idle = writes("before.tif")
     with contextlib.ExitStack() as stack:
         before = stack.enter_context(servers.serving(place, "--approval", "never", *options))

@@ -44,7 +44,7 @@ def disk(grounds: Path, tmp_path: Path) -> Iterator[tuple[Path, HungDisk]]:
 
 
 @pytest.mark.claim("resources.deadline", "resources.drafts-hold-nobody")
-def test_a_digest_that_hangs_ends_neither_its_call_late_nor_anybody_elses(place: Place, disk, grounds: Path):
+def test_hanging_digest_delays_neither_its_call_nor_others(place: Place, disk, grounds: Path):
     folder, hung = disk
     options = ("--workspace-ro", str(folder), "--timeout-seconds", "20", "--approval", "never")
     with talking(place.command(*options), grounds / "hung.log") as talk:

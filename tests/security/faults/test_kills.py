@@ -82,14 +82,14 @@ def stage(
         *(("asks", USED), ("reads", REMOVE)),
     ],
 )
-def test_a_server_killed_before_a_step_that_leaves_something_loses_nothing(stage, scene, point):
+def test_server_killed_before_lasting_steps_loses_nothing(stage, scene, point):
     assert survived(stage, BY_NAME[scene], point)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_a_server_killed_before_any_step_loses_nothing_and_leaves_nothing(stage, scene, subtests):
+def test_server_killed_before_any_step_leaves_nothing(stage, scene, subtests):
     for point in stage.new_in(scene):
         if POINTS[point].step or ALL:
             with subtests.test(point=POINTS[point].place):

@@ -238,7 +238,7 @@ def descriptors(process: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "victim"), [(name, victim) for name in KILLS for victim in VICTIMS])
-def test_a_kill_in_the_middle_of_a_call_leaves_nothing_after_the_next_start(
+def test_kill_during_a_call_leaves_nothing_after_restart(
     hosts: dict[str, Host], place: Place, tmp_path: Path, name: str, victim: str
 ) -> None:
     host, log = hosts[name], tmp_path / "log"

@@ -80,7 +80,7 @@ def _all_at_once(behind: dict[str, Behind], scene: Scene | None = None) -> list[
     return [outcome_of(one.scene.finish(one.pipes, identifier)) for one, identifier in begun]
 
 
-def test_the_seconds_that_are_told_cover_the_patience_that_a_server_has():
+def test_documented_seconds_cover_the_patience_of_a_server():
     answer = inspect.signature(connect).parameters["timeout"].default
     # one request that is not answered, and the removal of earlier containers, whose last attempt may take as long again
     assert ROWS["engine-silent"].seconds >= 2 * answer + docker.DockerEngine.removal_seconds

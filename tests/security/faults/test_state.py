@@ -79,7 +79,7 @@ SPOILT = (truncated, edited, reordered)
 
 
 @pytest.mark.parametrize("spoil", SPOILT, ids=lambda spoil: spoil.__name__)
-def test_an_audit_log_that_is_not_to_be_trusted(place: Place, pipes: Pipes, spoil: Callable[[bytes], bytes]):
+def test_audit_log_that_cannot_be_trusted(place: Place, pipes: Pipes, spoil: Callable[[bytes], bytes]):
     log = place.state / "audit.jsonl"
     sound = log.read_bytes()
     spoilt = spoil(sound)
@@ -101,13 +101,13 @@ def cut_short(place: Place) -> Iterator[None]:
 
 
 @pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
-def test_an_answer_that_cannot_be_recorded_lets_nothing_run(place: Place, servers: Nursery):
+def test_answer_that_cannot_be_recorded_runs_nothing(place: Place, servers: Nursery):
     lets_nothing_run(place, servers, "audit-truncated", cut_short(place))
 
 
 @pytest.mark.nightly
 @pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
-def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: Nursery):
+def test_answer_that_cannot_be_stored_runs_nothing(place: Place, servers: Nursery):
     lets_nothing_run(place, servers, "registry-locked", locked(place))
 
 
@@ -138,7 +138,7 @@ def test_a_registry_that_is_damaged_and_moved_aside(place: Place, servers: Nurse
     place.path("unrecorded.tif").unlink()
 
 
-def test_a_state_folder_that_is_read_only_lets_no_server_start(place: Place, servers: Nursery):
+def test_read_only_state_folder_prevents_the_start(place: Place, servers: Nursery):
     with read_only(place.state):
         code, said = servers.run(*place.command()[3:])
     assert (code, said) == (1, "")

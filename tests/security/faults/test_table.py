@@ -14,7 +14,7 @@ _SOURCES = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).p
 
 
 @pytest.mark.claim("supply.promises-tested")
-def test_every_row_names_a_code_that_a_call_can_end_with():
+def test_every_row_names_a_possible_error_code():
     assert {code for row in ROWS.values() for code in row.code.split(" or ")} <= {*Code, "OK"}
 
 

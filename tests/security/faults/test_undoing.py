@@ -33,7 +33,7 @@ def calls(place: Place, servers: Nursery) -> dict[str, str]:
     return made
 
 
-def test_an_undo_that_is_killed_at_any_step_leaves_list_and_workspace_in_agreement(place, servers, calls):
+def test_killed_undo_leaves_list_and_workspace_consistent(place, servers, calls):
     for point, call in zip(POINTS, calls.values(), strict=True):
         armed = place.state / f"armed-undo-{point.line}"
         armed.write_text("")

@@ -42,7 +42,7 @@ def convert(app: App, source: str, output: str, approver: Approver) -> Reply:
 
 
 @pytest.mark.claim("approval.changes-void-it")
-def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: Inside):
+def test_approval_does_not_cover_files_visible_later(inside: Inside):
     source, late = inside.workspace / "asked.csv", inside.workspace / "asked.csvt"
     source.write_text("id,name\n1,a\n")
     with running(inside.app.settings.model_copy(update={"approval": "writes"})) as app:
@@ -60,7 +60,7 @@ def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: I
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_recorded_call_is_made_again_and_compared_with_what_it_names_alone(inside, capsys):
+def test_replayed_call_is_compared_by_its_named_files(inside, capsys):
     """A GeoPackage contains the time of its creation, so both files are opened in a container to be compared."""
     made = convert(inside.app, "zones.shp", "again.gpkg", NullApprover())
     assert made.error is None, made.error

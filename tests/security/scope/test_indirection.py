@@ -64,27 +64,27 @@ def narrow(twins: Twins) -> dict[str, bytes]:
 
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
-def test_no_way_of_referring_reaches_a_file_that_was_not_named(inside: Inside):
+def test_no_reference_reaches_an_unnamed_file(inside: Inside):
     found = read_by(inside, whole=False)
     assert set(found) == set(TRAPS)
     assert [name for name, text in found.items() if BAIT.decode() in text] == []
 
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
-def test_every_one_of_them_reaches_it_when_the_whole_workspace_is_seen(inside: Inside):
+def test_every_reference_works_with_the_whole_workspace_visible(inside: Inside):
     """Otherwise the test above would pass for a reason other than the setting."""
     assert [name for name, text in read_by(inside, whole=True).items() if BAIT.decode() not in text] == []
 
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
-def test_calls_show_nothing_of_a_file_that_was_not_named(narrow: dict[str, bytes], twins: Twins):
+def test_calls_reveal_nothing_of_an_unnamed_file(narrow: dict[str, bytes], twins: Twins):
     assert [key for key, everything in narrow.items() if BAIT in everything] == []
     assert BAIT not in twins.narrow_log.read_bytes()
     assert [key for key, everything in shown(twins.wide).items() if BAIT not in everything] == []
 
 
 @pytest.mark.claim("content.scope-inputs-pulls-in-nothing")
-def test_whoever_misses_a_file_is_told_of_the_setting(narrow: dict[str, bytes]):
+def test_missing_file_message_names_the_setting(narrow: dict[str, bytes]):
     """GDAL names the file that it does not find; only the server knows why it is missing."""
     failed = [key for key, everything in narrow.items() if b"GDAL_ERROR" in everything]
     assert set(CALLS) - set(failed) == {"an overview"}  # without its overview a raster has its own pixels

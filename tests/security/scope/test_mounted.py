@@ -119,12 +119,12 @@ def refused(scene: Scene, **acts: Callable[[], None]) -> None:
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
 @pytest.mark.parametrize("when", ["before_create", "before_start"])
-def test_a_link_put_in_the_place_of_a_file_is_noticed_before_the_job(scene: Scene, rows: Path, when: str):
+def test_link_replacing_a_file_is_noticed_before_job(scene: Scene, rows: Path, when: str):
     refused(scene, **{when: lambda: linked(rows, scene.outside / "rows.csv")})
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
-def test_a_link_put_in_the_place_of_a_folder_above_is_noticed_before_the_job(scene: Scene, rows: Path):
+def test_link_replacing_parent_folder_is_noticed_before_job(scene: Scene, rows: Path):
     try:
         refused(scene, before_create=lambda: linked(rows.parent, scene.outside))
     finally:
@@ -133,7 +133,7 @@ def test_a_link_put_in_the_place_of_a_folder_above_is_noticed_before_the_job(sce
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
-def test_a_file_that_is_replaced_or_taken_away_meanwhile_is_told_as_that(scene: Scene, rows: Path):
+def test_file_replaced_or_removed_meanwhile_is_reported_so(scene: Scene, rows: Path):
     other = scene.inside.workspace / "second" / "rows.csv"
     other.write_text(f"id,name\n1,{BAIT.decode()}\n")
     refused(scene, before_create=lambda: other.rename(rows))
@@ -143,7 +143,7 @@ def test_a_file_that_is_replaced_or_taken_away_meanwhile_is_told_as_that(scene: 
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_container_sees_the_named_files_with_their_own_and_nothing_else_of_the_workspace(scene, rows):
+def test_container_sees_only_named_files_and_their_companions(scene, rows):
     """A program in the container lists everything that it can reach; it also tries to change it."""
     for name in ("other.csv", "rows.csvt", "rows.txt"):
         (rows.parent / name).write_text(BAIT.decode())
@@ -160,7 +160,7 @@ return {"code": 0, "found": found}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_every_container_is_started_for_its_call_and_the_records_say_what_it_saw(scene: Scene, rows: Path):
+def test_containers_start_per_call_and_records_name_contents(scene: Scene, rows: Path):
     reply = scene.call("inner/rows.csv")
     receipt = scene.inside.app.registry.call(reply.call_id).receipt
     assert receipt["pool"] == "cold"
@@ -173,7 +173,7 @@ def test_every_container_is_started_for_its_call_and_the_records_say_what_it_saw
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_file_of_a_workspace_that_is_closed_to_others_is_read_by_itself_too(tmp_path: Path):
+def test_file_of_closed_workspace_is_readable_alone(tmp_path: Path):
     """If the server is root, the file comes from below the id-mapped view of that workspace."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)

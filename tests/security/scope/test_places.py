@@ -44,7 +44,7 @@ def seen(root: Path, *names: str, looked_at: tuple[str, ...] = ()) -> set[str]:
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_what_is_named_is_seen_with_its_own_and_nothing_twice(root: Path, subtests: pytest.Subtests):
+def test_named_files_and_companions_are_visible_once(root: Path, subtests: pytest.Subtests):
     for there, named, expected in (
         (["x.tif", "y.tif", "x.csv", "x.vrt"], ["x.tif"], {"x.tif"}),
         (
@@ -71,7 +71,7 @@ def test_what_is_named_is_seen_with_its_own_and_nothing_twice(root: Path, subtes
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, subtests: pytest.Subtests):
+def test_everything_belonging_to_a_dataset_is_visible(root: Path, subtests: pytest.Subtests):
     for main in REPLACED:
         with subtests.test(main=main):
             own = {f"x{ending}" for ending in REPLACED[main]}
@@ -81,13 +81,13 @@ def test_whatever_goes_with_a_dataset_is_seen_with_it(root: Path, subtests: pyte
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_what_a_call_only_looks_at_is_seen_as_well(root: Path):
+def test_examined_files_are_visible_too(root: Path):
     lay(root, ["x.tif", "folder/a", "other"])
     assert seen(root, "x.tif", looked_at=("folder",)) == {"x.tif", "folder"}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_link_beside_a_dataset_is_no_part_of_it(root: Path):
+def test_link_beside_a_dataset_is_not_included(root: Path):
     lay(root, ["x.tif", "secret.csv"])
     (root / "x.tif.aux.xml").symlink_to(root / "secret.csv")
     (root / "x.tfw").symlink_to("/etc/passwd")
@@ -96,7 +96,7 @@ def test_a_link_beside_a_dataset_is_no_part_of_it(root: Path):
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_link_that_is_named_is_what_it_leads_to(root: Path):
+def test_named_link_shows_its_target(root: Path):
     lay(root, ["inner/x.tif", "inner/x.tfw"])
     (root / "link.tif").symlink_to(root / "inner" / "x.tif")
     assert seen(root, "link.tif") == {"inner/x.tif", "inner/x.tfw"}
@@ -108,7 +108,7 @@ def test_a_link_that_is_named_is_what_it_leads_to(root: Path):
         lambda name: name.strip(".")
     )
 )
-def test_no_name_without_the_datasets_stem_is_seen_with_it(tmp_path_factory, name):
+def test_name_without_the_dataset_stem_is_not_visible(tmp_path_factory, name):
     root = tmp_path_factory.mktemp("any")
     lay(root, {"x.tif", name})
     extra = seen(root, "x.tif") - {"x.tif"}
@@ -131,7 +131,7 @@ STRANGER = (12345, 12345)
 
 @pytest.mark.claim("sandbox.scope-inputs-closed-folders")
 @pytest.mark.parametrize("closed", ["", "a", "a/b"])
-def test_a_closed_folder_stays_closed_beside_a_mounted_file(root, closed):
+def test_closed_folder_stays_closed_beside_mounted_file(root, closed):
     lay(root, ["a/b/x.tif"])
     for folder in ("", "a", "a/b"):
         (root / folder).chmod(0o711)
@@ -144,7 +144,7 @@ def test_a_closed_folder_stays_closed_beside_a_mounted_file(root, closed):
 
 
 @pytest.mark.claim("sandbox.scope-inputs-closed-folders")
-def test_a_closed_folder_is_not_opened_by_another_in_its_place(root: Path):
+def test_replacement_folder_does_not_open_a_closed_one(root: Path):
     """The check is made on the way to the file itself, so an open folder with another file cannot replace it."""
     lay(root, ["a/x.tif", "open/x.tif"])
     for folder in ("", "a", "open"):
@@ -181,7 +181,7 @@ def test_only_the_very_file_is_taken_for_it(root: Path, subtests: pytest.Subtest
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
-def test_a_file_cannot_be_told_by_the_numbers_of_another_kernel(root: Path):
+def test_file_is_not_identified_by_foreign_kernel_numbers(root: Path):
     lay(root, ["x.tif", "any"])
     made = template(root)
     row = {"target": str(root / "x.tif"), "identity": list(made.mounts[0].identity or ())}
@@ -201,7 +201,7 @@ def test_facts_of_another_shape_are_a_difference(root: Path, subtests: pytest.Su
 
 
 @pytest.mark.claim("files.mounted-file-is-the-one-looked-up")
-def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root: Path):
+def test_engine_is_blamed_unless_an_examined_path_vanished(root: Path):
     lay(root, ["x.tif"])
     made = template(root)  # the other mount is missing, but it was not looked up by itself
     check_sources(made)

@@ -92,7 +92,7 @@ return {"code": 0, "files": {name: [os.path.basename(one) for one in dataset.Get
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_dataset_finds_the_files_that_belong_to_it(inside: Inside):
+def test_dataset_finds_its_companion_files(inside: Inside):
     narrow, wide = (
         inside.sees(LISTED, *OWN, whole=whole, top=str(inside.workspace))["files"] for whole in (False, True)
     )
@@ -101,6 +101,6 @@ def test_a_dataset_finds_the_files_that_belong_to_it(inside: Inside):
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_what_a_call_would_see_is_told_before_it_is_made(twins: Twins):
+def test_visible_files_are_announced_before_the_call(twins: Twins):
     told = twins.narrow.done("validate_call", tool="info", arguments={"path": "over.tif"})
     assert told["mounts"] == [f"{twins.place.path(name)}:ro" for name in ("over.tif", "over.tif.ovr")]
