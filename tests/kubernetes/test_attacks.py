@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 # What only Docker is asked for is weakened there, a Pod in tests/unit/sandbox/engines/test_k8s_pod.py. No cluster runs the toolbox of `run_python`.
 # The last two make no Pod: the protocol's own attacks, and what a GDAL without a sandbox does with the files.
 _APART = " and ".join(
-    f"not {one}" for one in ("test_weakened", "run_python", "test_protocol", "whoever_just_opens_them")
+    f"not {one}" for one in ("test_weakened", "run_python", "test_protocol", "unprotected_readers")
 )
 
 

@@ -66,7 +66,7 @@ def test_prompts_never_tuned_for_keep_their_first_score():
     assert len(listed) - len(failed) >= HELD_OUT_FLOOR, failed
 
 
-def test_a_number_that_nothing_is_made_of_is_said():
+def test_unused_number_in_a_prompt_is_reported():
     for prompt in (
         "center crop 300x300 at 10,20",
         "resize to 512x512 and 100",
@@ -92,7 +92,7 @@ PROMPTS = st.one_of(
 @example("crop 1, 2 to")
 @example("before blurring")
 @example("'")
-def test_any_text_gives_steps_within_the_catalogue_and_the_same_each_time(prompt: str):
+def test_any_text_gives_the_same_known_steps(prompt: str):
     parsed = parse(prompt)
     assert parsed == parse(prompt)
     assert parsed.steps or parsed.errors
@@ -126,7 +126,7 @@ def test_the_work_grows_no_faster_than_the_text():
         assert whole < 2.6 * half, (part, half, whole)
 
 
-def test_every_transform_is_reached_by_each_of_its_names():
+def test_every_transform_is_reached_by_each_name():
     needed = {
         **dict.fromkeys(("CenterCrop", "RandomCrop", "RandomResizedCrop", "Resize", "PadIfNeeded"), " 64x64"),
         **dict.fromkeys(("CropAndPad", "Pad", "LongestMaxSize", "SmallestMaxSize"), " by 4"),
@@ -140,7 +140,7 @@ def test_every_transform_is_reached_by_each_of_its_names():
             assert name in [step.name for step in parse(prompt).steps], prompt
 
 
-def test_what_is_not_understood_is_told_word_for_word_and_number_for_number():
+def test_unrecognised_prompt_words_and_numbers_are_quoted():
     for word in ("frobnicate", "quux", "zorble"):
         assert any(word in problem.message for problem in parse(f"rotate 5 degrees {word} and blur").errors)
     for prompt in """flip twice horizontally;blur by 20 %;rotate by 5 pixels;rotate 10 degrees by 20 %;shot noise with sigma 3;
@@ -162,7 +162,7 @@ def test_a_typo_is_taken_with_less_confidence():
     assert not plain.suggestions
 
 
-def test_what_may_mean_several_things_is_told_with_each_of_them():
+def test_ambiguous_words_are_reported_with_their_meanings():
     vague = "rotate the image;crop to 300x200;make it pop;flip;blur or sharpen it;contrast;rotate slightly;old;square"
     vague += ";flip horizontally or vertically;80% of the time flip horizontally, otherwise flip vertically"
     for prompt in vague.split(";"):
@@ -175,7 +175,7 @@ def test_what_may_mean_several_things_is_told_with_each_of_them():
     assert parse("rotate 15 degrees and flip horizontally").ambiguities == ()
 
 
-def test_a_quarter_turn_by_chance_is_drawn_as_one():
+def test_random_quarter_turn_is_drawn_as_such():
     first, second = parse("sometimes rotate 90 degrees clockwise, then blur").steps[:2]
     assert first.group == second.group is not None
     assert first.probability == second.probability == 0.5

@@ -60,7 +60,7 @@ def drafted(tmp_path):
 
 
 @pytest.mark.claim("augment.off-by-default")
-def test_the_tools_are_there_where_the_operator_named_the_toolbox_and_may_be_written_and_shown():
+def test_tools_need_a_named_writable_and_visible_toolbox():
     for asked, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
                          ({"toolboxes": BOTH, "lockdown": True}, False)):  # fmt: skip
         settings = load_settings(**asked)
@@ -83,7 +83,7 @@ def test_names_descriptions_and_schemas_are_the_specifications_own():
         assert set(surface.callable[name].required_keys) == set(said["outputSchema"].get("required", []))
 
 
-def test_what_the_schemas_take_is_taken_and_what_they_refuse_is_refused():
+def test_schemas_accept_and_refuse_exactly_what_tools_do():
     given = {"image": "x", "prompt": "y"}
     tried = {
         "augment_image": [given, {**given, "auth_context": {"user_id": "u", "permissions": ["admin"], "rate_limit": {}}},
@@ -150,7 +150,7 @@ def test_an_image_is_base64_a_path_or_nothing(drafted):
 
 
 @pytest.mark.claim("augment.model-untrusted")
-def test_of_what_a_clients_model_says_only_a_score_within_its_bounds_is_a_fact():
+def test_only_a_bounded_client_score_is_a_fact():
     measured = {"confidence_score": 5.0, "explanation": "ours", "visual_changes": [], "success": True}
     unseen = {"stage": "post_transform_verify", "error_code": "MODEL_UNAVAILABLE"}
     result = {"vision_analysis": measured, "errors": [unseen], "untrusted": {"skipped": ["x"]}}
@@ -181,7 +181,7 @@ def test_every_failure_has_a_code_of_the_specification():
         assert isinstance(told["recoverable"], bool)
 
 
-def test_chips_that_cannot_be_are_refused_before_anything_runs(drafted):
+def test_impossible_chips_are_refused_before_running(drafted):
     with pytest.raises(ToolError):
         drafted("make_chips", input="a.tif", output="o", overlap=256)
     splits = ({}, {"../up": 1.0}, {"a": 0.0})

@@ -12,7 +12,7 @@ RECORDED = json.loads(Path(__file__).with_name("signatures.json").read_text(enco
 LEFT_OUT = {("Equalize", "mask"), ("Equalize", "mask_params")}
 
 
-def test_every_argument_is_the_library_s_with_its_default():
+def test_every_argument_matches_the_library_with_its_default():
     assert RECORDED["source"].startswith(LIBRARY)
     assert RECORDED["signatures"].keys() == TRANSFORMS.keys()
     for name, arguments in RECORDED["signatures"].items():

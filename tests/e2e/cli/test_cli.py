@@ -28,12 +28,12 @@ def described(desk: Desk) -> Ended:
     return desk.call("info", {"path": "dem.tif"})
 
 
-def test_a_call_prints_its_result_as_json_and_ends_with_0(described: Ended, desk: Desk, oracle: Oracle):
+def test_successful_call_prints_json_and_ends_with_0(described: Ended, desk: Desk, oracle: Oracle):
     assert described.code == 0
     assert described.json["size"] == oracle.raster(desk.path("dem.tif"))["size"]
 
 
-def test_a_wrong_call_is_an_error_as_json_and_ends_with_4(desk: Desk):
+def test_wrong_call_prints_a_json_error_and_4(desk: Desk):
     for tool, arguments, code in [
         ("info", {"path": "missing.tif"}, "NOT_FOUND"),
         ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED"),
@@ -43,7 +43,7 @@ def test_a_wrong_call_is_an_error_as_json_and_ends_with_4(desk: Desk):
         assert (ended.code, ended.error) == (4, code)
 
 
-def test_arguments_that_are_no_json_object_are_a_wrong_command(desk: Desk):
+def test_arguments_outside_json_objects_are_a_wrong_command(desk: Desk):
     for text in ["dem.tif", "[1]", "[" * 100_000]:
         ended = desk.run("call", "info", "-", stdin=text)
         assert (ended.code, ended.stdout) == (2, "")
@@ -56,7 +56,7 @@ def test_arguments_can_come_from_standard_input(desk: Desk):
 
 
 @pytest.mark.claim("approval.asked")
-def test_without_a_terminal_and_without_yes_nothing_is_written(desk: Desk):
+def test_without_terminal_or_yes_nothing_is_written(desk: Desk):
     for stdin in ["", "y\n"]:
         before = desk.files()
         ended = desk.call("gdal_translate", {**RGB, "dst_dataset": "denied.tif"}, stdin=stdin)
@@ -110,7 +110,7 @@ def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:
     return [row for row in report["rows"] if row["state"] == state]
 
 
-def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(desk, client, image, oracle):
+def test_doctor_reports_engine_and_image_and_attests_isolation(desk, client, image, oracle):
     ended = desk.run("doctor", "--json")
     report = ended.json
     assert (ended.code, report["ok"], rows(report, "failed")) == (0, True, [])
@@ -130,7 +130,7 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(de
     assert json.loads(found.read_text()).keys() == {name for name, fault in faults().items() if fault.probe}
 
 
-def test_doctor_on_a_host_that_is_not_ready_ends_with_3_and_says_what_to_do(desk, log_copy, new):
+def test_doctor_on_unready_host_ends_with_3_advising(desk, log_copy, new):
     change_a_byte(log_copy / "audit.jsonl")
     nowhere = ("--workspace", str(new()), "--state-dir", str(new()))
     for words in ((*desk.options, *DEAD), nowhere, ("--state-dir", str(log_copy))):
@@ -143,7 +143,7 @@ def test_doctor_on_a_host_that_is_not_ready_ends_with_3_and_says_what_to_do(desk
     assert desk.run("doctor", *DEAD).code == 3
 
 
-def test_doctor_warns_of_whoever_may_write_or_call_unasked(desk, new):
+def test_doctor_warns_of_writers_and_callers_without_approval(desk, new):
     policy = new().with_suffix(".toml")
     policy.write_text('[[rule]]\ndecision = "allow"\neffects = ["create"]')
     words = ("--policy", str(policy), "--approval", "never")
@@ -175,7 +175,7 @@ def change_a_byte(log: Path) -> None:
 
 
 @pytest.mark.claim("audit.tamper-evident")
-def test_the_log_verifies_after_calls_and_not_after_one_changed_byte(log_copy: Path):
+def test_log_verification_fails_after_one_changed_byte(log_copy: Path):
     assert verified(log_copy).code == 0
     change_a_byte(log_copy / "audit.jsonl")
     assert verified(log_copy).code == 1
@@ -203,7 +203,7 @@ def call_id(result: dict[str, Any]) -> str:
     return result["receipt"]["call_id"]
 
 
-def test_undo_brings_back_the_bytes_of_what_was_replaced(desk: Desk):
+def test_undo_restores_the_replaced_bytes(desk: Desk):
     before = desk.path("dem.tif").read_bytes()
     desk.path("replaced.tif").write_bytes(before)
     result = desk.translate("replaced.tif")
@@ -223,7 +223,7 @@ def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):
         assert desk.files() == before
 
 
-def test_an_algorithm_is_called_by_its_name_however_it_is_spelt(desk: Desk):
+def test_algorithm_is_called_by_name_in_any_spelling(desk: Desk):
     for number, name in enumerate(("raster_hillshade", "raster hillshade", "raster-hillshade")):
         given = {"input": "dem.tif", "output": f"shade-{number}.tif"}
         ended = desk.call(name, given, "--yes")
@@ -235,7 +235,7 @@ def test_an_algorithm_is_called_by_its_name_however_it_is_spelt(desk: Desk):
     assert (excluded.code, excluded.error) == (4, "NOT_FOUND")
 
 
-def test_a_preview_is_saved_to_a_new_file_and_to_no_other(desk: Desk, tmp_path: Path):
+def test_preview_is_saved_only_to_a_new_file(desk: Desk, tmp_path: Path):
     picture = tmp_path / "dem.png"
     ended = desk.call("preview", {"path": "dem.tif"}, "--save", str(picture))
     assert ended.code == 0, ended
@@ -247,7 +247,7 @@ def test_a_preview_is_saved_to_a_new_file_and_to_no_other(desk: Desk, tmp_path: 
     assert not (tmp_path / "none.png").exists()
 
 
-def test_what_can_be_undone_is_listed_and_the_later_call_that_stands_in_the_way_is_named(desk: Desk):
+def test_undoable_calls_are_listed_and_blocking_call_named(desk: Desk):
     first = desk.translate("twice.tif")["receipt"]["call_id"]
     second = desk.translate("twice.tif")["receipt"]["call_id"]
     rows = {row["call"]: row for row in desk.run("undo", "--json").json}
@@ -265,7 +265,7 @@ def test_what_can_be_undone_is_listed_and_the_later_call_that_stands_in_the_way_
     assert not {first, second} & {row["call"] for row in desk.run("undo", "--json").json}
 
 
-def test_doctor_prints_a_screen_and_with_all_every_row(desk: Desk):
+def test_doctor_prints_one_screen_or_all_rows(desk: Desk):
     shown = desk.run("doctor")
     whole = desk.run("doctor", "--all")
     rows = [line for line in shown.stdout.splitlines() if line[:4] in ("ok  ", "WARN", "FAIL")]

@@ -47,7 +47,7 @@ def servers(home: Path, name: str) -> dict:
     return read(file_of(home, name))[CLIENTS[name].key]
 
 
-def test_the_entry_of_every_client_is_printed_and_written_and_starts_this_program_from_anywhere(home: Path):
+def test_every_client_entry_starts_this_program_from_anywhere(home: Path):
     printed, starts = run(home).stdout, set()
     for name in CLIENTS:
         path = file_of(home, name)
@@ -71,7 +71,7 @@ def test_the_entry_of_every_client_is_printed_and_written_and_starts_this_progra
         assert ran.stdout.startswith("gdal-mcp ")
 
 
-def test_what_a_file_said_before_it_says_afterwards_and_a_copy_is_kept(home: Path):
+def test_existing_client_configuration_is_preserved_and_backed_up(home: Path):
     for name, client in CLIENTS.items():
         path = file_of(home, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def test_what_a_file_said_before_it_says_afterwards_and_a_copy_is_kept(home: Pat
             assert path.read_text().startswith(TOML)  # including the remarks
 
 
-def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(home: Path):
+def test_uncertain_client_file_is_untouched_and_entry_shown(home: Path):
     unsure = {
         "zed": ['{"a": 1, // mine\n}', '{"a": 1, "a": 2}', '{"a": NaN}', "[]", '{"context_servers": 3}', "\ufeff{}", "{" * 9999],
         "codex": ["[mcp_servers.gdal]\ncommand = 'x'\n", "mcp_servers = {}\n", "a = [", "mcp_servers = 3\n"],
@@ -109,7 +109,7 @@ def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(
             assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_is_written_while_a_person_decides_is_lost_neither_from_the_file_nor_from_its_copy(home: Path):
+def test_concurrent_client_changes_survive_in_file_and_copy(home: Path):
     path = file_of(home, "cursor")
     path.parent.mkdir(parents=True)
     path.write_text('{"mcpServers": {"one": {"command": "a"}}}')
@@ -153,7 +153,7 @@ def test_nothing_is_written_without_a_yes(home: Path):
     assert path.exists()
 
 
-def test_a_link_to_the_file_stays_a_link_and_a_client_that_is_unknown_is_refused(home: Path):
+def test_file_link_stays_and_unknown_client_is_refused(home: Path):
     (home / "dotfiles").mkdir()
     real, path = home / "dotfiles/mcp.json", file_of(home, "cursor")
     real.write_text("{}")

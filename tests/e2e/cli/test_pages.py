@@ -95,7 +95,7 @@ def reader(tmp_path: Path, desk: Desk, web: Origin, tmp_path_factory: pytest.Tem
     return Reader(place, web)
 
 
-def test_the_tutorial_ends_with_a_map_and_a_file_that_is_back(reader: Reader):
+def test_tutorial_ends_with_map_and_restored_file(reader: Reader):
     steps = sections("tutorial.md")
     *before, (_, last) = steps.items()
     for line in (line for _, lines in before for line in lines):

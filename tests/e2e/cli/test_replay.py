@@ -51,7 +51,7 @@ def made(desk: Desk) -> str:
     return call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="again.tif")
 
 
-def test_a_call_that_wrote_gives_the_same_bytes_again(desk: Desk, made: str):
+def test_replayed_writing_call_gives_the_same_bytes(desk: Desk, made: str):
     ended = replay(desk, made)
     assert (ended.code, verdicts(ended)) == (0, {"again.tif": "same_bytes"})
     assert ended.json["changed"] == []
@@ -62,7 +62,7 @@ def test_a_call_that_wrote_gives_the_same_bytes_again(desk: Desk, made: str):
 
 
 @pytest.mark.nightly
-def test_a_folder_and_an_output_that_nobody_named_are_made_again(desk: Desk):
+def test_folder_and_unnamed_output_can_be_replayed(desk: Desk):
     folder = call(desk, "convert", input="rgb.tif", output="again.zarr", output_format="Zarr")
     unnamed = call(desk, "gdal2xyz", dataset="classes.tif")
     for made in (folder, unnamed):
@@ -71,7 +71,7 @@ def test_a_folder_and_an_output_that_nobody_named_are_made_again(desk: Desk):
         assert len(ended.json["outputs"]) == 1
 
 
-def test_an_input_that_changed_is_named_and_the_output_differs(desk: Desk):
+def test_changed_input_is_named_and_output_differs(desk: Desk):
     source = copied(desk, "west.tif", "input.tif")
     made = call(desk, "gdal_translate", src_dataset="input.tif", dst_dataset="from-input.tif")
     shutil.copyfile(desk.path("east.tif"), source)
@@ -101,7 +101,7 @@ def test_an_input_that_is_gone_is_named(desk: Desk):
 
 
 @pytest.mark.nightly
-def test_the_same_bytes_are_told_even_when_the_first_output_is_gone_or_changed(desk: Desk):
+def test_equal_bytes_are_recognised_without_the_first_output(desk: Desk):
     made = call(desk, "gdal_translate", src_dataset="rgb.tif", dst_dataset="moved-on.tif")
     desk.path("moved-on.tif").write_bytes(b"something of mine")
     assert verdicts(replay(desk, made)) == {"moved-on.tif": "same_bytes"}
@@ -110,7 +110,7 @@ def test_the_same_bytes_are_told_even_when_the_first_output_is_gone_or_changed(d
 
 
 @pytest.mark.nightly
-def test_other_bytes_and_nothing_left_to_compare_with_are_not_called_the_same(desk: Desk):
+def test_different_or_incomparable_outputs_are_not_called_equal(desk: Desk):
     source = copied(desk, "west.tif", "lost-in.tif")
     made = call(desk, "gdal_translate", src_dataset="lost-in.tif", dst_dataset="lost.tif")
     shutil.copyfile(desk.path("east.tif"), source)
@@ -119,7 +119,7 @@ def test_other_bytes_and_nothing_left_to_compare_with_are_not_called_the_same(de
     assert (ended.code, verdicts(ended)) == (1, {"lost.tif": "unknown"})
 
 
-def test_what_failed_changed_what_was_there_or_is_unknown_is_not_made_again(desk: Desk):
+def test_failed_updating_or_unknown_call_is_not_replayed(desk: Desk):
     failed = desk.call("info", {"path": "missing.tif"}).json["error"]["call_id"]
     copied(desk, "float.tif", "updated.tif")
     changed = call(desk, "raster_overview_add", dataset="updated.tif", levels=[2])
@@ -134,14 +134,14 @@ def test_without_an_engine_nothing_is_claimed(desk: Desk, made: str):
     assert (ended.code, ended.stdout) == (3, "")
 
 
-def test_a_server_that_only_reads_does_not_even_rehearse_writing(desk: Desk, made: str):
+def test_read_only_server_does_not_rehearse_writing(desk: Desk, made: str):
     ended = replay(desk, made, "--read-only")
     assert ended.code == 4
     assert ended.json["same"] is False
 
 
 @pytest.mark.nightly
-def test_undo_and_replay_find_the_server_of_a_call(desk: Desk, grounds: Path, tmp_path: Path):
+def test_undo_and_replay_find_the_server_of_call(desk: Desk, grounds: Path, tmp_path: Path):
     home = {"XDG_STATE_HOME": str(tmp_path / "home")}
     place = Place.made(grounds / "found")
     shutil.copyfile(desk.path("rgb.tif"), place.path("rgb.tif"))

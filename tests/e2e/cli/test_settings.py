@@ -18,7 +18,7 @@ def test_version_is_the_packages():
 
 @pytest.mark.claim("paths.nothing-by-default")
 @pytest.mark.parametrize("words", [("call", "info", "{}"), ("serve",), ("undo", "0000000000000000")])
-def test_what_needs_a_workspace_ends_with_2_without_one(new: Callable[[], Path], words: tuple[str, ...]):
+def test_command_without_needed_workspace_ends_with_2(new: Callable[[], Path], words: tuple[str, ...]):
     state = new()
     ended = gdal_mcp(*words, "--state-dir", str(state))
     assert (ended.code, ended.stdout) == (2, "")
@@ -36,7 +36,7 @@ def audited(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def test_an_option_beats_a_variable_beats_the_file_beats_the_default(audited, tmp_path):
+def test_option_precedes_variable_file_and_default(audited, tmp_path):
     states = {name: audited(name) for name in ("gdal-mcp", "file", "variable", "option")}
     config = tmp_path / "settings.toml"
     # relative to the file, regardless of where the program is started
@@ -58,7 +58,7 @@ def test_an_option_beats_a_variable_beats_the_file_beats_the_default(audited, tm
     assert used(*by_file, "--state-dir", str(states["option"]), **variable) == "option"
 
 
-def test_a_workspace_option_takes_the_place_of_the_variables(audited: Callable[[str], Path], tmp_path: Path):
+def test_workspace_option_replaces_the_variables(audited: Callable[[str], Path], tmp_path: Path):
     state = audited("state")
     ended = gdal_mcp(
         *("audit", "tail", "--workspace", str(tmp_path / "elsewhere"), "--state-dir", str(state)),

@@ -49,7 +49,7 @@ def run(own: Desk, folder: Path, block: str, checkpoint: str = "") -> str:
     return ended.stdout
 
 
-def test_what_an_operator_does_with_the_records_keeps_them(own: Desk, tmp_path: Path):
+def test_operator_maintenance_keeps_the_records(own: Desk, tmp_path: Path):
     first = own.translate("one.tif")["receipt"]["call_id"]
     checkpoint = own.run("audit", "verify").checkpoint
     run(own, tmp_path, "upgrade")

@@ -48,7 +48,7 @@ def shell(tmp_path: Path, image: Image) -> Mapping[str, str]:
     }
 
 
-def test_the_line_of_the_readme_leads_to_an_answered_call(tmp_path: Path, shell: Mapping[str, str]) -> None:
+def test_readme_command_leads_to_an_answered_call(tmp_path: Path, shell: Mapping[str, str]) -> None:
     maps = tmp_path / "home/maps"
     maps.mkdir()
     (maps / "towns.csv").write_text("name,people\nUlm,3\nBonn,4\n")

@@ -105,7 +105,7 @@ def required(command: str, lock: Path, wheels: Path, target: Path) -> int:
 
 
 @pytest.mark.claim("supply.verify-runs")
-def test_the_hashes_are_required_and_a_changed_wheel_is_refused(tmp_path: Path):
+def test_hashes_are_required_and_changed_wheel_is_refused(tmp_path: Path):
     (command,) = [one for one in commands() if one.startswith("pip ")]
     made = wheel(tmp_path, "true = 1\n")
     hashed = run([*PIP, "hash", str(made)], tmp_path).stdout.split("--hash=")[1].strip()

@@ -40,7 +40,7 @@ asyncio.run(main())
 """
 
 
-def test_what_a_program_reads_of_an_answer_is_all_of_it(make_place):
+def test_client_program_receives_the_complete_answer(make_place):
     place = make_place("dem.tif", "zones.gpkg")
     words = [json.dumps(place.command("--approval", "never")), json.dumps(CALLS)]
     own = [UV, "run", "--quiet", "--isolated", "--no-project", "--with", f"fastmcp=={VERSION}"]

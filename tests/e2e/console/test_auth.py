@@ -49,7 +49,7 @@ def test_nothing_is_told_without_a_session(base: str, person: Person, path: str)
 
 @pytest.mark.claim("console.session-needed")
 @pytest.mark.parametrize("path", paths("POST"))
-def test_nothing_is_done_without_a_session_or_from_elsewhere(base: str, person: Person, path: str):
+def test_nothing_happens_without_session_or_from_other_origins(base: str, person: Person, path: str):
     url, good, own = base + path, person.headers, {"Origin": origin(base)}
     assert plain("POST", url, json={}, headers=own).status_code == 401
     assert plain("POST", url, json={}, headers={**own, "Cookie": person.cookie}).status_code == 401
@@ -79,7 +79,7 @@ def test_a_question_survives_every_forged_decision(stage: Stage, base: str, pers
 
 @pytest.mark.claim("console.session-needed")
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example", ""])
-def test_a_name_that_points_here_from_elsewhere_reaches_nothing(base: str, host: str):
+def test_foreign_name_resolving_here_reaches_nothing(base: str, host: str):
     assert plain("GET", base, headers={"Host": host}).status_code in (400, 421)
 
 
@@ -93,7 +93,7 @@ def test_a_link_opens_the_page_once(stage: Stage):
 
 
 @pytest.mark.claim("console.links-once")
-def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: Stage, base: str):
+def test_expired_forged_or_foreign_link_opens_nothing(stage: Stage, base: str):
     (notice,) = runtime_file.running(stage.place.state, lambda _server: True)
     good = new_login_token(notice.secret, time.time())
     ends, nonce, proof = good.split(".")
@@ -118,7 +118,7 @@ def test_who_leaves_is_out(stage: Stage):
 
 
 @pytest.mark.claim("console.links-once")
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(stage: Stage):
+def test_cookie_is_hidden_from_scripts_and_other_sites(stage: Stage):
     address, _, ticket = stage.link().partition("#ticket=")
     reply = plain("POST", f"{address}api/login", json={"ticket": ticket}, headers={"Origin": origin(address)})
     parts = {one.strip().partition("=")[0].lower() for one in reply.headers["set-cookie"].split(";")}
@@ -173,14 +173,14 @@ def test_no_asset_names_another_server_or_makes_markup():
 
 
 @pytest.mark.claim("console.text-is-text")
-def test_what_is_not_ours_is_what_it_says_it_is():
+def test_vendored_files_match_their_listed_digests():
     listed = re.findall(r"\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|", (STATIC / "vendor/VENDORED.md").read_text())
     assert {name for name, _ in listed} == {"leaflet.js", "leaflet.css", "land.json"}
     for name, digest in listed:
         assert hashlib.sha256((STATIC / "vendor" / name).read_bytes()).hexdigest() == digest
 
 
-def test_an_output_is_sent_as_it_is_and_never_shown(stage: Stage, person: Person):
+def test_output_is_downloaded_unchanged_and_never_displayed(stage: Stage, person: Person):
     path = stage.place.path('"; filename=x.html\u00e4 <b>.svg')
     path.write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
     _, made = published(stage.place, local_user().id, path)
@@ -202,7 +202,7 @@ def test_an_output_that_is_none_is_not_found(person: Person, number: str):
     assert person.get(f"api/pictures/{number}").status_code == 404
 
 
-def test_history_is_paged_without_gaps_and_searched_as_text(stage: Stage, person: Person):
+def test_history_has_gapless_pages_and_literal_search(stage: Stage, person: Person):
     paths = [stage.place.path(f"paged-{number}.tif") for number in range(60)]
     calls = [published(stage.place, local_user().id, path)[0].id for path in paths]
     seen: list[str] = []

@@ -26,7 +26,7 @@ def opened(place: Place) -> list[str]:
 
 
 @pytest.mark.claim("approval.address-is-no-key")
-def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place: Place, tmp_path: Path):
+def test_question_opens_page_without_giving_models_access(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto", "--approval-wait", "0"), tmp_path / "log") as talk:
         talk.done("info", path="dem.tif")
         assert opened(place) == []  # nothing needed it
@@ -45,7 +45,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
 
 
 @pytest.mark.nightly
-def test_a_person_who_asks_opens_the_page_and_it_goes_with_its_server(place: Place, tmp_path: Path):
+def test_requested_page_opens_and_ends_with_its_server(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto"), tmp_path / "log"):
         until(lambda: place.owners)
         base, _, ticket = console(place.state).stdout.strip().partition("#ticket=")
@@ -55,7 +55,7 @@ def test_a_person_who_asks_opens_the_page_and_it_goes_with_its_server(place: Pla
     assert (done.code, done.stdout) == (1, "")
 
 
-def test_a_killed_server_s_page_is_not_named_any_more(place: Place, tmp_path: Path):
+def test_page_of_killed_server_is_no_longer_named(place: Place, tmp_path: Path):
     with piped(place.command("--console", "on"), tmp_path / "log") as pipes:
         until(lambda: opened(place))
         pipes.process.kill()
@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_ends_no_server(place: Place, tmp_path: Path):
 
 
 @pytest.mark.nightly
-def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path: Path):
+def test_open_page_does_not_keep_server_running(place: Place, tmp_path: Path):
     with piped(place.command("--console", "on"), tmp_path / "log") as pipes:
         pipes.hello()
         link = console(place.state).stdout.strip()
@@ -98,7 +98,7 @@ def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path:
     assert opened(place) == []
 
 
-def test_a_picture_is_not_made_where_it_would_take_a_yes(place: Place, tmp_path: Path):
+def test_picture_that_would_need_approval_is_not_made(place: Place, tmp_path: Path):
     with talking(place.command("--console", "on", "--approval", "always"), tmp_path / "log"):
         until(lambda: links(place.state))
         base, _, ticket = links(place.state)[0].partition("#ticket=")

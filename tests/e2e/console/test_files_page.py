@@ -28,7 +28,7 @@ def test_a_person_browses_inputs_and_makes_a_folder(stage: Stage, opened: Window
     assert made[-1]["object"]["outputs"] == [f"{root}/inputs/results"]
 
 
-def test_nothing_outside_the_workspaces_is_listed_drawn_or_made(stage: Stage):
+def test_files_page_reaches_nothing_outside_the_workspaces(stage: Stage):
     person, outside = stage.enter(), stage.place.workspace.parent
     (stage.place.workspace / "way-out").symlink_to(outside)
     before = sorted(outside.iterdir())

@@ -57,7 +57,7 @@ def statuses(people: dict[str, Person], path: str, body: dict[str, object] | Non
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_records_outputs_and_pictures_are_told_to_their_own_and_to_administrators(house, people):
+def test_records_outputs_and_pictures_need_owner_or_administrator(house, people):
     path = house.server.place.path("ann.tif")
     path.write_bytes(b"ann's")
     call, made = published(house.server.place, "token:ann", path)
@@ -85,7 +85,7 @@ def test_undo_takes_somebody_who_could_have_said_yes(house: House, people: dict[
     assert people["carol"].post(f"api/undo/{own.id}").status_code == 409
 
 
-def test_a_call_that_does_not_run_here_is_cancelled_by_nobody(house: House, people: dict[str, Person]):
+def test_call_of_another_server_cannot_be_cancelled(house: House, people: dict[str, Person]):
     call, _ = published(house.server.place, "token:ann", house.server.place.path("over.tif"))
     assert set(statuses(people, f"api/cancel/{call.id}", {}).values()) == {404}
 
@@ -120,7 +120,7 @@ def test_figures_audit_and_doctor_are_for_administrators(people: dict[str, Perso
     assert statuses(outsiders, "api/doctor", {}) == refused
 
 
-def test_grants_are_made_by_approvers_and_revoked_by_who_made_them_and_administrators(house, people):
+def test_approvers_grant_and_owners_or_administrators_revoke(house, people):
     row = asked(house.server.place, "token:ann")
     assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).json()["yours"]
     for minutes in (16, 0, -15, True, "15", 10**9, None, 15.5):
@@ -140,7 +140,7 @@ def test_grants_are_made_by_approvers_and_revoked_by_who_made_them_and_administr
     assert people["dora"].post(f"api/revoke/{theirs.id}").json()["state"] == "revoked"
 
 
-def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(house, people):
+def test_always_asked_operations_cannot_be_granted_beforehand(house, people):
     destroys = asked(house.server.place, "token:ann", effect="destroy")
     details = {"sentence": "?", "removes": {"shown": ["/a"], "more": 0}}
     moves = asked(house.server.place, "token:ann", details=details)
@@ -150,7 +150,7 @@ def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(house, pe
             assert store.get(row.id).state == "asked"
 
 
-def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(house, people):
+def test_console_approval_fails_where_policy_demands_another_channel(house, people):
     row = asked(house.server.place, "token:ann", ways=("terminal",))
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": True}).status_code == 409
     with approvals(house.server.place) as store:
@@ -166,7 +166,7 @@ def test_who_decides_needs_nothing_else_of_the_policy(house, people):
 
 
 @pytest.mark.claim("console.session-needed")
-def test_a_token_that_is_revoked_ends_what_it_opened(house: House):
+def test_revoked_token_ends_everything_it_opened(house: House):
     store = TokenStore(house.server.place.state / "tokens.sqlite")
     token = store.new("gone", (READ, APPROVE), None)
     person = Person.by(house.base, {"token": token})
@@ -178,7 +178,7 @@ def test_a_token_that_is_revoked_ends_what_it_opened(house: House):
 
 
 @pytest.mark.claim("console.session-needed")
-def test_a_program_uses_its_token_and_no_page_elsewhere_may(house: House):
+def test_program_uses_its_token_but_foreign_pages_cannot(house: House):
     headers = {"Authorization": f"Bearer {house.tokens['dora']}"}
     assert plain("GET", f"{house.base}api/me", headers=headers).json()["admin"]
     for where in ("https://app.example.org", "https://evil.example"):
@@ -187,7 +187,7 @@ def test_a_program_uses_its_token_and_no_page_elsewhere_may(house: House):
         assert plain("POST", f"{house.base}api/login", json={}, headers=given).status_code == 403
 
 
-def test_no_stranger_s_request_is_a_fault_of_the_server(house: House):
+def test_no_foreign_request_causes_a_server_error(house: House):
     for path in ("pictures/{}", "questions/x/picture/{}"):
         assert plain("GET", f"{house.base}api/{path.format('9' * 5000)}").status_code == 404
     for token in ("\u20ac", "\ud800"):
@@ -196,7 +196,7 @@ def test_no_stranger_s_request_is_a_fault_of_the_server(house: House):
         assert plain("POST", f"{house.base}api/login", content=body, headers=headers).status_code == 401
 
 
-def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(house, people):
+def test_many_downloads_of_one_block_nobody_else(house, people):
     path = house.server.place.path("many.tif")
     path.write_bytes(b"ann's")
     _, made = published(house.server.place, "token:ann", path)
@@ -206,13 +206,13 @@ def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(house, pe
     assert people["dora"].post(f"api/link/{made.id}").status_code == 200
 
 
-def test_the_user_of_the_machine_comes_in_by_a_link(house: House):
+def test_local_user_enters_by_a_link(house: House):
     base, _, ticket = console(house.server.place.state).stdout.strip().partition("#ticket=")
     assert base == house.base
     assert Person.by(base, {"ticket": ticket}).get("api/me").json()["principal"].startswith("local:")
 
 
-def test_a_server_that_knows_nobody_still_asks_who_decides(grounds: Path):
+def test_server_without_accounts_still_asks_who_decides(grounds: Path):
     place = sampled(grounds / "open-house")
     with hosting(place, grounds / "open-house.log", "--no-auth", "--console", "on") as server:
         base = f"{server.base}/console/"

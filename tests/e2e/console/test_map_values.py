@@ -30,7 +30,7 @@ def publish(stage: Stage, name: str) -> int:
     return next(one["id"] for one in outputs if one["name"] == name)
 
 
-def test_the_map_has_a_legend_and_tells_the_value_at_a_click(stage: Stage, opened: Window):
+def test_map_has_legend_and_value_at_click(stage: Stage, opened: Window):
     number = publish(stage, "values.tif")
     opened.go("#/outputs")
     opened.page.locator(".layer-list summary").click()
@@ -60,7 +60,7 @@ def test_the_map_has_a_legend_and_tells_the_value_at_a_click(stage: Stage, opene
     opened.shot("map-values")
 
 
-def test_a_place_without_pixels_and_one_that_is_none_have_no_value(stage: Stage):
+def test_invalid_or_empty_map_position_has_no_value(stage: Stage):
     number, person = publish(stage, "outside.tif"), stage.enter()
     for position, status in (([0, 0], 404), ([181, 0], 400), ("0,0", 400), ([1], 400), (None, 400)):
         assert person.post(f"api/values/{number}", {"position": position}).status_code == status, position

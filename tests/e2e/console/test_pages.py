@@ -48,7 +48,7 @@ def second(browser: Browser, stage: Stage) -> Iterator[Window]:
         yield found
 
 
-def test_a_call_runs_once_a_person_says_yes_and_its_output_is_seen_fetched_and_undone(stage, opened):
+def test_approved_call_runs_and_its_output_is_undoable(stage, opened):
     call = stage.talk.start("convert", input="dem.tif", output="yes.tif")
     row = stage.pending()
     expect(card(opened, row.id)).to_contain_text(str(stage.place.path("yes.tif")))
@@ -92,7 +92,7 @@ def undone(stage: Stage, opened: Window, call_id: str) -> None:
     assert events[-2:] == ["undo.started", "undo.finished"]
 
 
-def test_a_no_runs_nothing_and_what_would_be_replaced_stands_out(stage: Stage, opened: Window):
+def test_denied_call_never_runs_and_replacements_are_highlighted(stage: Stage, opened: Window):
     target = stage.place.path("kept.tif")
     target.write_bytes(stage.place.path("dem.tif").read_bytes())
     before = target.read_bytes()
@@ -106,7 +106,7 @@ def test_a_no_runs_nothing_and_what_would_be_replaced_stands_out(stage: Stage, o
     assert target.read_bytes() == before
 
 
-def test_a_question_that_nobody_answers_in_time_cannot_be_answered_any_more(stage: Stage, opened: Window):
+def test_expired_question_cannot_be_answered(stage: Stage, opened: Window):
     row = asked(stage.place, local_user().id, ttl=6)
     buttons = card(opened, row.id).locator("[data-act]")
     expect(buttons).to_have_count(2)
@@ -115,7 +115,7 @@ def test_a_question_that_nobody_answers_in_time_cannot_be_answered_any_more(stag
     assert (late["state"], late["yours"]) == ("expired", False)
 
 
-def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(stage, opened, second):
+def test_first_of_two_simultaneous_windows_decides(stage, opened, second):
     row = asked(stage.place, local_user().id)
     windows = (opened, second)
     at_once([card(one, row.id).locator("[data-act=approve]") for one in windows])
@@ -129,7 +129,7 @@ def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(s
     until(lambda: sum(one.page.locator(".toast.bad").count() for one in windows) == 1)
 
 
-def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stage: Stage, opened: Window):
+def test_temporary_grant_admits_calls_until_revoked(stage: Stage, opened: Window):
     first = stage.talk.start("convert", input="dem.tif", output="granted-1.tif")
     row = stage.pending()
     expect(card(opened, row.id).locator("[data-act=approve]")).to_be_enabled()
@@ -149,7 +149,7 @@ def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stag
     assert third.result(60).is_error
 
 
-def test_a_running_call_that_is_cancelled_leaves_no_container(stage, opened, containers):
+def test_cancelled_running_call_leaves_no_container(stage, opened, containers):
     call = stage.talk.start("reproject", input="dem.tif", output="long.tif", **SLOW)
     row = stage.pending()
     act(opened, row.id, "approve")
@@ -172,7 +172,7 @@ def listed(**row: object) -> dict[str, object]:
 
 
 @pytest.mark.claim("console.text-is-text")
-def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: Window):
+def test_call_and_file_texts_are_displayed_as_text(stage: Stage, opened: Window):
     path = stage.place.path(MARKUP.replace("/", "\u2215"))
     path.write_bytes(b"x")
     user = local_user().id
@@ -226,7 +226,7 @@ LATER = "() => new Promise((done) => setTimeout(() => { try { %s; done('done'); 
 
 
 @pytest.mark.claim("console.text-is-text")
-def test_were_there_a_fault_in_the_page_the_browser_would_still_stop_it(browser: Browser, stage: Stage):
+def test_browser_policy_stops_script_despite_a_page_fault(browser: Browser, stage: Stage):
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(stage.base)
@@ -265,7 +265,7 @@ def test_a_new_question_is_announced(stage: Stage, opened: Window):
         store.end(row.id, store.get(row.id).holder)
 
 
-def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage: Stage):
+def test_colour_scheme_follows_system_and_switch(browser: Browser, stage: Stage):
     ground = "getComputedStyle(document.body).backgroundColor"
     seen = {}
     for scheme in ("light", "dark"):
@@ -284,7 +284,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage
     assert seen["light"] != seen["dark"]
 
 
-def test_a_page_without_a_way_in_says_how_to_get_one(browser: Browser, stage: Stage):
+def test_page_without_access_explains_how_to_get_it(browser: Browser, stage: Stage):
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(f"{stage.base}#approval=abc")
@@ -294,7 +294,7 @@ def test_a_page_without_a_way_in_says_how_to_get_one(browser: Browser, stage: St
         assert "ticket" not in page.url
 
 
-def test_an_administrator_sees_the_audit_log_checked_and_the_host_examined(opened: Window):
+def test_administrator_sees_verified_audit_log_and_host_check(opened: Window):
     opened.go("#/server")
     opened.page.locator("[data-act=verify]").click()
     expect(opened.page.locator("#audit-verdict")).to_have_class("good-text")
@@ -304,7 +304,7 @@ def test_an_administrator_sees_the_audit_log_checked_and_the_host_examined(opene
     opened.shot("server")
 
 
-def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened):
+def test_code_is_displayed_fully_with_colours_and_changes(stage, opened):
     code = f"import os  # {MARKUP}\nx = 1\n" + "\n".join(f"y{number} = {number}" for number in range(300))
     details = {
         "sentence": "ann asks to run code.",
@@ -321,7 +321,7 @@ def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened
     opened.shot("code")
 
 
-def test_outputs_with_one_stem_are_both_in_the_gallery(
+def test_outputs_with_one_stem_both_appear_in_gallery(
     stage,
 ):
     place, me = stage.place, stage.enter()
@@ -353,7 +353,7 @@ def test_outputs_with_one_stem_are_both_in_the_gallery(
     assert {"OK", "WAITING", *map(str, Code)} == set(about["outcomes"])
 
 
-def test_a_search_of_the_history_goes_on_until_it_finds_calls_or_their_end(opened: Window):
+def test_history_search_continues_until_results_or_the_end(opened: Window):
     asked_for: list[str] = []
     pages = {
         "": {"calls": [], "next": "7"},

@@ -125,7 +125,7 @@ def result_of(call: Any) -> dict[str, Any]:
     return call.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def test_only_a_client_that_shows_panels_is_told_of_one_and_any_other_gets_the_picture(app: Any):
+def test_only_panel_clients_get_a_panel_others_pictures(app: Any):
     for era in ERAS:
         listed = {}
         for shows in (False, True):
@@ -150,7 +150,7 @@ def test_only_a_client_that_shows_panels_is_told_of_one_and_any_other_gets_the_p
             break
 
 
-def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(browser, app, html):
+def test_panel_map_shows_result_extent_checks_and_approval(browser, app, html):
     with client_of(app, ERAS[1], shows=True) as talk, hosted(browser, html) as shown:
         arguments = {"input": "dem.tif", "output": "panel.tif", "dst_crs": "EPSG:3857"}
         arguments |= {"resampling": "nearest"}  # which a check concerns
@@ -207,7 +207,7 @@ def hostile() -> dict[str, Any]:
 
 
 @pytest.mark.claim("console.panel-reaches-nothing")
-def test_texts_of_a_result_never_become_markup_and_those_of_files_are_not_shown(browser: Browser, html: str):
+def test_result_texts_never_become_markup_in_panel(browser: Browser, html: str):
     with hosted(browser, html) as shown:
         shown.tell("tool-result", **hostile())
         expect(shown.frame.locator(".check")).to_have_count(2)
@@ -224,7 +224,7 @@ def test_texts_of_a_result_never_become_markup_and_those_of_files_are_not_shown(
 
 
 @pytest.mark.claim("console.panel-reaches-nothing")
-def test_the_panel_answers_its_host_and_listens_to_nobody_else(browser: Browser, html: str):
+def test_panel_communicates_only_with_its_host(browser: Browser, html: str):
     with hosted(browser, html) as shown:
         assert shown.ask("ui/resource-teardown")["result"] == {}
         assert shown.ask("ping")["result"] == {}
@@ -237,7 +237,7 @@ def test_the_panel_answers_its_host_and_listens_to_nobody_else(browser: Browser,
 
 
 @pytest.mark.claim("console.panel-reaches-nothing")
-def test_the_pages_own_policy_stops_what_its_host_would_let_through(browser: Browser, html: str):
+def test_page_policy_is_stricter_than_its_host(browser: Browser, html: str):
     injected = html.replace(
         "</body>", "<script>window.broken = 1</script><img src=x onerror='window.broken = 2'></body>"
     )

@@ -90,7 +90,7 @@ def test_what_gdal_cannot_draw_is_not_tried_again(gallery: Gallery):
 
 
 @pytest.mark.parametrize("how", ["in place", "another", "gone", "link"])
-def test_nor_one_that_is_exchanged_while_it_is_drawn(gallery: Gallery, how: str):
+def test_file_exchanged_during_drawing_gives_no_picture(gallery: Gallery, how: str):
     one = gallery.publish("a.tif", b"old")
     path, other = Path(one.path), gallery.root / "other.tif"
     other.write_bytes(b"new")
@@ -98,7 +98,7 @@ def test_nor_one_that_is_exchanged_while_it_is_drawn(gallery: Gallery, how: str)
     assert (gallery.picture(one), gallery.drawn, gallery.kept) == (None, 1, [])
 
 
-def test_not_even_when_it_is_back_before_anybody_looks(gallery: Gallery):
+def test_file_restored_before_checking_gives_no_picture(gallery: Gallery):
     one = gallery.publish("a.tif", b"old")
     path, aside = Path(one.path), gallery.root / "aside.tif"
 
@@ -126,7 +126,7 @@ def exchange(how: str, path: Path, other: Path) -> None:
             path.symlink_to(other)
 
 
-def test_files_that_read_alike_have_pictures_of_their_own(gallery: Gallery):
+def test_similar_looking_files_have_separate_pictures(gallery: Gallery):
     one, two = (gallery.publish(f"{name}/same.vrt", b"<VRTDataset/>") for name in ("one", "two"))
     assert one.sha256 == two.sha256
     gallery.picture(one)
@@ -134,7 +134,7 @@ def test_files_that_read_alike_have_pictures_of_their_own(gallery: Gallery):
     assert gallery.drawn == len(gallery.kept) == 2
 
 
-def test_who_has_lost_the_workspace_sees_no_kept_picture_of_it(gallery: Gallery, tmp_path: Path):
+def test_lost_workspace_access_hides_stored_pictures(gallery: Gallery, tmp_path: Path):
     one = gallery.publish("a.tif", b"old")
     assert gallery.picture(one)
     other = tmp_path / "elsewhere"
@@ -143,7 +143,7 @@ def test_who_has_lost_the_workspace_sees_no_kept_picture_of_it(gallery: Gallery,
 
 
 @pytest.mark.engine
-def test_the_server_draws_what_was_published_and_nothing_else(stage: Stage):
+def test_server_draws_exactly_what_was_published(stage: Stage):
     person, place = stage.enter(), stage.place
     path = place.path("pictured.tif")
     shutil.copyfile(place.path("dem.tif"), path)
@@ -168,7 +168,7 @@ def shown(person: Person, artifact: Artifact) -> int:
     return person.get(f"api/pictures/{artifact.id}").status_code
 
 
-def test_a_legend_is_of_a_drawn_picture_and_for_those_with_its_workspace(gallery: Gallery, tmp_path: Path):
+def test_legend_belongs_to_picture_and_needs_its_workspace(gallery: Gallery, tmp_path: Path):
     made = gallery.publish("a.tif", b"one")
     with pytest.raises(Refused):
         gallery._pictures.legend(made, gallery.workspaces)

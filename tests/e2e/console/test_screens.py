@@ -59,7 +59,7 @@ def test_every_view_fits_the_screen(browser: Browser, width: str):
             found.shot(f"sign-in-{width}-{scheme}")
 
 
-def test_on_a_phone_yes_and_no_are_in_reach_and_no_toast_covers_them(browser: Browser):
+def test_phone_shows_approval_buttons_without_covering_them(browser: Browser):
     with screens.shown(browser, **PHONE) as found:
         found.page.evaluate("window.tell(%r)" % screens.event("trouble", {"reason": "x " * 60}))
         expect(found.page.locator(".toast")).to_be_visible()
@@ -72,7 +72,7 @@ def test_on_a_phone_yes_and_no_are_in_reach_and_no_toast_covers_them(browser: Br
         found.page.screenshot(path=ARTEFACTS / "approvals-390-screen.png")
 
 
-def test_the_map_fits_what_is_there_and_names_it(browser: Browser):
+def test_map_fits_and_names_its_data(browser: Browser):
     with screens.shown(browser, **DESK) as found:
         page = found.page
         found.go("#/outputs")
@@ -98,7 +98,7 @@ def test_the_map_fits_what_is_there_and_names_it(browser: Browser):
         expect(page.locator(".tile .picture").first).to_be_focused()
 
 
-def test_what_goes_on_says_how_long_it_takes_and_what_waits_leads_to_its_question(browser: Browser):
+def test_activity_shows_duration_and_links_its_question(browser: Browser):
     with screens.shown(browser, **DESK) as found:
         found.go("#/running")
         first = found.page.locator("[data-id=r1] .left")
@@ -112,7 +112,7 @@ def test_what_goes_on_says_how_long_it_takes_and_what_waits_leads_to_its_questio
         expect(found.page.locator("article[data-id=q2]")).to_be_focused()
 
 
-def test_a_yes_is_possible_only_once_the_command_and_every_warning_were_on_the_screen(browser: Browser):
+def test_approval_needs_command_and_warnings_seen(browser: Browser):
     with screens.shown(browser, viewport={"width": 390, "height": 420}) as found:
         card = found.page.locator("[data-id=q1]")
         approve, deny = card.locator("[data-act=approve]"), card.locator("[data-act=deny]")
@@ -129,7 +129,7 @@ def test_a_yes_is_possible_only_once_the_command_and_every_warning_were_on_the_s
         expect(found.page.locator("[data-id=q1] [data-act=approve]")).to_be_enabled()
 
 
-def test_a_card_says_what_happens_and_which_program_asks_for_whom(browser: Browser):
+def test_card_shows_effect_program_and_principal(browser: Browser):
     with screens.shown(browser, **DESK) as found:
         destroys = found.page.locator("[data-id=q2]")
         expect(destroys.locator("h2")).to_contain_text("Delete longlong")
@@ -144,7 +144,7 @@ def test_a_card_says_what_happens_and_which_program_asks_for_whom(browser: Brows
         assert red == destroys.locator("h2").evaluate("(one) => getComputedStyle(one).color") != plain
 
 
-def test_history_is_by_day_and_filters_by_every_outcome_and_a_record_shows_why_code_failed(browser: Browser):
+def test_history_is_grouped_filtered_and_explains_failed_code(browser: Browser):
     with screens.shown(browser, **DESK) as found:
         found.go("#/history")
         expect(found.page.locator("#calls section h2")).to_have_count(1)
@@ -172,7 +172,7 @@ def test_layers_of_the_map_are_shown_and_hidden(browser: Browser):
         expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(2)
 
 
-def test_escape_closes_the_menu_and_what_waits_says_so_once(browser: Browser):
+def test_escape_closes_menu_and_waiting_is_announced_once(browser: Browser):
     with screens.shown(browser, **DESK) as found:
         menu = found.page.locator("details.menu")
         menu.locator("summary").click()
@@ -185,7 +185,7 @@ def test_escape_closes_the_menu_and_what_waits_says_so_once(browser: Browser):
         assert text.count("waiting for approval") == 1
 
 
-def test_the_server_page_says_who_is_asked_and_which_image_runs_without_a_check(browser: Browser):
+def test_server_page_shows_approvers_and_unchecked_image(browser: Browser):
     with screens.shown(browser, **DESK) as found:
         found.go("#/server")
         facts = found.page.locator("dl.facts").first

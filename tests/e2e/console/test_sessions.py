@@ -30,14 +30,14 @@ def test_a_session_ends_with_its_time():
     assert sessions.find(made.id, made.key) is None
 
 
-def test_there_are_so_many_sessions_and_the_oldest_makes_room():
+def test_sessions_are_bounded_and_oldest_makes_room():
     sessions = Sessions()
     made = [sessions.open(Principal(f"token:{number}", frozenset()), None) for number in range(MOST + 1)]
     assert [sessions.find(one.id, one.key) is not None for one in made] == [False] + [True] * MOST
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_who_signs_in_often_ends_the_own_sessions_and_nobody_elses():
+def test_frequent_login_ends_only_own_sessions():
     sessions = Sessions()
     bob = sessions.open(Principal("token:bob", frozenset()), None)
     made = [sessions.open(ANN, None) for _ in range(2 * MOST)]
@@ -61,7 +61,7 @@ def server(tmp_path: Path) -> Iterator[Any]:
     registry.close()
 
 
-def test_a_stream_ends_with_what_let_its_viewer_in(server: Any, monkeypatch: pytest.MonkeyPatch):
+def test_stream_ends_with_the_access_of_its_viewer(server: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(live, "BEAT_SECONDS", 0.0)
     monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
     good = iter([True, True, False])
@@ -109,7 +109,7 @@ def test_each_is_sent_what_that_one_may_see(server: Any):
 
 
 @pytest.mark.claim("console.strangers-bounded")
-def test_windows_that_are_opened_at_once_are_counted_too(server: Any):
+def test_simultaneously_opened_windows_are_counted_too(server: Any):
     statuses: list[int] = []
     all_answered = anyio.Event()
 

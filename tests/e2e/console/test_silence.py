@@ -19,7 +19,7 @@ SILENT = 400  # more than the console accepts at once
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out", "console.strangers-bounded")
-def test_the_console_answers_while_hundreds_of_connections_are_silent(tmp_path: Path):
+def test_console_answers_during_hundreds_of_silent_connections(tmp_path: Path):
     (tmp_path / "ws").mkdir()
     settings = load_settings(
         workspaces=[str(tmp_path / "ws")], state_dir=str(tmp_path / "state"), console_port=0

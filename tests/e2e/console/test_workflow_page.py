@@ -56,7 +56,7 @@ def begun(stage: Stage) -> Counter[str]:
     return Counter(one for one in tools if one != "preview")
 
 
-def test_a_failed_workflow_shows_each_step_and_is_run_again_from_one(stage: Stage, opened: Window):
+def test_failed_workflow_shows_steps_and_restarts_from_one(stage: Stage, opened: Window):
     late = stage.place.path("late.tif")
     late.write_bytes(stage.place.path("dem.tif").read_bytes()[:500])  # GDAL cannot read it
     call = stage.talk.start("workflow_run", workflow=WORKFLOW)

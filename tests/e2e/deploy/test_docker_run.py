@@ -130,7 +130,7 @@ def test_a_workspace_of_root_is_served(server, maps, tmp_path, mode, image, buil
     assert (own / "c.tif").stat().st_uid == (0 if mode == 0o755 else 10001)
 
 
-def test_without_the_socket_it_answers_and_says_what_is_missing(server: Server, tmp_path: Path):
+def test_containerised_server_without_socket_names_what_is_missing(server: Server, tmp_path: Path):
     command = [word for word in server.command() if not word.endswith(":/var/run/docker.sock")]
     with piped(command, tmp_path / "log") as pipes:
         assert pipes.hello()["serverInfo"]
@@ -212,7 +212,7 @@ def shared(desktop: tuple[PrivateEngine, Path]) -> Iterator[Callable[[Path], Non
 
 
 @pytest.mark.parametrize("option", ["--workspace", "--workspace-ro"])
-def test_a_share_without_device_numbers_is_told_by_its_names(desktop, shared, built, image, tmp_path, option):
+def test_share_without_device_numbers_is_identified_by_names(desktop, shared, built, image, tmp_path, option):
     """The calls' containers have another mount than the server, as on Docker Desktop, and only the correct one is
     accepted.
     """

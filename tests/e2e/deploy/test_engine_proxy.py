@@ -58,7 +58,7 @@ def slot(proxy, image, owner, make_template):
     client.close()
 
 
-def test_the_end_of_a_client_reaches_the_container_through_the_proxy(slot):
+def test_client_disconnection_reaches_containers_through_the_proxy(slot):
     """Otherwise a dead server would leave a running container."""
     assert slot.container.state().running
     slot.wire.close()
@@ -103,7 +103,7 @@ def test_nothing_else_of_the_api_is_let_through(proxy, subtests):
                 assert proxy.ask(method, API + target)[0] == 403
 
 
-def test_older_and_other_spellings_of_the_api_are_refused(proxy, subtests):
+def test_older_and_other_api_spellings_are_refused(proxy, subtests):
     """Before version 1.24, a start request could make a container privileged."""
     for version in ("", "/v1.12", "/v1.23", "/v1.40", "/v2.0", "/v1.41/v1.12", "/V1.41"):
         with subtests.test(version=version):
@@ -232,7 +232,7 @@ def test_no_spelling_hides_a_key(proxy, client, asked, subtests):
             assert made(client) == 0
 
 
-def test_a_body_that_is_too_long_to_be_looked_at_is_refused(proxy, client, asked):
+def test_body_too_long_to_examine_is_refused(proxy, client, asked):
     asked["Labels"]["padding"] = "x" * 150_000
     asked["ZHostConfig"] = {"Privileged": True}
     assert proxy.ask("POST", f"{API}/containers/create", asked)[0] == 403

@@ -20,7 +20,7 @@ def sources(service: dict) -> list[str]:
 
 
 @pytest.mark.parametrize("service", [SERVER, PROXY], ids=["server", "proxy"])
-def test_a_service_may_do_as_little_as_it_can(service):
+def test_service_has_minimal_rights(service):
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
@@ -29,7 +29,7 @@ def test_a_service_may_do_as_little_as_it_can(service):
 
 
 @pytest.mark.claim("engine.proxy")
-def test_only_the_proxy_has_the_engines_socket_and_it_has_no_network():
+def test_only_the_networkless_proxy_has_the_engine_socket():
     assert ENGINE_SOCKET in sources(PROXY)
     above = ("/", "/var", "/run", "/var/run")
     assert not [one for one in sources(SERVER) if "docker.sock" in one or one in above]
@@ -48,7 +48,7 @@ def test_the_workspace_has_one_path_on_both_sides():
     assert named == ("${WORKSPACE:?}",) * 2
 
 
-def test_the_proxy_is_given_what_its_configuration_asks_for():
+def test_proxy_gets_what_its_configuration_requires():
     asked = set(re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/engine-proxy/haproxy.cfg").read_text()))
     assert asked == set(PROXY["environment"])
 

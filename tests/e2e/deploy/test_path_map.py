@@ -48,7 +48,7 @@ def serving(ground, client, image):
     return one
 
 
-def test_folders_are_found_by_the_names_that_the_engine_knows(serving, ground):
+def test_folders_are_found_by_names_on_engine_host(serving, ground):
     with serving(f"{ground}:{ground}/host") as hosting:
         rows = hosting.ready().attested
     proven = [row.name for row in rows if "path map" in row.name]
@@ -86,7 +86,7 @@ def not_mapped(ground: Path, name: str) -> list[str]:
         *((not_mapped, "one"), (not_mapped, "read")),
     ],
 )
-def test_a_map_that_is_wrong_in_one_pair_lets_nothing_run(serving, ground, wrong, name):
+def test_one_wrong_pair_in_map_prevents_running(serving, ground, wrong, name):
     with serving(*wrong(ground, name)) as hosting:
         with pytest.raises(AttestationFailed) as caught:
             hosting.ready()
@@ -105,7 +105,7 @@ def test_a_map_is_proven_by_every_process(serving, ground):
 
 
 @pytest.mark.claim("engine.path-map-proven")
-def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatch):
+def test_view_visible_only_to_the_server_is_refused(serving, ground, monkeypatch):
     """The engine does not see a mount inside the server's container, and would use the empty folder below it."""
     for name in ("one", "two", "read"):
         folder(ground / "state" / "views" / name)
@@ -115,7 +115,7 @@ def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatc
         hosting.ready()
 
 
-def test_without_a_writable_workspace_the_state_folder_needs_no_pair(ground, image):
+def test_state_folder_needs_no_pair_without_writable_workspaces(ground, image):
     """The engine may be unable to mount it, if it is a volume; and no container of such a server writes."""
     places = {"workspaces_ro": (ground / "read",), "state_dir": ground / "state"}
     pairs = (f"{ground}/read:{ground}/host/read",)

@@ -69,9 +69,7 @@ def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClien
 
 
 @pytest.mark.claim("supply.image-named")
-def test_setup_pulls_from_a_mirror_the_image_that_the_digest_names(
-    registry: str, client: docker.DockerClient
-) -> None:
+def test_setup_pulls_the_digest_from_a_mirror(registry: str, client: docker.DockerClient) -> None:
     name = f"{registry}/osgeo/gdal"
     made = client.containers.run(base_image(client), ["sh", "-c", "echo mirrored > /srv/new"], **ALONE)
     try:

@@ -56,7 +56,7 @@ def test_a_call_reads_and_writes_the_hosts_files(server, workspace):
     assert copy.st_uid == workspace.stat().st_uid
 
 
-def test_a_call_runs_in_a_container_of_the_hosts_engine(server, client, workspace):
+def test_containerised_server_runs_calls_on_the_host_engine(server, client, workspace):
     """Waiting containers are siblings of the server: they mount the host's folder at the server's path of it."""
     until(lambda: len(mounting(client, workspace)) > 1)
     ours = [client.containers.get(one) for one in mounting(client, workspace)]
@@ -85,7 +85,7 @@ def test_a_server_that_cannot_start_leaves_nothing(built, client, workspace, pro
     assert not state.exists()
 
 
-def test_the_image_is_as_small_in_rights_as_it_can_be(built, client):
+def test_image_has_minimal_rights(built, client):
     config = client.images.get(built).attrs["Config"]
     # root only until it knows the owner of the workspace: tests/e2e/deploy/test_docker_run.py
     assert "GDAL_MCP_RUN_AS=owner" in config["Env"]
@@ -95,7 +95,7 @@ def test_the_image_is_as_small_in_rights_as_it_can_be(built, client):
     assert config["Labels"]["org.opencontainers.image.licenses"] == "MIT"
 
 
-def test_nothing_is_in_the_image_that_the_server_does_not_need(built, client):
+def test_image_contains_only_what_the_server_needs(built, client):
     # the image has pip: `gdal-mcp setup --toolbox` fetches wheels with it
     program = (
         "import importlib.util as u, os, json;"

@@ -33,7 +33,7 @@ def of_kind(found: list[Any], kind: str, **metadata: str) -> Any:
     return one
 
 
-def test_what_it_renders_fits_the_schemas_of_every_version_that_it_names(subtests: pytest.Subtests) -> None:
+def test_chart_fits_schemas_of_every_supported_version(subtests: pytest.Subtests) -> None:
     import kubernetes_validate
 
     for given in (values(), EVERYTHING):
@@ -72,7 +72,7 @@ def test_values_that_would_weaken_or_contradict_are_refused(subtests: pytest.Sub
             assert helm("template", values(**one)).returncode != 0
 
 
-def test_the_settings_it_writes_are_those_of_the_server(tmp_path: Path) -> None:
+def test_chart_settings_are_valid_server_settings(tmp_path: Path) -> None:
     told = of_kind(rendered(EVERYTHING), "ConfigMap")["data"]
     file = tmp_path / "settings.toml"
     file.write_text(told["settings.toml"])
@@ -86,7 +86,7 @@ def test_the_settings_it_writes_are_those_of_the_server(tmp_path: Path) -> None:
     assert settings.log_level == "info"
 
 
-def test_the_server_may_do_what_a_call_needs_and_nothing_more() -> None:
+def test_server_account_has_exactly_the_needed_rights() -> None:
     found = rendered(EVERYTHING)
     assert {one["kind"] for one in found} & {"ClusterRole", "ClusterRoleBinding", "Secret"} == set()
     role, binding = of_kind(found, "Role"), of_kind(found, "RoleBinding")

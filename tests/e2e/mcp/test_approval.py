@@ -39,7 +39,7 @@ def test_anything_but_a_yes_runs_nothing(talk: Talk, place: Place, action: str):
 
 @pytest.mark.claim("approval.asked")
 @pytest.mark.parametrize("era", EITHER_ERA)
-def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds: Path, era: str):
+def test_client_without_elicitation_learns_how_to_allow(place: Place, grounds: Path, era: str):
     with talking(place.command(), grounds / "mute.log", era=era) as mute:
         assert mute.done("info", path="rgb.tif")["size"] == [40, 30]
         error = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="mute.tif")
@@ -56,7 +56,7 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
 
 @pytest.mark.claim("approval.changes-void-it")
 @pytest.mark.parametrize("touched", ["input", "output"])
-def test_a_file_that_changed_while_the_question_was_open_stops_the_call(talk, place, touched):
+def test_file_changed_during_the_question_stops_the_call(talk, place, touched):
     given, made = f"given-{touched}-{talk.modern}.tif", f"made-{touched}-{talk.modern}.tif"
     for name in (given, made):
         place.path(name).write_bytes(place.path("rgb.tif").read_bytes())
@@ -108,7 +108,7 @@ def outputs(place: Place) -> set[str]:
 
 
 @pytest.mark.claim("approval.used-once")
-def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: Place):
+def test_used_answer_does_not_admit_a_second_call(pipes: Pipes, place: Place):
     state = question(pipes, TRANSLATE)
     assert not yes(pipes, "gdal_translate", TRANSLATE, state).get("isError")
     before = outputs(place)
@@ -118,7 +118,7 @@ def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: P
 
 
 @pytest.mark.claim("approval.bound-to-plan")
-def test_an_answer_for_one_call_is_worth_nothing_for_another(pipes: Pipes, place: Place):
+def test_answer_is_valid_for_its_call_only(pipes: Pipes, place: Place):
     before = outputs(place)
     for tool, arguments in (
         ("gdal_translate", {"src_dataset": "dem.tif"}),
@@ -139,7 +139,7 @@ def test_a_forged_state_runs_nothing(pipes: Pipes, place: Place):
 
 
 @pytest.mark.claim("approval.asked")
-def test_a_yes_that_came_without_a_question_runs_nothing(pipes: Pipes, place: Place):
+def test_unsolicited_approval_runs_nothing(pipes: Pipes, place: Place):
     before = outputs(place)
     responses = {"approval": {"action": "accept", "content": {}}}
     answered = pipes.call("gdal_translate", TRANSLATE, inputResponses=responses)
@@ -148,7 +148,7 @@ def test_a_yes_that_came_without_a_question_runs_nothing(pipes: Pipes, place: Pl
 
 
 @pytest.mark.claim("audit.how-allowed")
-def test_the_audit_holds_how_a_call_was_allowed_or_not(modern: Talk, place: Place):
+def test_audit_records_how_a_call_was_decided(modern: Talk, place: Place):
     modern.person.action = "decline"
     denied = modern.failed("gdal_translate", src_dataset="rgb.tif")["call_id"]
     modern.person.action = "accept"

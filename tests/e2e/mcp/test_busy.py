@@ -32,9 +32,7 @@ def answered(pipes: Pipes) -> set[int]:
 
 
 @pytest.mark.claim("resources.server-goes-on")
-def test_a_full_server_answers_what_needs_no_container_and_gives_up_what_is_cancelled(
-    make_place, containers, grounds
-):
+def test_full_server_answers_containerless_calls_and_honours_cancellation(make_place, containers, grounds):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "busy.log", env=ONE_PLACE) as pipes:
         pipes.hello()

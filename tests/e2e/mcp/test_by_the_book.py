@@ -73,7 +73,7 @@ def test_an_error_has_the_code_of_its_era(asking: Asks, subtests: pytest.Subtest
                 assert method != "resources/read" or error["data"] == params
 
 
-def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(clients, subtests):
+def test_unsupported_version_is_answered_with_supported_ones(clients, subtests):
     for door in ("stdio", "http"):
         with subtests.test(door=door):
             meta = {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}
@@ -82,7 +82,7 @@ def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(clients, s
             assert MODERN in error["data"]["supported"]
 
 
-def test_every_result_that_may_be_kept_says_for_how_long_and_by_whom(clients: Any):
+def test_cacheable_results_declare_duration_and_scope(clients: Any):
     lasting = {*LISTS, "server/discover"} - {"resources/list", "prompts/list"}
     for door in ("stdio", "http"):
         for method in {*LISTS, "server/discover"}:
@@ -110,7 +110,7 @@ def test_what_changes_is_promised_and_nothing_else(clients: Any):
         assert "logging" not in found
 
 
-def test_icons_come_with_the_lists_and_ask_no_other_host(asking: Asks):
+def test_icons_are_in_lists_without_other_hosts(asking: Asks):
     prompts = asking.ask("prompts/list")["result"]["prompts"]
     templates = asking.ask("resources/templates/list")["result"]["resourceTemplates"]
     icons = [icon for one in (*prompts, *templates) for icon in one["icons"]]
@@ -119,7 +119,7 @@ def test_icons_come_with_the_lists_and_ask_no_other_host(asking: Asks):
     assert all(one["title"] for one in (*prompts, *templates))
 
 
-def test_the_servers_own_icon_is_in_its_first_answer_and_in_no_other(clients: Any):
+def test_server_icon_is_only_in_first_answer(clients: Any):
     name = f"{META}serverInfo"
     for door in ("stdio", "http"):
         client = clients[door, MODERN]
@@ -129,7 +129,7 @@ def test_the_servers_own_icon_is_in_its_first_answer_and_in_no_other(clients: An
         assert other == {key: value for key, value in first.items() if key != "icons"}
 
 
-def test_lists_are_the_same_each_time_through_every_door_and_in_both_eras(clients: Any):
+def test_lists_are_identical_on_every_transport_and_era(clients: Any):
     def listed(client: Asks, method: str) -> str:
         [rows] = [value for value in client.ask(method)["result"].values() if isinstance(value, list)]
         return json.dumps(rows, sort_keys=True)

@@ -49,7 +49,7 @@ def kinds(place: Place) -> list[str]:
 
 
 @pytest.mark.parametrize(("era", "answer"), [(ERAS[0], "--yes"), (ERAS[1], "--no")])
-def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(own, approvals, era, answer):
+def test_call_without_elicitation_waits_for_the_terminal(own, approvals, era, answer):
     with inside(own.command(), era=era, env=LONG) as mute:
         call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
         row = waiting(approvals)
@@ -66,7 +66,7 @@ def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(own, approvals, e
 
 
 @pytest.mark.parametrize("era", EITHER_ERA)
-def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: Approvals, era: str):
+def test_repeated_call_after_approval_runs_once(own: Place, approvals: Approvals, era: str):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
     with inside(own.command(), era=era) as mute:
         told = mute.failed("gdal_translate", **write)["requiresConfirmation"]
@@ -94,7 +94,7 @@ def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: st
     assert not own.path("made.tif").exists()
 
 
-def test_a_client_that_gives_up_leaves_no_question_behind(own: Place, approvals: Approvals):
+def test_abandoned_client_leaves_no_question(own: Place, approvals: Approvals):
     with inside(own.command(), env=LONG) as mute:
         call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
         row = waiting(approvals)
@@ -105,7 +105,7 @@ def test_a_client_that_gives_up_leaves_no_question_behind(own: Place, approvals:
     assert own.audited[-1]["outcome"] == "CANCELLED"
 
 
-def test_what_a_dead_server_asked_can_be_answered_for_the_next(own: Place, approvals: Approvals):
+def test_question_of_dead_server_serves_its_successor(own: Place, approvals: Approvals):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
     with piped(own.command("--approval-wait", "60"), own.state.parent / "killed.log") as pipes:
         pipes.hello({})
@@ -119,7 +119,7 @@ def test_what_a_dead_server_asked_can_be_answered_for_the_next(own: Place, appro
 
 
 @pytest.mark.claim("approval.grants-narrow")
-def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: Place, approvals: Approvals):
+def test_grant_admits_tool_and_workspace_until_revoked(own: Place, approvals: Approvals):
     with inside(own.command("--approval-wait", "0")) as mute:
         made = program(own, "grants", "new", "gdal_translate", str(own.workspace), "--for", "5m")
         assert made.code == 0, made.stderr
@@ -142,7 +142,7 @@ def policy(place: Place, text: str) -> list[str]:
 
 @pytest.mark.claim("approval.ways")
 @pytest.mark.parametrize("era", EITHER_ERA)
-def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals: Approvals, era: str):
+def test_only_the_demanded_console_can_approve(own: Place, approvals: Approvals, era: str):
     command = policy(own, '[[rule]]\ndecision = "require"\neffects = ["create"]\nways = ["console"]')
     person = Person()
     with inside(command, era=era, person=person) as talk:
@@ -172,7 +172,7 @@ def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
 
 
 @pytest.mark.claim("identity.reach-narrows")
-def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: MakePlace):
+def test_unlisted_workspace_is_not_mounted(own: Place, make_place: MakePlace):
     """A file of the granted workspace that names a file of the other one finds nothing there."""
     other = make_place("dem.tif")
     own.path("points-there.vrt").write_text(
@@ -201,7 +201,7 @@ def test_the_check_explains_what_a_call_would_meet(own: Place):
     assert own.audited == []
 
 
-def test_a_page_is_offered_to_a_client_that_takes_pages_alone(own: Place, approvals: Approvals):
+def test_client_that_accepts_only_pages_gets_one(own: Place, approvals: Approvals):
     """The address signs nobody in, because it contains no token. Opening it is not an answer."""
     command = own.command("--console", "on", "--approval-wait", "1")
     with piped(command, own.state.parent / "page.log", era=ERAS[1], env={"GDAL_MCP_CONSOLE": "on"}) as pipes:

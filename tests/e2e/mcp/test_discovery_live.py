@@ -7,7 +7,7 @@ from tests.e2e.mcp.talk import Talk
 pytestmark = pytest.mark.engine
 
 
-def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
+def test_crs_is_found_by_text_box_or_dataset(modern: Talk):
     [row] = modern.done("find_crs", query="equal area europe", limit=1)["matches"]
     assert (row["code"], row["property"], row["unit"]) == ("EPSG:3035", "equal-area", "metre")
     [row] = modern.done("find_crs", query="wgs 84 utm", bbox=[10, 47, 11, 48], limit=1)["matches"]
@@ -19,7 +19,7 @@ def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
     assert "UTM" in told[0]["name"]
 
 
-def test_a_question_for_a_crs_is_refused_when_it_asks_nothing(modern: Talk, subtests: pytest.Subtests):
+def test_empty_crs_question_is_refused(modern: Talk, subtests: pytest.Subtests):
     for arguments in (
         {}, {"query": "  "}, {"bbox": [0, 50, 10]}, {"bbox": [0, 50, 10, 40]}, {"bbox": [0, 50, 200, 60]},
         {"bbox": [0, 50, 10, 60], "input": "dem.tif"}, {"query": "utm", "input": "../outside.tif"},

@@ -38,7 +38,7 @@ EXIT_CODES = {"EOF": 0, "SIGTERM": 143, "SIGINT": 130}
 
 
 @pytest.mark.parametrize("how", EXIT_CODES)
-def test_an_idle_server_ends_at_once_and_leaves_nothing(containers: Containers, grounds: Path, how: str):
+def test_idle_server_ends_at_once_leaving_nothing(containers: Containers, grounds: Path, how: str):
     place = Place.made(grounds / f"idle-{how}")  # where nothing has been attested yet
     with piped(place.command(), grounds / "endings.log") as pipes:
         pipes.hello()  # the host is being attested meanwhile, in a container
@@ -49,7 +49,7 @@ def test_an_idle_server_ends_at_once_and_leaves_nothing(containers: Containers, 
     assert place.owners == set()
 
 
-def test_a_client_that_reads_no_more_ends_its_server_quietly(containers: Containers, grounds: Path):
+def test_non_reading_client_ends_its_server_quietly(containers: Containers, grounds: Path):
     place = Place.made(grounds / "unread")
     read, write = os.pipe()
     os.close(read)
@@ -71,9 +71,7 @@ def test_a_client_that_reads_no_more_ends_its_server_quietly(containers: Contain
 
 @pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize(("era", "how"), [*((ERAS[0], how) for how in EXIT_CODES), (ERAS[1], "EOF")])
-def test_a_server_that_ends_during_a_call_takes_its_containers_along(
-    make_place, containers, grounds, era, how
-):
+def test_server_ending_during_a_call_removes_its_containers(make_place, containers, grounds, era, how):
     place = make_place("rgb.tif")
     command, warm = place.command("--approval", "never"), {"GDAL_MCP_POOL_MAX": "4"}
     with piped(command, grounds / "endings.log", era=era, env=warm) as pipes:
@@ -97,7 +95,7 @@ def test_a_server_that_ends_during_a_call_takes_its_containers_along(
 
 
 @pytest.mark.claim("faults.server-killed", "sandbox.ends-by-itself")
-def test_a_killed_server_is_tidied_up_after_by_the_next(make_place, containers, grounds):
+def test_next_server_cleans_up_after_a_killed_one(make_place, containers, grounds):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
         pipes.hello()
@@ -123,9 +121,7 @@ def test_a_killed_server_is_tidied_up_after_by_the_next(make_place, containers, 
 
 @pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize("era", EITHER_ERA)
-def test_a_call_that_its_client_abandons_loses_its_container_and_the_server_goes_on(
-    make_place, containers, grounds, era
-):
+def test_abandoned_call_loses_container_while_server_continues(make_place, containers, grounds, era):
     place = make_place("rgb.tif")
     with talking(place.command("--approval", "never"), grounds / "endings.log", era=era) as talk:
         running = talk.start("reproject", **LONG)
@@ -141,9 +137,7 @@ def test_a_call_that_its_client_abandons_loses_its_container_and_the_server_goes
     assert not place.path("long.tif").exists()
 
 
-def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_server(
-    make_place, containers, grounds
-):
+def test_call_awaiting_approval_holds_no_container(make_place, containers, grounds):
     place = make_place("rgb.tif")
     with piped(place.command(), grounds / "endings.log") as pipes:
         pipes.hello({"elicitation": {}})
@@ -157,7 +151,7 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
     assert own == ["CANCELLED"]
 
 
-def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(make_place, containers):
+def test_killed_container_fails_only_its_call(make_place, containers):
     place = make_place("rgb.tif")
     # a client of the older era, which gets progress from a server in its own process
     with inside(place.command("--approval", "never"), era=ERAS[0]) as talk:
@@ -175,7 +169,7 @@ BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell starts `
 
 
 @pytest.mark.parametrize(("how", "start"), [("SIGTERM", ()), ("SIGINT", ()), ("SIGINT", BACKGROUND)])
-def test_a_call_from_the_command_line_that_is_interrupted_leaves_nothing(make_place, containers, how, start):
+def test_interrupted_command_line_call_leaves_nothing(make_place, containers, how, start):
     place = make_place("rgb.tif")
     serve = place.command("--yes")
     command = [*start, *serve[:3], "call", "reproject", json.dumps(LONG), *serve[4:]]

@@ -65,7 +65,7 @@ CASES = [
 
 @pytest.mark.claim("resources.own-error")
 @pytest.mark.parametrize(("code", "tool", "arguments"), CASES, ids=[case[0] for case in CASES])
-def test_a_limit_ends_a_call_in_its_own_error(tight, own, containers, code, tool, arguments):
+def test_each_limit_ends_a_call_with_its_error(tight, own, containers, code, tool, arguments):
     error = tight.failed(tool, **arguments)
     assert (error["code"], error["stage"]) == (code, "run")
     assert error["suggestion"]

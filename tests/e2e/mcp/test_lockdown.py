@@ -125,7 +125,7 @@ def answers(talk: Talk) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, structured, json.dumps([structured, texts, records], ensure_ascii=False)
 
 
-def test_in_lockdown_no_text_of_a_file_reaches_a_client(locked: Talk):
+def test_no_file_text_reaches_a_client_in_lockdown(locked: Talk):
     for name, structured, text in answers(locked):
         assert MARK not in text, name
         assert "untrusted" not in structured, name
@@ -134,7 +134,7 @@ def test_in_lockdown_no_text_of_a_file_reaches_a_client(locked: Talk):
         assert MARK not in page.model_dump_json()
 
 
-def test_in_lockdown_there_are_no_pictures_as_they_can_show_text(locked: Talk):
+def test_lockdown_has_no_pictures(locked: Talk):
     with pytest.raises(MCPError):
         locked.call("preview", path="text.tif")
     result = locked.call("convert", input="text.tif", output="unseen.tif", overwrite=True)

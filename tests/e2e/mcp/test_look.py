@@ -24,7 +24,7 @@ def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
     return width, height, data
 
 
-def test_a_write_comes_with_its_picture_and_what_was_written(unasked: Talk, own: Place):
+def test_write_returns_its_picture_and_written_facts(unasked: Talk, own: Place):
     result = unasked.call("reproject", input="dem.tif", output="degrees.tif", dst_crs="EPSG:4326")
     width, height, _ = picture(result)
     assert max(width, height) <= 512
@@ -63,7 +63,7 @@ def test_next_steps_are_calls_that_would_be_taken(unasked: Talk):
 
 
 @pytest.mark.claim("content.names-shown")
-def test_a_name_that_hides_something_is_shown_for_what_it_is(unasked: Talk, own: Place):
+def test_misleading_name_is_displayed_unambiguously(unasked: Talk, own: Place):
     own.path(f"hid{HIDDEN}den.tif").write_bytes(own.path("dem.tif").read_bytes())
     [row] = unasked.done("list_workspace", pattern="*den.tif")["entries"]
     assert row["path"].isascii()

@@ -31,7 +31,7 @@ def test_every_call_that_a_page_shows_runs(make_place):
     assert ran > 12
 
 
-def test_inputs_by_name_and_the_common_spelling_of_an_input_are_taken(make_place):
+def test_named_inputs_and_common_spelling_are_accepted(make_place):
     place = make_place("west.tif", "east.tif", "dem.tif")
     with inside(place.command("--approval", "never")) as talk:
         made = talk.done(
@@ -47,7 +47,7 @@ def test_inputs_by_name_and_the_common_spelling_of_an_input_are_taken(make_place
         assert talk.done("gdal_translate", input="dem.tif", output="copy.tif")["output_uri"]
 
 
-def test_a_raster_without_a_crs_says_that_it_has_none(make_place):
+def test_raster_without_crs_says_so(make_place):
     place = make_place("dem.tif")
     place.path("grid.asc").write_text(GRID)
     with inside(place.command()) as talk:

@@ -43,7 +43,7 @@ def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place,
     assert len(talker.person.asked) == 1
 
 
-def test_a_step_reads_from_a_pipeline_of_its_own(talker: Talk, own: Place, oracle: Oracle):
+def test_step_reads_from_a_nested_pipeline(talker: Talk, own: Place, oracle: Oracle):
     talker.done("pipeline", steps="read dem.tif ! hillshade ! write shaded.tif")
     for number, overlay in enumerate(
         (
@@ -69,7 +69,7 @@ def test_when_one_branch_fails_none_is_published(talker: Talk, own: Place):
     assert own.staged == []
 
 
-def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own: Place):
+def test_question_names_every_output_and_replacement(talker: Talk, own: Place):
     old = own.path("sub/old.tif")
     old.write_bytes(own.path("dem.tif").read_bytes())
     text = "read dem.tif ! tee [ write sub/old.tif --overwrite ] ! hillshade ! write asked.tif"
@@ -85,7 +85,7 @@ def test_the_question_names_every_output_and_what_is_replaced(talker: Talk, own:
     assert [Path(one["path"]) for one in talker.done("pipeline", steps=text)["replaced"]] == [old]
 
 
-def test_two_readings_of_a_step_run_as_what_the_data_is(talker: Talk, own: Place, oracle: Oracle):
+def test_ambiguous_step_follows_the_kind_of_data(talker: Talk, own: Place, oracle: Oracle):
     """`reproject` is a step for rasters and a step for vectors, and the file decides which one runs."""
     calls = [
         talker.start("pipeline", steps="read dem.tif ! reproject --output-crs=EPSG:4326 ! write degrees.tif"),

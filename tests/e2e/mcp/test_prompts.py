@@ -58,7 +58,7 @@ def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):
                 assert word in TOOLS | set(packaged().algorithms) | arguments | ours, word
 
 
-def test_a_prompt_that_writes_validates_first_and_mentions_approval(subtests: pytest.Subtests):
+def test_writing_prompt_validates_first_and_mentions_approval(subtests: pytest.Subtests):
     for name in ("make_cog", "prepare_web_map", "zonal_statistics"):
         with subtests.test(name=name):
             text = filled(name)
@@ -69,7 +69,7 @@ def test_a_prompt_that_writes_validates_first_and_mentions_approval(subtests: py
 
 
 @pytest.mark.claim("args.prompts-are-data")
-def test_a_placeholder_in_a_value_stays_as_it_is():
+def test_placeholder_inside_a_value_is_unchanged():
     text = filled("make_cog", input="{output}.tif", output="SECOND.tif")
     assert '"{output}.tif"' in text
     assert text.count('"SECOND.tif"') == 1
@@ -134,7 +134,7 @@ def test_what_is_missing_or_unknown_is_refused():
 
 @pytest.mark.claim("args.prompts-are-data")
 @given(st.text(max_size=200))
-def test_any_value_is_refused_or_stands_on_one_line(text: str):
+def test_any_value_is_refused_or_on_one_line(text: str):
     try:
         made = filled("inspect_dataset", path=text)
     except MCPError:
@@ -190,7 +190,7 @@ def test_absolute_paths_are_completed_as_typed(sources):
 
 
 @pytest.mark.claim("args.completions-tell-workspaces")
-def test_nothing_is_told_of_what_is_not_in_a_workspace(sources, subtests: pytest.Subtests):
+def test_prompt_reveals_nothing_outside_the_workspaces(sources, subtests: pytest.Subtests):
     for typed in (
         "../", "../outside/", "/", "/etc/", "/etc/pass", "way_out/", "way_out/s", "scenes/../../outside/", "~/",
         ".gdal-mcp/", "file:///etc/", "nowhere/", "dem.tif/", "\0", "a\nb", "x" * 5000,
@@ -200,13 +200,13 @@ def test_nothing_is_told_of_what_is_not_in_a_workspace(sources, subtests: pytest
 
 
 @pytest.mark.claim("args.completions-tell-workspaces")
-def test_links_the_servers_folder_and_names_that_hide_something_are_left_out(sources):
+def test_links_server_folder_and_misleading_names_are_omitted(sources):
     told = [value for value in paths(sources, "") if not value.startswith("/")]
     hidden = ("way_out", "link", ".gdal-mcp", "evil", "rtl", "secret")
     assert not any(word in value for value in told for word in hidden)
 
 
-def test_at_most_a_hundred_are_told_and_that_there_are_more(sources):
+def test_at_most_hundred_files_are_listed_as_incomplete(sources):
     root = sources[0].items[0].root
     for number in range(MOST + 20):
         (root / f"tile{number:03}.tif").write_bytes(b"x")
@@ -215,7 +215,7 @@ def test_at_most_a_hundred_are_told_and_that_there_are_more(sources):
     assert (len(few.values), few.has_more, few.total) == (10, False, 10)
 
 
-def test_a_folder_of_very_many_names_is_told_in_part(sources, monkeypatch: pytest.MonkeyPatch):
+def test_overfull_folder_is_listed_partly(sources, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("gdal_mcp.server.mcp.completions._MAX_EXAMINED", 3)
     assert 0 < len(paths(sources, "")) < 6
 
@@ -269,7 +269,7 @@ def test_codes_are_found_by_number_and_by_name():
     assert list(crs_codes("atlantis")) == []
 
 
-def test_every_code_is_one_that_a_call_may_name():
+def test_every_documented_code_can_occur():
     for code in crs_codes(""):
         assert check_crs(code) == code
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.engine
 MADE = {"input": "dem.tif", "output": "x.tif"}
 
 
-def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(talk: Talk, subtests: pytest.Subtests):
+def test_refused_call_is_a_located_error_with_advice(talk: Talk, subtests: pytest.Subtests):
     twice = {"size": [5, 5], "resolution": 2.0}
     smuggled = {"extra_args": ["--config=GDAL_SKIP="]}
     for tool, arguments, code, stage in (
@@ -32,7 +32,7 @@ def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(talk: Tal
             assert error["call_id"]
 
 
-def test_a_failure_of_gdal_keeps_its_own_words_apart_as_untrusted(talk: Talk, place):
+def test_gdal_error_text_is_separate_and_untrusted(talk: Talk, place):
     place.path("noise.txt").write_text("this is no dataset at all")
     error = talk.failed("gdalinfo", dataset="noise.txt")
     assert (error["code"], error["stage"]) == ("GDAL_ERROR", "run")
@@ -40,7 +40,7 @@ def test_a_failure_of_gdal_keeps_its_own_words_apart_as_untrusted(talk: Talk, pl
     assert "stderr" not in error["untrusted"]  # which would repeat it
 
 
-def test_progress_of_a_long_computation_only_grows_and_reaches_the_end(talk: Talk):
+def test_long_computation_progress_grows_to_the_end(talk: Talk):
     name = f"progress-{talk.modern}.tif"
     given = {"dst_crs": "EPSG:3857", "size": [1500, 1500], "resampling": "lanczos"}
     talk.done("reproject", input="rgb.tif", output=name, **given)

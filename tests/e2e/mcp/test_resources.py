@@ -73,7 +73,7 @@ def refused(talk: Talk, uri: str) -> int:
     return caught.value.error.code
 
 
-def test_an_output_is_listed_with_what_is_known_of_it(reader: Talk, own: Place):
+def test_output_is_listed_with_its_known_facts(reader: Talk, own: Place):
     result = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="listed é~'#?.tif")
     one = listed(reader)[result["output_uri"]]
     path = own.path("listed é~'#?.tif")
@@ -103,7 +103,7 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
     assert read(reader, f"{uri}?offset={1 << 40}&length=1")[1] == b""
 
 
-def test_what_is_text_is_read_as_text_in_parts_that_end_between_characters(reader: Talk, own: Place):
+def test_text_is_read_in_parts_between_characters(reader: Talk, own: Place):
     own.path("names.csv").write_text("name\n" + "Zürich – Genève\n" * 1000, encoding="utf-8")
     for name in ("names.geojson", "names-copy.csv"):
         made = reader.done("vector_convert", input="names.csv", output=name)
@@ -124,7 +124,7 @@ def test_what_is_text_is_read_as_text_in_parts_that_end_between_characters(reade
     assert json.loads(whole.text) == json.loads(own.path("one.json").read_text())
 
 
-def test_in_lockdown_no_content_of_a_file_is_text(own: Place):
+def test_lockdown_serves_no_file_content_as_text(own: Place):
     own.path("words.csv").write_text("name\nsay nothing\n")
     with inside(own.command("--approval", "never", "--lockdown"), person=Person()) as talk:
         made = talk.done("vector_convert", input="words.csv", output="words.geojson")
@@ -132,7 +132,7 @@ def test_in_lockdown_no_content_of_a_file_is_text(own: Place):
         assert base64.b64decode(only.blob) == own.path("words.geojson").read_bytes()
 
 
-def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[str, Any]):
+def test_invalid_range_is_an_invalid_parameter(reader: Talk, known: dict[str, Any]):
     for query in (
         "offset=-1", "offset=x", "length=0", "offset=9223372036854775807", "offset=9223372036854775808",
         "page=2", "offset=1&offset",
@@ -141,7 +141,7 @@ def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[
 
 
 @pytest.mark.claim("outputs.listed-only")
-def test_what_no_call_published_is_not_read_by_any_spelling(reader, known, own, grounds):
+def test_unpublished_file_is_unreadable_by_any_spelling(reader, known, own, grounds):
     published = known["output_uri"]
     secret = own.path("secret.txt")
     secret.write_bytes(SECRET)
@@ -156,7 +156,7 @@ def test_what_no_call_published_is_not_read_by_any_spelling(reader, known, own, 
 
 
 @pytest.mark.claim("outputs.listed-only")
-def test_a_link_that_took_the_place_of_an_output_is_not_followed(reader: Talk, own: Place, grounds: Path):
+def test_link_replacing_an_output_is_not_followed(reader: Talk, own: Place, grounds: Path):
     name = "swapped.tif"
     uri = publish(reader, name)
     inside, outside = own.path("inside.txt"), grounds / "outside-swapped.txt"
@@ -206,7 +206,7 @@ def test_a_call_that_failed_has_a_record(reader: Talk):
         assert told["finished"]
 
 
-def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
+def test_long_result_is_cut_and_readable_in_parts(own: Place):
     names = {f"NAME_{number:05}": "é" * 20 for number in range(300)}
     rows = "".join(f'<MDI key="{key}">{value}</MDI>' for key, value in names.items())
     long = own.path("long-metadata.tif")
@@ -234,7 +234,7 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
         refused(talk, f"gdal://calls/{short['receipt']['call_id']}/result")
 
 
-def test_an_output_that_is_a_folder_is_described_and_its_files_are_not_handed_out(reader, own, oracle):
+def test_folder_output_is_described_without_serving_its_files(reader, own, oracle):
     name = "folder.zarr"
     result = reader.done("convert", input="rgb.tif", output=name, output_format="Zarr")
     assert own.path(name).is_dir()

@@ -61,7 +61,7 @@ def told(pipes: Pipes, uri: str) -> list[str]:
     return heard
 
 
-def test_a_new_output_changes_the_list_and_a_replaced_one_is_told_to_who_asked_for_it(pipes: Pipes):
+def test_new_output_changes_list_and_replacement_notifies_subscribers(pipes: Pipes):
     a, b = f"a-{pipes.era}.tif", f"b-{pipes.era}.tif"
     before = listed(pipes)
     stream = subscribe(pipes)

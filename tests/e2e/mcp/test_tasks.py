@@ -79,7 +79,7 @@ def outcomes(own: Place, tool: str, output: str = "") -> list[str]:
     return [event["outcome"] for event in mine if output in json.dumps(event.get("object", {}))]
 
 
-def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(taker, own, containers):
+def test_cancelled_task_leaves_nothing_while_server_continues(taker, own, containers):
     task = taker.task("reproject", **{**LONG, "output": "cancelled.tif"})
     taker.begun(task)
     assert containers.of_owners(own.owners) != []
@@ -93,9 +93,7 @@ def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(taker, own, cont
     assert taker.get(task)["status"] == "cancelled"
 
 
-def test_what_ran_when_its_server_was_killed_has_failed_and_what_was_done_is_kept(
-    taker, own, grounds, containers
-):
+def test_tasks_of_killed_server_failed_and_results_remain(taker, own, grounds, containers):
     before = own.owners
     with serving(own, grounds) as killed:
         done = killed.task("info", path="rgb.tif")

@@ -59,7 +59,7 @@ def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
 
 
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
-def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(modern: Talk, place: Place):
+def test_gdalinfo_reports_text_or_json_without_leaving_files(modern: Talk, place: Place):
     before = sorted(place.workspace.iterdir())
     text = done(modern, "gdalinfo", dataset="dem.tif")["untrusted"]["text"]
     result = done(modern, "gdalinfo", dataset="dem.tif", json=True, stats=True)
@@ -85,9 +85,7 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     assert [Path(row["path"]) for row in result["outputs"]] == [path]
 
 
-def test_a_profile_makes_a_valid_cog_with_the_options_that_the_record_shows(
-    talk: Talk, place: Place, oracle: Oracle
-):
+def test_profile_makes_a_valid_cog_with_recorded_options(talk: Talk, place: Place, oracle: Oracle):
     output = f"profile-{talk.modern}.tif"
     result = done(talk, "convert", input="dem.tif", output=output, output_format="COG",
                   creation_options={"PROFILE": "analysis", "BLOCKSIZE": 128})  # fmt: skip
@@ -103,7 +101,7 @@ def test_a_profile_makes_a_valid_cog_with_the_options_that_the_record_shows(
     assert "--creation-option=PROFILE" not in command
 
 
-def test_convert_makes_vectors_and_everything_that_belongs_to_them(modern, place, oracle):
+def test_convert_writes_vectors_with_all_companions(modern, place, oracle):
     name = "zones-made"
     result = done(modern, "convert", input="zones.gpkg", output=f"{name}.shp")
     assert {".shp", ".shx", ".dbf", ".prj"} <= {Path(row["path"]).suffix for row in result["files"]}
@@ -144,7 +142,7 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
     assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]
 
 
-def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(modern, place, oracle):
+def test_unnamed_gdal_translate_output_is_always_new(modern, place, oracle):
     given = {"src_dataset": "rgb.tif", "resample_alg": "average"}
     made = [made_at(modern, "gdal_translate", "output_uri", **given) for _ in range(2)]
     assert made[0] != made[1]
@@ -233,13 +231,13 @@ def test_what_gdal_misreads_at_first_is_no_failure(modern: Talk, place: Place, o
         assert [one["featureCount"] for one in made] == [0]
 
 
-def test_a_report_is_written_to_a_file_as_it_is(modern: Talk, place: Place):
+def test_report_is_written_to_a_file_unchanged(modern: Talk, place: Place):
     call = {"filename": ["dem.tif"], "output-format": "json", "output": "found.json"}
     done(modern, "gdal_write", algorithm="dataset identify", arguments=call)
     assert [one["driver"] for one in json.loads(place.path("found.json").read_text())] == ["GTiff"]
 
 
-def test_a_dataset_is_copied_if_it_is_of_the_format_that_is_said(modern: Talk, place: Place):
+def test_dataset_is_copied_only_in_the_named_format(modern: Talk, place: Place):
     for driver in ("GTiff", "PNG"):
         call = {"source": "dem.tif", "destination": f"copy_as_{driver}.tif", "format": driver}
         result = modern.call("gdal_write", algorithm="dataset copy", arguments=call)

@@ -12,7 +12,7 @@ from tests.e2e.mcp.talk import EITHER_ERA, SERVE, Place
 pytestmark = pytest.mark.engine
 
 
-def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callable[..., Place], grounds: Path):
+def test_vanished_workspace_is_reported_and_can_return(make_place: Callable[..., Place], grounds: Path):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:
         pipes.hello()
@@ -29,7 +29,7 @@ def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callabl
 
 
 @pytest.mark.parametrize("era", EITHER_ERA)
-def test_a_server_that_cannot_start_tells_its_client_why(grounds: Path, era: str):
+def test_server_that_cannot_start_explains_why(grounds: Path, era: str):
     gone, state = str(grounds / "gone"), ["--state-dir", str(grounds / "state")]
     for words, named in (
         (["--workspace", gone], gone),

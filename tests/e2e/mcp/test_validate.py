@@ -50,7 +50,7 @@ def looks(own: Place) -> int:
     return len(tools)
 
 
-def test_a_plan_is_what_then_runs_and_each_input_is_looked_at_once(talker: Talk, own: Place):
+def test_validated_plan_then_runs_examining_each_input_once(talker: Talk, own: Place):
     plans = {key: plan(talker, tool, **arguments) for key, (tool, arguments) in CALLS.items()}
     looked = looks(own)
     assert 3 <= looked <= len(CALLS)
@@ -87,7 +87,7 @@ def test_what_would_be_replaced_is_named(talker: Talk, own: Place):
 
 
 @pytest.mark.claim("resources.certain-excess-refused")
-def test_an_output_too_large_for_an_undescribed_input_is_refused(own: Place):
+def test_output_too_large_for_undescribed_input_is_refused(own: Place):
     """Before a person is asked; without approval, the call's own container reports it before it works."""
     calls = (("resize", {"size": ["200000%", "200000%"]}), ("reproject", {"output-crs": "EPSG:4326", "resolution": [1e-07, 1e-07]}))  # fmt: skip
     for mode, stage in (("never", "run"), ("writes", "validate")):
@@ -102,7 +102,7 @@ def test_an_output_too_large_for_an_undescribed_input_is_refused(own: Place):
             assert talk.person.asked == []
 
 
-def test_a_crs_that_proj_does_not_know_and_an_unknown_extension_are_refused_before_anybody_is_asked(
+def test_unknown_crs_and_extension_are_refused_before_asking(
     own: Place,
 ):
     calls = {
@@ -128,7 +128,7 @@ def test_a_crs_that_proj_does_not_know_and_an_unknown_extension_are_refused_befo
         assert plan(talk, "convert", input="dem.tif", output="plain")["valid"] is True
 
 
-def test_a_call_that_would_be_refused_is_refused_in_the_same_words(talker: Talk, own: Place):
+def test_validation_refuses_in_the_words_of_the_call(talker: Talk, own: Place):
     before, shade = started_calls(own), {"input": "dem.tif", "output": "x.tif"}
     for tool, arguments in (
         ("info", {"path": "absent.tif"}),

@@ -27,7 +27,7 @@ def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterato
 
 
 @pytest.mark.claim("resources.server-goes-on")
-def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
+def test_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     result = wire.call("info", {"path": "a/" * 3_000_000})
     assert result["structuredContent"]["error"]["code"] == "PATH_NOT_ALLOWED"
     assert len(wire.lines[-1]) < 20_000
@@ -37,7 +37,7 @@ def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
 
 
 @pytest.mark.claim("content.errors-tell-nothing")
-def test_errors_of_ours_tell_no_secret_of_the_host(wire: Pipes, place: Place):
+def test_our_errors_reveal_no_host_secret(wire: Pipes, place: Place):
     answers = [
         wire.call("info", {"path": path})
         for path in ("/etc/shadow", "/root/.ssh/id_rsa", str(place.state / "audit.jsonl"))

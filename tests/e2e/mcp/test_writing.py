@@ -91,7 +91,7 @@ def test_no_input_is_written_over(writer: Talk, own: Place):
     assert files(own) == before
 
 
-def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk, own: Place, oracle: Oracle):
+def test_gdalwarp_updates_existing_output_unless_overwriting(writer: Talk, own: Place, oracle: Oracle):
     def warp(*sources: str, overwrite: bool) -> dict[str, Any]:
         given = {"src_datasets": list(sources), "t_srs": "EPSG:4326", "dst_dataset": "into.tif"}
         return writer.done("gdalwarp", **given, overwrite=overwrite)
@@ -127,7 +127,7 @@ def test_gdal_polygonize_appends_to_what_is_there(writer: Talk, own: Place, orac
 
 
 @pytest.mark.claim("outputs.inputs-kept")
-def test_a_file_of_the_output_does_not_replace_a_strangers(writer: Talk, own: Place):
+def test_output_companion_does_not_replace_a_foreign_file(writer: Talk, own: Place):
     own.path("strange.img").write_bytes(b"somebody's notes")
     error = writer.failed("convert", input="classes.tif", output="strange.xml", output_format="PDS4")
     assert error["code"] == "OUTPUT_REJECTED"
@@ -147,7 +147,7 @@ def test_gdal_rasterize_makes_anew_what_is_there(writer: Talk, own: Place, oracl
     assert own.path("burnt.tif").read_bytes() == before
 
 
-def test_writers_of_one_output_never_make_a_torn_file(writer: Talk, own: Place, oracle: Oracle):
+def test_simultaneous_writers_never_make_a_torn_file(writer: Talk, own: Place, oracle: Oracle):
     sources = ["dem.tif", "rgb.tif", "west.tif", "classes.tif"]
     calls = [writer.start("gdal_translate", src_dataset=one, dst_dataset="raced.tif") for one in sources]
     results = [call.result(timeout=120) for call in calls]
@@ -159,7 +159,7 @@ def test_writers_of_one_output_never_make_a_torn_file(writer: Talk, own: Place, 
 
 
 @pytest.mark.claim("staging.removed")
-def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place):
+def test_staging_is_empty_and_audit_valid_after_writing(writer: Talk, own: Place):
     given = {"dst_dataset": "x.png", "output_format": "PNG", "bands": ["9"]}
     writer.failed("gdal_translate", src_dataset="rgb.tif", **given)
     assert own.staged == []
@@ -173,7 +173,7 @@ def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place
 
 
 @pytest.mark.claim("outputs.read-only-workspaces")
-def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..., Place], own: Place):
+def test_read_only_workspace_is_read_and_never_written(make_place: Callable[..., Place], own: Place):
     place, other = make_place("rgb.tif"), make_place("dem.tif")
     before = sorted(path.name for path in other.workspace.iterdir())
     command = place.command("--workspace-ro", str(other.workspace), "--approval", "never")
@@ -188,7 +188,7 @@ def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..
 
 
 @pytest.mark.nightly
-def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(grounds, place, oracle):
+def test_oddly_named_workspaces_use_their_own_staging(grounds, place, oracle):
     first, second = Place.made(grounds / "sp ace, é:'\"x"), Place.made(grounds / "other $(id)")
     first.path("rgb.tif").write_bytes(place.path("rgb.tif").read_bytes())
     second.path("deep/er").mkdir(parents=True)

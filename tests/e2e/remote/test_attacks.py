@@ -46,7 +46,7 @@ def failed(make: Make, opened: Opened, server: Origin) -> Fails:
 
 
 @pytest.mark.claim("remote.off-by-default")
-def test_nothing_is_readable_by_default_and_what_would_allow_it_is_said(make: Make, server: Origin):
+def test_remote_reading_is_off_by_default_with_advice(make: Make, server: Origin):
     gateway = make(source=[])
     with pytest.raises(ToolError) as caught:
         gateway.address("https://other.test/x.tif", WHO)
@@ -84,7 +84,7 @@ def test_a_policy_narrows_what_a_principal_reads(make: Make):
 
 
 @pytest.mark.claim("remote.checked-addresses-only")
-def test_only_public_addresses_and_listed_networks_are_connected_to(failed, resolver, server):
+def test_only_public_addresses_and_listed_networks_are_contacted(failed, resolver, server):
     inside = """0.0.0.0 10.1.2.3 100.64.0.1 127.0.0.1 127.8.9.1 169.254.169.254 172.16.0.1 192.168.1.1 192.0.0.8 192.0.2.1
         192.88.99.1 198.18.0.1 198.51.100.7 203.0.113.9 224.0.0.1 239.1.2.3 240.0.0.1 255.255.255.255 :: ::1 ::7f00:1
         ::ffff:127.0.0.1 ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::
@@ -100,7 +100,7 @@ def test_only_public_addresses_and_listed_networks_are_connected_to(failed, reso
 
 
 @pytest.mark.claim("remote.checked-addresses-only")
-def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_used(
+def test_name_is_resolved_once_to_the_checked_address(
     make: Make, opened: Opened, failed: Fails, resolver: Resolver, server: Origin
 ):
     """A second look-up could lead to another place."""
@@ -153,7 +153,7 @@ def test_another_host_gets_no_credentials_after_a_redirect(make, opened, server,
 
 
 @pytest.mark.claim("remote.redirects-checked")
-def test_credentials_do_not_come_back_with_another_hosts_redirect(make, opened, server, monkeypatch):
+def test_credentials_do_not_follow_redirects_to_other_hosts(make, opened, server, monkeypatch):
     """Not even if one setting lists both hosts: the second host must not choose what is read from the first."""
     monkeypatch.setenv("WILD", "secret")
     source = {"at": f"*.wild.test:{server.port}", "bearer": "env:WILD"}
@@ -169,7 +169,7 @@ WRONG = """changing longer shorter cut elsewhere whole gzip twice chunked drippi
 
 
 @pytest.mark.claim("remote.exact-answers")
-def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(failed: Fails, server: Origin):
+def test_unexpected_answer_fails_the_call(failed: Fails, server: Origin):
     for mode in WRONG:
         server.asked.clear()
         endless = mode in ("dripping", "drippingheaders", "stalling")
@@ -183,7 +183,7 @@ def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(failed: Fails, 
 
 
 @pytest.mark.claim("remote.bounded")
-def test_a_busy_server_is_asked_again_and_each_time_counts(make, opened, failed, server):
+def test_busy_server_is_retried_and_each_attempt_counts(make, opened, failed, server):
     call = opened(make(), server.url("/429twice/x.tif"))
     assert call.look().status is Status.OK
     assert call.reading.record()[0].requests == len(server.asked) == 3
@@ -191,7 +191,7 @@ def test_a_busy_server_is_asked_again_and_each_time_counts(make, opened, failed,
 
 
 @pytest.mark.claim("remote.exact-answers")
-def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Opened, server: Origin):
+def test_file_changing_between_reads_fails_the_call(make: Make, opened: Opened, server: Origin):
     call = opened(make(), server.url("/ok/x.tif"))
     call.look()
     server.etags["x.tif"] = '"v2"'
@@ -201,7 +201,7 @@ def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Op
 
 
 @pytest.mark.claim("remote.exact-answers")
-def test_other_bytes_under_the_same_validator_fail_the_call(make: Make, opened: Opened, server: Origin):
+def test_changed_bytes_with_equal_validator_fail_the_call(make: Make, opened: Opened, server: Origin):
     """If the server does not report a change of the file, reading a block twice does."""
     call = opened(make(cache=0), server.url("/silent/x.tif"))
     assert call.read((1_000_000, 10)).status is Status.OK
@@ -209,7 +209,7 @@ def test_other_bytes_under_the_same_validator_fail_the_call(make: Make, opened: 
 
 
 @pytest.mark.claim("remote.checked-addresses-only")
-def test_a_certificate_of_another_host_or_authority_is_refused(make, failed, server, resolver):
+def test_certificate_of_wrong_host_or_authority_is_refused(make, failed, server, resolver):
     resolver.names["unnamed.test"] = [["127.0.0.1"]]
     failed(f"unnamed.test:{server.port}", host="unnamed.test")
     failed(ca=None)
@@ -220,7 +220,7 @@ def test_a_certificate_of_another_host_or_authority_is_refused(make, failed, ser
 
 
 @pytest.mark.claim("remote.requests-from-nothing")
-def test_nothing_of_the_environment_or_of_an_answer_is_in_a_request(
+def test_request_holds_nothing_of_environment_or_answers(
     make: Make, opened: Opened, server: Origin, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "https_proxy"):
@@ -271,7 +271,7 @@ def test_no_secret_is_seen_anywhere(make, opened, server, monkeypatch, caplog, t
 
 
 @pytest.mark.claim("remote.no-secret-kept")
-def test_a_secret_that_begins_like_another_leaves_none_of_it():
+def test_secret_sharing_a_prefix_is_fully_hidden():
     texts = ["https://data.test/x?sig=ab", "https://data.test/x?sig=abcdef"]
     for order in (texts, texts[::-1]):
         told = without_secrets({"steps": [" ".join(order)]}, [parse(one) for one in order])
@@ -279,7 +279,7 @@ def test_a_secret_that_begins_like_another_leaves_none_of_it():
 
 
 @pytest.mark.claim("remote.no-secret-kept")
-def test_an_address_that_hides_something_is_refused_without_being_repeated():
+def test_misleading_address_is_refused_without_repeating_it():
     for text in (
         *"""https://data.test/x?x-amz-request-payer=requester https://user:secret-word@data.test/x
         s3://bucket/key?secret-word=1 https://data.test/secret-word%00 https://data.test/secret-word\u202e
@@ -338,7 +338,7 @@ def test_only_assets_of_an_item_may_change_host(make: Make, opened: Opened, serv
             opened(gateway, *addresses, within=told)
 
 
-def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(make, opened, server):
+def test_non_ascii_address_is_encoded_and_adds_no_header(make, opened, server):
     gateway = make()
     assert opened(gateway, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
     assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")

@@ -77,7 +77,7 @@ def keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("S3_SECRET", store.secret)
 
 
-def test_a_key_is_read_with_a_signature_that_the_store_checks(make, opened, store, monkeypatch):
+def test_key_is_read_with_a_verified_signature(make, opened, store, monkeypatch):
     gateway = make(store.source())
     for key in ("cog/x.tif", "cog/a b+ü%41.tif"):
         call = opened(gateway, f"s3://maps/{key}")
@@ -95,7 +95,7 @@ def test_a_key_is_read_with_a_signature_that_the_store_checks(make, opened, stor
         opened(make({"at": "s3://maps/", "endpoint": store.endpoint}), "s3://maps/cog/x.tif")
 
 
-def test_a_key_that_is_not_there_and_a_bucket_that_is_not_listed(make: Make, opened: Opened, store: Store):
+def test_missing_key_and_unlisted_bucket_are_distinguished(make: Make, opened: Opened, store: Store):
     gateway = make(store.source("s3://maps/cog/"))
     with pytest.raises(ToolError) as caught:
         opened(gateway, "s3://maps/cog/none.tif")
@@ -106,7 +106,7 @@ def test_a_key_that_is_not_there_and_a_bucket_that_is_not_listed(make: Make, ope
         assert caught.value.code in (Code.NETWORK_BLOCKED, Code.INVALID_ARGUMENT)
 
 
-def test_a_tree_has_the_keys_that_its_bucket_lists(make: Make, opened: Opened, store: Store):
+def test_tree_has_the_keys_its_bucket_lists(make: Make, opened: Opened, store: Store):
     call = opened(make(store.source()), "s3://maps/tree/")
     name = call.name
     assert call.list(name).body.split() == [b"a", b"zarr"]

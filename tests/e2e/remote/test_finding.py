@@ -46,7 +46,7 @@ def ids(result: dict[str, Any]) -> list[str]:
     return [item["id"] for item in result["untrusted"]["items"]]
 
 
-def test_a_search_finds_by_place_time_and_properties_over_several_pages(server: Origin, make: Make):
+def test_paged_search_finds_by_place_time_and_properties(server: Origin, make: Make):
     serve(server)
     gateway = make()
     assert len(ids(search(gateway, server))) == 9
@@ -65,7 +65,7 @@ def test_a_search_finds_by_place_time_and_properties_over_several_pages(server: 
 
 
 @pytest.mark.claim("remote.finding-is-reading")
-def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: Make, tmp_path: Any):
+def test_page_never_leads_to_files_other_hosts_endlessness(server: Origin, make: Make, tmp_path: Any):
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({"features": [{"id": "stolen"}], "links": []}))
     gateway = make(*(f"{host}:{server.port}" for host in ("data.test", "other.test")))
@@ -99,7 +99,7 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
         search(gateway, server)
 
 
-def test_a_time_or_place_that_no_api_reads_is_refused_before_it_is_asked(server: Origin, make: Make):
+def test_unreadable_time_or_place_is_refused_before_asking(server: Origin, make: Make):
     serve(server)
     gateway = make()
     for wrong in ("July 2024", "2024-7-1", "2024-07-01/tomorrow", "2024-07-01T10:00"):
@@ -114,7 +114,7 @@ def test_a_time_or_place_that_no_api_reads_is_refused_before_it_is_asked(server:
 
 
 @pytest.mark.claim("remote.finding-is-reading")
-def test_what_items_say_is_untrusted_and_proposes_nothing_that_is_not_allowed(server: Origin, make: Make):
+def test_item_texts_are_untrusted_and_propose_allowed_sources(server: Origin, make: Make):
     places = {
         "a": "https://evil.test/x.tif",
         "b": "file:///etc/passwd",
@@ -155,7 +155,7 @@ def test_a_bucket_is_listed_folder_by_folder(make: Make, store: Store, monkeypat
             answer(REMOTE_LIST, gateway, prefix=prefix)
 
 
-def test_a_list_with_declarations_is_refused_in_any_coding():
+def test_list_with_declarations_is_refused_in_any_encoding():
     """Entities would be expanded, and an encoding could hide their declaration."""
     text = '<?xml version="1.0" encoding="{}"?><!DOCTYPE a [<!ENTITY b "bb">]><a><Key>&b;</Key></a>'
     for coding in ("utf-8", "utf-16", "cp037"):
@@ -168,7 +168,7 @@ def test_a_list_with_declarations_is_refused_in_any_coding():
 
 
 @pytest.mark.claim("remote.answers-bounded")
-def test_a_list_takes_memory_by_its_length_whatever_its_elements_are():
+def test_list_memory_is_bounded_by_its_length():
     space = "u" * (1 << 20)
     tags = "".join(f"<t{number}/>" for number in range(50_000))
     pages = (
@@ -191,7 +191,7 @@ def test_a_list_takes_memory_by_its_length_whatever_its_elements_are():
 
 
 @pytest.mark.claim("remote.answers-bounded")
-def test_a_page_of_items_with_very_many_values_is_refused(server: Origin, make: Make):
+def test_item_page_with_too_many_values_is_refused(server: Origin, make: Make):
     page = b'{"type": "FeatureCollection", "features": [' + b"{}," * 2_000_000 + b"{}]}"
     server.special["/stac/search"] = lambda handler: handler.answer(200, page)
     gateway = make()
@@ -213,7 +213,7 @@ def test_a_page_of_items_with_very_many_values_is_refused(server: Origin, make: 
             call.require_found()
 
 
-def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):
+def test_impossible_key_size_is_not_reported(server: Origin, make: Make):
     row = "<Contents><Key>f/{}</Key><Size>{}</Size></Contents>"
     page = f"<List>{row.format('true', 7)}{row.format('long', '9' * 5000)}</List>".encode()
     server.special["/maps"] = server.special["/maps/"] = lambda handler: handler.answer(200, page)

@@ -16,7 +16,7 @@ from tests.waiting import until
 BLOCK = 64 << 10
 
 
-def test_ranges_come_in_their_order_and_near_ones_in_one_request(server: Origin, make: Make, opened: Opened):
+def test_ranges_are_ordered_and_neighbours_share_a_request(server: Origin, make: Make, opened: Opened):
     call = opened(make(), server.url("/ok/x.tif"))
     looked = call.look()
     assert looked.status is Status.OK
@@ -49,7 +49,7 @@ def test_the_record_tells_blocks_digest_requests_and_bytes(server: Origin, make:
     assert row.bytes == server.sent == 3 * BLOCK
 
 
-def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(server, make, opened):
+def test_second_look_revalidates_without_reading_again(server, make, opened):
     gateway = make()
     for _ in range(2):
         call = opened(gateway, server.url("/ok/x.tif"))
@@ -77,7 +77,7 @@ def test_one_principal_never_reads_what_another_one_read(server: Origin, make: M
     assert call.reading.record()[0].cached_bytes == 0
 
 
-def test_what_a_hidden_parameter_chooses_is_not_taken_for_another(server: Origin, make: Make, opened: Opened):
+def test_hidden_parameters_keep_cached_files_apart(server: Origin, make: Make, opened: Opened):
     """Such a server may give both variants the same ETag."""
     bodies = {"a": b"a" * 1000, "b": b"b" * 1000}
 
@@ -90,7 +90,7 @@ def test_what_a_hidden_parameter_chooses_is_not_taken_for_another(server: Origin
         assert opened(gateway, server.url(f"/ok/get?key={name}")).read((0, 1000)).body == body
 
 
-def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, make, opened):
+def test_weakly_validated_file_is_not_cached(server, make, opened):
     gateway = make()
     server.etags["x.tif"] = 'W/"v1"'
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, ma
 
 
 @pytest.mark.claim("remote.bounded")
-def test_a_version_with_a_very_long_name_is_not_kept(server: Origin, make: Make, opened: Opened):
+def test_version_with_very_long_name_is_not_cached(server: Origin, make: Make, opened: Opened):
     """Thousands of such names would need more memory than the files need on disk."""
     server.etags["x.tif"] = f'"{"v" * 4000}"'
     gateway = make()
@@ -152,7 +152,7 @@ def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, o
 
 
 @pytest.mark.claim("remote.bounded")
-def test_places_of_one_copy_are_used_again_for_others_and_give_nothing_of_it(server, make, opened):
+def test_reused_cache_blocks_reveal_nothing_of_previous_files(server, make, opened):
     """Shorter files replace longer ones, whose bytes still follow them in the copy."""
     gateway = make(cache=4 * BLOCK)
     for name, body in (("long", b"a" * 4 * BLOCK), ("short", b"b" * 10), ("middle", b"c" * (BLOCK + 5))) * 2:
@@ -175,7 +175,7 @@ def test_empty_files_are_not_kept_without_end(server, make, opened, monkeypatch)
         assert len(gateway._cache._copies) <= 5
 
 
-def test_a_block_that_the_disk_changed_is_given_to_nobody(server: Origin, make: Make, opened: Opened):
+def test_block_changed_on_disk_is_never_served(server: Origin, make: Make, opened: Opened):
     gateway = make()
     opened(gateway, server.url("/ok/x.tif")).read((0, 100))
     os.pwrite(gateway._cache._opened().fileno(), b"other", 50)
@@ -183,7 +183,7 @@ def test_a_block_that_the_disk_changed_is_given_to_nobody(server: Origin, make: 
     assert again.read((0, 100)).status is Status.EIO
 
 
-def test_a_block_that_was_written_in_part_is_read_again(server, make, opened, monkeypatch):
+def test_partially_written_block_is_read_again(server, make, opened, monkeypatch):
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, offset: whole(file, data[: len(data) // 2], offset))
     gateway = make()
@@ -195,7 +195,7 @@ def test_a_block_that_was_written_in_part_is_read_again(server, make, opened, mo
 
 
 @pytest.mark.claim("remote.known-names-only")
-def test_sidecars_are_those_of_the_format_and_those_that_are_named(server, make, opened):
+def test_sidecars_are_those_of_the_format_or_named(server, make, opened):
     server.files |= {"a.shp": b"shp", "a.dbf": b"dbf", "a.shx": b"shx", "x.tif.ovr": b"ovr"}
     call = opened(make(), server.url("/ok/a.shp"), server.url("/ok/x.tif#with=ovr,tfw"))
     assert call.look("1/a.dbf").body[17:] == b"dbf"
@@ -218,7 +218,7 @@ def test_an_empty_file_is_a_file(server: Origin, make: Make, opened: Opened):
     assert call.reading.failure is None
 
 
-def test_a_missing_file_is_not_found_before_the_call_runs(server: Origin, make: Make, opened: Opened):
+def test_missing_remote_file_is_reported_before_running(server: Origin, make: Make, opened: Opened):
     with pytest.raises(ToolError) as caught:
         opened(make(), server.url("/ok/x.tif"), server.url("/ok/gone.tif"))
     assert caught.value.code is Code.NOT_FOUND
@@ -257,7 +257,7 @@ def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, o
 
 
 @pytest.mark.claim("remote.bounded")
-def test_one_principal_s_slow_reads_leave_room_for_others(server: Origin, make: Make, opened: Opened):
+def test_slow_reads_of_one_principal_leave_room(server: Origin, make: Make, opened: Opened):
     """Nine calls of one principal would have more simultaneous requests than the server makes in total."""
 
     def stalling(handler: Handler) -> None:

@@ -113,7 +113,7 @@ def test_with_a_cut_audit_log_no_request_leaves(app: Made, listener: Listener):
 
 @pytest.mark.claim("identity.quotas", "remote.finding-is-reading")
 @pytest.mark.parametrize("tool", ["stac_search", "remote_list"])
-def test_so_many_calls_a_minute_make_so_many_requests(app: Made, listener: Listener, tool: str):
+def test_call_rate_bounds_the_requests(app: Made, listener: Listener, tool: str):
     made = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
     found = [code(made, tool, listener.calls[tool]) for _ in range(6)]
     assert found == ["OK"] * 2 + [Code.RATE_LIMITED] * 4
@@ -129,14 +129,14 @@ def test_calls_without_a_container_count_too(app: Made):
 
 @pytest.mark.claim("remote.finding-is-reading", "args.rules-hold-for-what-runs")
 @pytest.mark.parametrize("decision", ["deny", "require"])
-def test_a_policy_that_denies_or_asks_stops_both_before_any_request(app: Made, listener: Listener, decision):
+def test_denying_or_asking_policy_stops_before_any_request(app: Made, listener: Listener, decision):
     made = app(f'[[rule]]\ntools = ["stac_search", "remote_list"]\ndecision = "{decision}"\n')
     assert [code(made, *one) for one in listener.calls.items()] == [Code.DENIED] * 2
     assert listener.asked == []
 
 
 @pytest.mark.claim("remote.bounded")
-def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener: Listener):
+def test_cancelled_search_requests_no_further_page(app: Made, listener: Listener):
     """Each page leads to another one, without end."""
     made = app("")
     first, going = threading.Event(), threading.Event()
@@ -166,7 +166,7 @@ def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
-def test_a_policy_that_denies_a_tool_denies_it_without_a_container_too(app: Made):
+def test_denied_tool_is_denied_without_a_container_too(app: Made):
     made = app('[[rule]]\ntools = ["list_workspace"]\ndecision = "deny"\n')
     assert code(made, "list_workspace", {}) == Code.DENIED
 
@@ -180,7 +180,7 @@ def test_to_validate_a_search_asks_nobody(app: Made, listener: Listener):
 
 
 @pytest.mark.claim("audit.no-record-no-run")
-def test_the_record_names_the_host_before_the_host_is_asked(app: Made, listener: Listener):
+def test_record_names_the_host_before_the_request(app: Made, listener: Listener):
     made = app("")
     called(made, "stac_search", {"api": f"{listener.host}/stac?shown=1&token=very-secret"})
     called(made, "remote_list", listener.calls["remote_list"])

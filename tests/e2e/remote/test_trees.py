@@ -49,7 +49,7 @@ VERSION_3 = {
 }
 
 
-def test_what_a_reader_begins_with_is_asked_for_before_it_asks(server: Origin, make: Make, opened: Opened):
+def test_initial_reads_are_prefetched(server: Origin, make: Make, opened: Opened):
     arrays = {"x/.zarray": {"shape": [7], "chunks": [7]}, "a/.zarray": {"shape": [9], "chunks": [3]}}
     put(server, {"metadata": {".zgroup": {}, **arrays}}, "x/0")
     call = opened(make(), server.url("/ok/t.zarr"))
@@ -65,7 +65,7 @@ def put(server: Origin, version: dict[str, Any], *chunks: str) -> None:
 
 
 @pytest.mark.claim("remote.known-names-only")
-def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(server, make, opened):
+def test_only_chunks_inside_the_grid_are_requested(server, make, opened):
     for version, there, absent in ((VERSION_2, "a/0.1", "a/2.1"), (VERSION_3, "a/c/0/1", "a/c/2/1")):
         put(server, version, there)
         call = opened(make(), server.url("/ok/t.zarr"))
@@ -101,7 +101,7 @@ def test_folders_and_lists_come_from_the_metadata(server: Origin, make: Make, op
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
-def test_a_chunk_that_cannot_be_read_fails_the_call(server: Origin, make: Make, opened: Opened):
+def test_unreadable_chunk_fails_the_call(server: Origin, make: Make, opened: Opened):
     put(server, VERSION_2, "a/0.0")
     for path, failing in (("a/0.0", "cut"), ("a/0.0", "500"), ("a/0.0", "403"), ("a/.zarray", "ok")):
         server.special[f"/ok/t.zarr/{path}"] = lambda handler, mode=failing: handler.behave(
@@ -114,7 +114,7 @@ def test_a_chunk_that_cannot_be_read_fails_the_call(server: Origin, make: Make, 
         server.special.clear()
 
 
-def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(server, make, opened):
+def test_remote_tree_without_consolidated_metadata_is_refused(server, make, opened):
     with pytest.raises(ToolError) as caught:
         opened(make(), server.url("/ok/t.zarr"))
     assert "consolidated" in caught.value.message
@@ -127,7 +127,7 @@ def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(server, make,
             opened(make(), server.url("/ok/t.zarr"))
 
 
-def test_a_name_in_very_many_folders_takes_no_more_memory_than_it_is_long():
+def test_deeply_nested_name_uses_memory_of_its_length():
     name = f"{'a/' * 8000}.zgroup"
     tracemalloc.start()
     keys = of_zarr(".zmetadata", json.dumps({"metadata": {name: {}, "g/b/.zgroup": {}}}).encode())
@@ -148,7 +148,7 @@ def peak(work: Callable[[], Any]) -> int:
 
 
 @pytest.mark.claim("remote.answers-bounded")
-def test_folders_above_many_files_take_no_memory_of_their_own():
+def test_folders_above_many_files_use_no_memory():
     """Each of these names has 31 folders that no other name has."""
     names = ["/".join(f"{row:x}{level:x}" for level in range(32)) + "/.zgroup" for row in range(4000)]
     text = json.dumps({"metadata": dict.fromkeys(names, 0)}).encode()
@@ -165,7 +165,7 @@ def test_folders_above_many_files_take_no_memory_of_their_own():
 
 @pytest.mark.claim("remote.answers-bounded")
 @pytest.mark.parametrize("row", ['{"":0}', "[]", '""', "0", "{}"])
-def test_metadata_of_very_many_values_is_refused_before_it_is_parsed(row, server, make, opened):
+def test_metadata_of_too_many_values_is_refused_unparsed(row, server, make, opened):
     rows = ",".join([row] * ((8 << 20) // (len(row) + 1)))
     server.files["t.zarr/.zmetadata"] = f'{{"metadata": {{".zgroup": [{rows}]}}}}'.encode()
 
@@ -177,7 +177,7 @@ def test_metadata_of_very_many_values_is_refused_before_it_is_parsed(row, server
     assert peak(refused) < 100 << 20
 
 
-def test_names_in_a_folder_are_found_whatever_sorts_between_them():
+def test_folder_names_are_found_despite_sorting_neighbours():
     names = ("a", "a!", "a-b", "a/b", "a/b/c", "a0", "a//x", "b\u00e4/x", "b\u00e4", "z/\U0001f5fa/1", "/")
     keys = of_names(names)
     for folder in ("", "a", "a/b", "b\u00e4", "z", "z/\U0001f5fa", "none", "a-b"):

@@ -54,7 +54,7 @@ def done(talk: Talk, tool: str, **arguments: Any) -> Any:
     return result.structured_content
 
 
-def test_a_file_is_read_at_once_after_it_was_written_and_its_output_too(place: Place, talk: Talk) -> None:
+def test_file_and_output_are_readable_immediately_after_writing(place: Place, talk: Talk) -> None:
     place.path("hill.asc").write_text(_HILL, encoding="ascii")
     done(talk, "convert", input="hill.asc", output="hill.tif")
     assert place.path("hill.tif").stat().st_uid == os.geteuid()
@@ -63,7 +63,7 @@ def test_a_file_is_read_at_once_after_it_was_written_and_its_output_too(place: P
     assert place.staged == []
 
 
-def test_a_file_is_replaced_and_brought_back_or_nothing_changes(place: Place, share: str, talk: Talk) -> None:
+def test_file_is_replaced_and_restored_or_nothing_changes(place: Place, share: str, talk: Talk) -> None:
     place.path("hill.asc").write_text(_HILL, encoding="ascii")
     place.path("old.tif").write_bytes(b"old")
     assert called(talk, "convert", input="hill.asc", output="old.tif", overwrite=False).is_error

@@ -56,7 +56,7 @@ def test_new_outputs_are_published_and_undone(workspace):
     assert tree(workspace) == {}
 
 
-def test_a_file_is_replaced_and_brought_back_or_nothing_changes(workspace):
+def test_file_is_replaced_and_restored_or_nothing_changes(workspace):
     (workspace / "dem.tif").write_bytes(b"old")
     area = area_at(workspace)
     if area.replaces():
@@ -70,7 +70,7 @@ def test_a_file_is_replaced_and_brought_back_or_nothing_changes(workspace):
     assert leftovers(workspace) == []
 
 
-def test_a_file_is_renamed_removed_and_both_are_undone(workspace):
+def test_file_is_renamed_removed_and_both_are_undone(workspace):
     for name in ("a.tif", "b.tif"):
         (workspace / name).write_bytes(name.encode())
     area = area_at(workspace)
@@ -92,14 +92,14 @@ def test_a_file_that_takes_the_name_meanwhile_stays(workspace, point):
     assert tree(workspace) == {"dem.tif": b"theirs"}
 
 
-def test_a_file_whose_name_differs_in_case_alone_is_not_lost(workspace):
+def test_file_differing_only_in_case_is_not_lost(workspace):
     (workspace / "dem.tif").write_bytes(b"old")
     with contextlib.suppress(SandboxError):
         publish(area_at(workspace), {"DEM.TIF": b"new"})
     assert b"old" in contents(workspace)
 
 
-def test_two_outputs_whose_names_differ_in_case_alone_lose_no_file(workspace):
+def test_outputs_differing_only_in_case_lose_no_file(workspace):
     (workspace / "old.tif").write_bytes(b"old")
     area = area_at(workspace)
     outputs = {"one.tif": place(area, "A.tif"), "two.tif": place(area, "a.tif")}
@@ -123,7 +123,7 @@ def test_a_rename_in_case_alone_loses_nothing(workspace):
     assert list(tree(workspace).values()) == [b"old"]
 
 
-def test_the_folder_of_a_dead_server_is_removed_and_that_of_a_running_one_stays(workspace, elsewhere):
+def test_only_folders_of_dead_servers_are_removed(workspace, elsewhere):
     dead = area_at(workspace).open("staging-2", USER)
     (dead.path / "half.tif").write_bytes(b"1")
     assert area_at(elsewhere).recover() == ()
@@ -133,7 +133,7 @@ def test_the_folder_of_a_dead_server_is_removed_and_that_of_a_running_one_stays(
     assert leftovers(elsewhere) == []
 
 
-def test_a_file_that_was_edited_since_the_plan_is_kept(workspace):
+def test_file_edited_since_the_plan_is_kept(workspace):
     (workspace / "dem.tif").write_bytes(b"old")
     area = area_at(workspace)
     planned = plan(area, {"dem.tif": b"ours"})
@@ -146,7 +146,7 @@ def test_a_file_that_was_edited_since_the_plan_is_kept(workspace):
     assert b"new" in contents(workspace)
 
 
-def test_a_file_that_was_just_written_does_not_count_as_changed_when_it_is_closed(workspace):
+def test_fresh_file_does_not_change_by_being_closed(workspace):
     for number in range(12):  # an SMB client estimates the time of some of them
         file = workspace / f"{number}.tif"
         file.write_bytes(b"old")
@@ -163,7 +163,7 @@ def test_undo_entries_beyond_the_retention_are_removed(workspace):
     assert leftovers(workspace, "undo") == ["call-0002"]
 
 
-def test_files_that_another_machine_wrote_are_collected_whole_and_at_once(workspace, elsewhere):
+def test_files_from_another_machine_are_collected_completely(workspace, elsewhere):
     with area_at(workspace).open("staging-1", USER) as staging:
         out = elsewhere / staging.path.relative_to(workspace)
         staging.usage()  # so that this machine caches an empty folder
@@ -190,7 +190,7 @@ def test_a_name_that_another_machine_took_meanwhile_stays(workspace, elsewhere):
     assert tree(elsewhere) == {"dem.tif": b"theirs"}
 
 
-def test_a_file_that_another_machine_replaced_is_not_removed(workspace, elsewhere):
+def test_file_replaced_by_another_machine_is_not_removed(workspace, elsewhere):
     area = area_at(workspace)
     (workspace / "dem.tif").write_bytes(b"old")
     gone = [place(area, "dem.tif")]
@@ -205,7 +205,7 @@ def test_a_file_that_another_machine_replaced_is_not_removed(workspace, elsewher
 
 
 @pytest.mark.parametrize("share", CLOSED_TO_ROOT, indirect=True)
-def test_a_server_as_root_is_refused_and_leaves_nothing(workspace):
+def test_server_as_root_is_refused_leaving_nothing(workspace):
     assert os.geteuid() == 0
     with pytest.raises(StagingFailed):
         area_at(workspace).open("staging-1", USER)
@@ -214,6 +214,6 @@ def test_a_server_as_root_is_refused_and_leaves_nothing(workspace):
 
 
 @pytest.mark.parametrize("share", ["wsl"], indirect=True)
-def test_a_folder_that_is_open_to_everybody_is_refused_at_the_start(workspace):
+def test_folder_open_to_everybody_is_refused_at_start(workspace):
     with pytest.raises(StagingFailed, match="metadata,umask=022"):
         area_at(workspace).prepare()

@@ -9,7 +9,7 @@ from gdal_mcp.testing.container import GdalMcpContainer
 pytestmark = pytest.mark.engine
 
 
-def test_without_its_image_the_command_that_builds_it_is_named_and_nothing_is_left(tmp_path: Path):
+def test_missing_image_names_its_build_command_leaving_nothing(tmp_path: Path):
     made = GdalMcpContainer(tmp_path, image="gdal-mcp-that-nobody-built")
     with pytest.raises(RuntimeError) as caught:
         made.start()

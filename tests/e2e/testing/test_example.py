@@ -33,7 +33,7 @@ def test_the_example_runs(tmp_path, image):
     assert "6 passed" in done.stdout
 
 
-def test_nobody_gets_the_fixtures_who_does_not_ask_for_them(tmp_path):
+def test_fixtures_are_loaded_only_on_request(tmp_path):
     (tmp_path / "test_plain.py").write_text("def test_one(gdal_mcp_workspace):\n    pass\n")
     assert pytest_run(tmp_path, tmp_path).returncode == 1
 

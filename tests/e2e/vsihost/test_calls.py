@@ -73,7 +73,7 @@ def test_every_kind_of_tool_takes_an_address(serve, origin, data, place, subtest
     assert "20000" in json.dumps(members)
 
 
-def test_the_container_sees_no_address_and_people_see_no_name_of_the_container(serve: Serve, origin: Origin):
+def test_container_sees_no_address_people_no_internal_name(serve: Serve, origin: Origin):
     talk = serve("--approval", "never")
     address = origin.url("/ok/a.tif")
     told = talk.done("info", path=address, format="json")
@@ -88,7 +88,7 @@ def test_the_container_sees_no_address_and_people_see_no_name_of_the_container(s
 
 
 @pytest.mark.claim("remote.off-by-default")
-def test_without_a_setting_nothing_is_read_and_the_refusal_names_the_line(serve: Serve, origin: Origin):
+def test_remote_reading_needs_a_setting_that_refusal_names(serve: Serve, origin: Origin):
     talk = serve(remote="")
     error = talk.failed("info", path=origin.url("/ok/a.tif"))
     assert error["code"] == "NETWORK_BLOCKED"
@@ -98,7 +98,7 @@ def test_without_a_setting_nothing_is_read_and_the_refusal_names_the_line(serve:
     assert origin.asked == []
 
 
-def test_an_address_is_never_an_output_and_no_option_of_gdal(serve: Serve, origin: Origin, place: Place):
+def test_address_is_never_an_output_or_gdal_option(serve: Serve, origin: Origin, place: Place):
     talk = serve("--approval", "never")
     at = origin.url("/ok/")
     (place.workspace / "t.geojson").write_text('{"type":"FeatureCollection","features":[]}')
@@ -120,7 +120,7 @@ def test_an_address_is_never_an_output_and_no_option_of_gdal(serve: Serve, origi
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
-def test_a_read_that_fails_fails_the_call_and_nothing_is_published(serve, origin, place, subtests):
+def test_failed_read_fails_the_call_and_publishes_nothing(serve, origin, place, subtests):
     talk = serve("--approval", "never")
     chunk = next(name for name in origin.files if name.startswith("d.zarr/") and name.endswith("3.3"))
     origin.special[f"/ok/{chunk}"] = lambda handler: handler.answer(500)
@@ -133,7 +133,7 @@ def test_a_read_that_fails_fails_the_call_and_nothing_is_published(serve, origin
     talk.done("info", path=origin.url("/429twice/a.tif"))  # requested again, as the origin demands
 
 
-def test_a_damaged_chunk_fails_the_call_and_does_not_hang_it(serve, origin, place, data):
+def test_damaged_chunk_fails_the_call_without_hanging(serve, origin, place, data):
     """A local Zarr, one that the server reads, and one that is named only by data that the server reads."""
     shutil.copytree(data / "d.zarr", place.workspace / "d.zarr")
     [chunk] = (place.workspace / "d.zarr").rglob("3.3")
@@ -150,7 +150,7 @@ def test_a_damaged_chunk_fails_the_call_and_does_not_hang_it(serve, origin, plac
 
 
 @pytest.mark.claim("remote.shown-by-host")
-def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: Origin):
+def test_person_and_validation_see_each_host(serve: Serve, origin: Origin):
     person = Person()
     talk = serve(person=person)
     address = origin.url("/ok/a.tif") + f"?X-Amz-Signature={SECRET}"
@@ -168,7 +168,7 @@ def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: O
 
 
 @pytest.mark.claim("remote.grants-by-folder")
-def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(serve, origin, place):
+def test_grant_covers_only_its_folder_of_a_host(serve, origin, place):
     person = Person(action="decline")
     talk = serve(person=person)
     grant = ("grants", "new", "convert", str(place.workspace), "--reads")
@@ -192,7 +192,7 @@ def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(serve, o
 
 
 @pytest.mark.claim("remote.no-secret-kept")
-def test_a_secret_of_an_address_is_in_nothing_that_is_kept_or_told(serve, origin, place):
+def test_address_secret_is_never_stored_or_shown(serve, origin, place):
     talk = serve("--approval", "never")
     address = origin.url("/ok/a.tif") + f"?X-Amz-Signature={SECRET}"
     done = talk.done("convert", input=address, output="out.tif")
@@ -223,9 +223,7 @@ def test_a_replay_says_first_that_remote_data_changed(serve: Serve, origin: Orig
             assert [row["what"] for row in told["changed"]] == changed
 
 
-def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_requests(
-    serve, origin, place, containers
-):
+def test_container_killed_while_reading_ends_its_requests(serve, origin, place, containers):
     """Its reads wait for an origin that does not answer; no part of the call continues."""
     talk = serve("--approval", "never")
     stalled = stalling(origin)
@@ -239,9 +237,7 @@ def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_request
     assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"
 
 
-def test_a_call_that_is_cancelled_while_an_address_is_looked_up_asks_nobody(
-    serve, origin, place, monkeypatch, containers
-):
+def test_call_cancelled_during_lookup_sends_no_request(serve, origin, place, monkeypatch, containers):
     looking, go_on = threading.Event(), threading.Event()
     found = socket.getaddrinfo
 
@@ -291,7 +287,7 @@ def test_augmentation_takes_addresses_as_other_tools_do(serve: Serve, origin: Or
 
 @pytest.mark.nightly  # nine thousand requests
 @pytest.mark.claim("remote.one-descriptor", "resources.server-goes-on")
-def test_a_store_of_nine_thousand_chunks_takes_few_descriptors_of_a_server_and_others_are_answered(
+def test_nine_thousand_chunks_use_few_descriptors_blocking_nobody(
     serve: Serve, origin: Origin, data: Path, place: Place
 ):
     array = {"zarr_format": 2, "shape": [900, 1000], "chunks": [10, 10], "dtype": "|u1", "order": "C"}

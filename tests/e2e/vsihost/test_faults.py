@@ -66,7 +66,7 @@ def serves_again(place: Place, origin: Origin, ca: Path, *options: str) -> None:
 
 
 @pytest.mark.claim("faults.server-killed")
-def test_a_server_that_is_killed_in_mid_read_leaves_nothing(place, origin, shared_server, containers):
+def test_server_killed_during_a_read_leaves_nothing(place, origin, shared_server, containers):
     with reading(place, origin, shared_server[1]) as (pipes, _):
         killed = place.owners
         assert containers.of_owners(killed)
@@ -76,9 +76,7 @@ def test_a_server_that_is_killed_in_mid_read_leaves_nothing(place, origin, share
 
 
 @pytest.mark.claim("faults.engine-fails-typed")
-def test_an_engine_that_is_killed_in_mid_read_ends_the_call_and_serves_again(
-    place, origin, shared_server, client, image
-):
+def test_engine_killed_during_a_read_ends_and_recovers(place, origin, shared_server, client, image):
     ca = shared_server[1]
     with private_engine() as engine:
         engine.load(client, image.reference)

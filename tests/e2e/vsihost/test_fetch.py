@@ -11,7 +11,7 @@ FINDING = {"stac_search", "remote_list", "fetch"}
 
 
 @pytest.mark.claim("remote.fetched-is-checked")
-def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(serve, origin, place):
+def test_readable_raster_is_fetched_byte_for_byte(serve, origin, place):
     talk = serve("--approval", "never")
     told = talk.done("fetch", url=origin.url("/ok/a.tif"), output="in.tif")
     assert (place.workspace / "in.tif").read_bytes() == origin.files["a.tif"]
@@ -43,7 +43,7 @@ def test_what_is_found_can_be_described(serve: Serve, origin: Origin):
     assert talk.failed("stac_search", api="https://elsewhere.test/stac")["code"] == "NETWORK_BLOCKED"
 
 
-def test_the_tools_are_listed_where_something_may_be_read_and_a_rule_stops_them(serve: Serve, origin: Origin):
+def test_fetch_tools_need_readable_sources_and_obey_rules(serve: Serve, origin: Origin):
     for options, there in (({}, True), ({"remote": ""}, False)):
         listed = {one.name for one in serve(**options).ask("list_tools").tools}
         assert FINDING & listed == (FINDING if there else set())

@@ -63,7 +63,7 @@ def listing(*hosts: str) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.claim("remote.only-what-was-named")
-def test_data_that_names_other_places_has_none_of_them_asked_for(serve, origin, place, bait):
+def test_data_naming_other_places_requests_none_of_them(serve, origin, place, bait):
     """These include another key of the origin, and another host that may be read."""
     listed = listing(f"data.test:{origin.port}", f"other.test:{origin.port}")
     talk = serve("--approval", "never", remote=listed)
@@ -91,7 +91,7 @@ def test_data_that_names_other_places_has_none_of_them_asked_for(serve, origin, 
 
 @pytest.mark.nightly
 @pytest.mark.claim("remote.only-what-was-named")
-def test_an_item_leads_to_nothing_that_may_not_be_read(serve: Serve, origin: Origin, bait: Listener):
+def test_item_leads_to_nothing_unreadable(serve: Serve, origin: Origin, bait: Listener):
     talk = serve("--approval", "never", remote=listing(f"data.test:{origin.port}/ok/"))
     origin.files["private/x.tif"] = origin.files["a.tif"]
     there = [

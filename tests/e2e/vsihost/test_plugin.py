@@ -57,13 +57,15 @@ def test_facts_take_one_look_and_a_window_little(ask, folder: Folder, data: Path
     assert len(folder.reads) <= 3
 
 
-def test_a_file_read_all_over_is_soon_read_whole(ask, folder: Folder, data: Path):
+def test_scattered_reading_soon_reads_the_whole_file(ask, folder: Folder, data: Path):
     ask("vector", "info", "--features", "--format=json", "/vsihost/1/b.gpkg")
     assert len(folder.reads) < 10
     assert folder.bytes_read <= (data / "b.gpkg").stat().st_size
 
 
-def test_what_does_not_fit_is_read_again_and_right(ask, folder: Folder, template, oracle: Oracle, data: Path):
+def test_data_exceeding_the_cache_is_read_again_correctly(
+    ask, folder: Folder, template, oracle: Oracle, data: Path
+):
     """The cache has almost no room for blocks."""
     small = replace(template.limits, memory_bytes=256 << 20)
     words = READS["a cog's pixels"]
@@ -89,7 +91,7 @@ def failing(after: int, name: str = "") -> Any:
 
 
 @pytest.mark.claim("remote.failed-read-fails-the-call")
-def test_a_read_that_fails_fails_the_job_whatever_gdal_makes_of_it(ask, data: Path, subtests):
+def test_failed_read_fails_the_job_despite_gdal(ask, data: Path, subtests):
     """GDAL reads an unreadable chunk of a Zarr as zeros, and its call succeeds."""
     for name, after in (
         ("a cog's facts", 0), ("a cog's pixels", 1), ("a cog's pixels", 3), ("a window", 1),
@@ -102,7 +104,7 @@ def test_a_read_that_fails_fails_the_job_whatever_gdal_makes_of_it(ask, data: Pa
             assert len([one for one in spoilt.asked if one.op is not Op.LIST]) <= after + 8
 
 
-def test_an_answer_that_is_too_short_fails_the_job(ask, data: Path):
+def test_truncated_answer_fails_the_job(ask, data: Path):
     def spoil(question: Question) -> Answer | None:
         return Answer(Status.OK, b"short") if question.op is Op.READ else None
 
@@ -125,7 +127,7 @@ def test_nothing_is_written_or_taken_away_there(ask, folder: Folder, data: Path)
 
 
 @pytest.mark.claim("remote.only-what-was-named")
-def test_data_that_names_other_places_reaches_none_of_them(ask, folder: Folder, data: Path, subtests):
+def test_data_naming_other_places_reaches_none_of_them(ask, folder: Folder, data: Path, subtests):
     names = ("other-alias", "climbing", "curl", "s3", "url", "file", "proc")
     for name in (f"{one}.{ending}" for one in names for ending in ("vrt", "gdalg.json")):
         with subtests.test(name):

@@ -42,7 +42,7 @@ def lesser(server: Hosted, name: str) -> str:
     return server.token(name, READ)
 
 
-def test_a_task_that_writes_takes_no_yes_from_a_token_that_only_reads(asking: Hosted):
+def test_writing_task_takes_no_approval_from_reading_token(asking: Hosted):
     token, name = two(asking, "tasks")
     made = reply(Raw(asking, token, tasks=True).call("convert", input="dem.tif", output="task.tif"))["result"]
     task = {"taskId": made["taskId"]}
@@ -60,7 +60,7 @@ def test_a_task_that_writes_takes_no_yes_from_a_token_that_only_reads(asking: Ho
     assert asking.place.path("task.tif").exists()
 
 
-def test_nor_does_a_session_in_which_a_call_that_writes_waits(asking: Hosted):
+def test_writing_session_takes_no_approval_from_reading_token(asking: Hosted):
     token, name = two(asking, "session")
     hello = {**HELLO, "capabilities": {"elicitation": {}}}
     owner = Raw(asking, token, ERAS[0])

@@ -102,7 +102,7 @@ SWAPS = [write_in_place, put_another, link_to_a_copy, link_outside, make_pipe, m
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-def test_what_stands_in_the_place_of_a_file_is_never_given_out(kept, swap, *, seen):
+def test_substitute_for_a_file_is_never_served(kept, swap, *, seen):
     artifact = kept.publish()
     path, times = Path(artifact.path), os.stat(artifact.path)
     if seen:
@@ -116,7 +116,7 @@ def test_what_stands_in_the_place_of_a_file_is_never_given_out(kept, swap, *, se
 
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
-def test_a_folder_that_is_put_in_the_place_of_another_brings_nothing_in(kept: Kept, *, seen: bool):
+def test_folder_replacing_another_brings_in_nothing(kept: Kept, *, seen: bool):
     """Its files have the same times, so only their contents differ."""
     other = kept.root / "other"
     other.mkdir()
@@ -130,7 +130,7 @@ def test_a_folder_that_is_put_in_the_place_of_another_brings_nothing_in(kept: Ke
         kept.read(artifact)
 
 
-def test_a_file_that_changes_while_it_is_open_has_another_fingerprint(kept: Kept):
+def test_file_changed_while_open_has_another_fingerprint(kept: Kept):
     artifact = kept.publish()
     opened = kept.open(artifact)
     assert Fingerprint.of(opened.file) == opened.fingerprint
@@ -152,7 +152,7 @@ def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.Monk
     assert len(digested) == 1
 
 
-def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept: Kept, monkeypatch):
+def test_large_unchanged_file_is_opened_without_reading_it(kept: Kept, monkeypatch):
     artifact = kept.publish()
     monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
     with monkeypatch.context() as patched:
@@ -164,7 +164,7 @@ def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept: Kep
         kept.read(artifact)
 
 
-def test_a_file_that_was_compared_does_not_wait_for_another(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_verified_file_does_not_wait_for_another(kept: Kept, monkeypatch: pytest.MonkeyPatch):
     first, second = kept.publish("1.tif"), kept.publish("2.tif")
     assert kept.read(first) == OLD
     thread = ThreadPoolExecutor(1)
@@ -178,7 +178,7 @@ def test_a_file_that_was_compared_does_not_wait_for_another(kept: Kept, monkeypa
     thread.shutdown()
 
 
-def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_path: Path):
+def test_foreign_workspace_contains_nothing(kept: Kept, tmp_path: Path):
     artifact = kept.publish()
     (tmp_path / "elsewhere").mkdir()
     others = Workspaces((Workspace.at(tmp_path / "elsewhere", writable=True),))
@@ -186,7 +186,7 @@ def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_pa
         kept.store.open(artifact, others)
 
 
-def test_a_call_is_seen_by_its_own_principal_and_by_those_who_see_all(kept: Kept):
+def test_call_is_visible_to_owner_and_administrators(kept: Kept):
     assert kept.store.owner(CALL, ANN) == ANN.id
     assert kept.store.owner(CALL, ROOT) == ANN.id
     for call_id in (CALL, "0" * 16, "", "../etc", "%", CALL.upper(), CALL + "\n"):
@@ -194,7 +194,7 @@ def test_a_call_is_seen_by_its_own_principal_and_by_those_who_see_all(kept: Kept
             kept.store.owner(call_id, BOB)
 
 
-def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
+def test_undone_replaced_or_unknown_output_is_not_found(kept: Kept):
     first = kept.publish()
     kept.publish("tiles", kind=FOLDER)
     for name in ("tiles", "nothing", "", ".", "../registry.sqlite", str(first.path)):

@@ -44,7 +44,7 @@ def opening(server: Hosted, token: str, stack: ExitStack) -> tuple[socket.socket
 
 
 @pytest.mark.claim("http.bounded")
-def test_however_many_sessions_are_asked_for_at_once_so_many_are_opened(small: Hosted):
+def test_simultaneous_session_requests_respect_the_bound(small: Hosted):
     number = 12
     token = small.token("crowd")
     with ExitStack() as stack:
@@ -71,7 +71,7 @@ def dawdle(server: Hosted, stack: ExitStack) -> None:
 
 
 @pytest.mark.claim("console.strangers-bounded")
-def test_who_signs_in_finds_room_however_many_dawdle_at_the_door(small: Hosted):
+def test_login_finds_room_despite_many_slow_ones(small: Hosted):
     base = f"{small.base}/console/"
     given = {"json": {"token": small.token("person")}, "headers": {"Origin": origin(base)}}
     with ExitStack() as stack:
@@ -81,7 +81,7 @@ def test_who_signs_in_finds_room_however_many_dawdle_at_the_door(small: Hosted):
 
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
-def test_hundreds_of_silent_connections_of_a_stranger_keep_nobody_out(small: Hosted):
+def test_hundreds_of_silent_strangers_keep_nobody_out(small: Hosted):
     token = small.token("patient")
     with ExitStack() as stack:
         for _ in range(6):

@@ -25,7 +25,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.claim("http.no-open-door")
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_without_a_token_the_protocol_answers_401_to_everything(http_server: Hosted, method: str):
+def test_protocol_answers_401_without_a_token(http_server: Hosted, method: str):
     answer = http_server.request(method)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Bearer ")
@@ -33,7 +33,7 @@ def test_without_a_token_the_protocol_answers_401_to_everything(http_server: Hos
 
 
 @pytest.mark.claim("identity.static-tokens")
-def test_a_revoked_token_is_out_at_once_while_the_server_runs(http_server: Hosted, era: str):
+def test_revoked_token_is_refused_at_once(http_server: Hosted, era: str):
     name = f"leaver-{era}"
     raw = Raw(http_server, http_server.token(name), era).hello()
     assert "result" in raw.ask("tools/list")
@@ -43,7 +43,7 @@ def test_a_revoked_token_is_out_at_once_while_the_server_runs(http_server: Hoste
 
 
 @pytest.mark.claim("identity.scopes")
-def test_a_token_to_read_reads_and_is_told_what_it_needs_to_write(http_server: Hosted, era: str):
+def test_read_token_reads_and_learns_what_writing_needs(http_server: Hosted, era: str):
     raw = Raw(http_server, http_server.token(f"reader-{era}", READ), era).hello()
     before = len(http_server.place.audited)
     refused = raw.call("convert", **COPY)
@@ -56,7 +56,7 @@ def test_a_token_to_read_reads_and_is_told_what_it_needs_to_write(http_server: H
     assert not http_server.place.path("copied.tif").exists()
 
 
-def test_a_call_that_is_named_as_another_in_its_headers_is_refused(http_server: Hosted):
+def test_call_named_differently_in_headers_is_refused(http_server: Hosted):
     raw = Raw(http_server, http_server.token("liar", READ), headers={"Mcp-Name": "info"})
     assert raw.call("convert", **COPY).status_code == 403
     raw.headers = {"Mcp-Name": "convert"}
@@ -64,7 +64,7 @@ def test_a_call_that_is_named_as_another_in_its_headers_is_refused(http_server: 
 
 
 @pytest.mark.claim("http.host-and-origin")
-def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(http_server: Hosted, ann: str):
+def test_foreign_hosts_and_pages_fail_even_with_token(http_server: Hosted, ann: str):
     hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
     for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "null"}, 403)):
         for path in ("/mcp", "/metrics"):
@@ -81,7 +81,7 @@ def test_a_body_that_is_too_large_is_refused(http_server: Hosted, ann: str):
     assert answer.status_code == 413
 
 
-def test_anybody_learns_that_it_lives_and_whether_calls_would_run_and_no_more(http_server: Hosted):
+def test_anybody_sees_only_liveness_and_readiness(http_server: Hosted):
     assert http_server.request("GET", "/healthz", headers={"Host": "10.0.0.7"}).status_code == 200
     until(lambda: http_server.request("GET", "/readyz").status_code == 200)  # this host is attested first
     answer = http_server.request("GET", "/readyz")
@@ -90,7 +90,7 @@ def test_anybody_learns_that_it_lives_and_whether_calls_would_run_and_no_more(ht
 
 
 @pytest.mark.claim("identity.scopes")
-def test_figures_are_for_monitoring_whose_token_opens_nothing_else(http_server: Hosted, ann: str):
+def test_monitoring_token_reads_figures_and_nothing_else(http_server: Hosted, ann: str):
     assert http_server.request("GET", "/metrics").status_code == 401
     refused = http_server.request("GET", "/metrics", token=ann)
     assert refused.status_code == 403
@@ -112,7 +112,7 @@ def test_figures_are_for_monitoring_whose_token_opens_nothing_else(http_server: 
         assert http_server.request(method, path, token=monitoring).status_code in (403, 404), path
 
 
-def test_the_log_names_principal_and_peer_of_a_call_and_of_a_stranger(grounds: Path):
+def test_log_names_principal_and_peer_of_every_call(grounds: Path):
     place, log = Place.made(grounds / "named"), grounds / "named.log"
     options = ("--log-level", "info", "--engine", "unix:///nonexistent.sock", "--console", "on")
     with hosting(place, log, *options) as hosted:
@@ -131,7 +131,7 @@ def test_the_log_names_principal_and_peer_of_a_call_and_of_a_stranger(grounds: P
     assert "gdmcp_wrong" not in log.read_text()
 
 
-def test_a_page_that_may_call_is_told_so_before_it_calls(http_server: Hosted):
+def test_allowed_page_passes_its_preflight_request(http_server: Hosted):
     asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     own = http_server.request("OPTIONS", headers={**asking, "Origin": http_server.base})
     assert own.headers["access-control-allow-origin"] == http_server.base

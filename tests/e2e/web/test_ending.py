@@ -21,7 +21,7 @@ def outcomes(place: Place) -> list[str]:
 
 
 @pytest.mark.claim("faults.client-gone")
-def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(http_server, ann, containers):
+def test_client_disconnection_removes_its_call_container(http_server, ann, containers):
     place, raw = http_server.place, Raw(http_server, ann)
     with raw.begun("reproject", **{**LONG, "output": "hung-up.tif"}):
         call = place.audited[-1]["call"]
@@ -32,7 +32,7 @@ def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(http_serve
     assert call not in place.staged
 
 
-def test_a_task_outlives_its_request_and_not_its_server(make_place, containers, grounds):
+def test_task_outlives_its_request_but_not_its_server(make_place, containers, grounds):
     place = make_place("rgb.tif")
     with hosting(place, grounds / "ending.log", "--approval", "never", "--task-after", "0") as hosted:
         raw = Raw(hosted, hosted.token("ann"), tasks=True)

@@ -41,7 +41,7 @@ def data(sender: Sender, served: str) -> bytes:
     return sender.hosted.place.path(served.rpartition("/")[2]).read_bytes()
 
 
-def test_a_file_comes_whole_with_its_digest_type_and_name(sender: Sender, served: str, data: bytes):
+def test_file_is_served_with_digest_type_and_name(sender: Sender, served: str, data: bytes):
     reply = sender.ask("GET", served)
     assert reply.status_code == 200
     assert reply.content == data
@@ -59,7 +59,7 @@ def test_a_file_comes_whole_with_its_digest_type_and_name(sender: Sender, served
     assert [head.headers[name] for name in told] == [reply.headers[name] for name in told]
 
 
-def test_all_files_of_a_call_are_listed_and_served_beside_each_other(sender: Sender, served: str):
+def test_files_of_a_call_are_served_together(sender: Sender, served: str):
     rows = sender.ask("GET", served.rpartition("/")[0]).json()["files"]
     assert {Path(row["name"]).suffix for row in rows} >= {".shp", ".shx", ".dbf", ".prj"}
     for row in rows:
@@ -91,14 +91,14 @@ def test_nobody_reads_lists_or_links_another_ones_file(sender, stranger, served,
     assert anybody.ask("GET", served, headers=made_up).status_code == 401
 
 
-def test_an_administrator_reads_everything_but_gives_none_of_it_away(sender, served, data):
+def test_administrator_reads_everything_but_shares_none_of_it(sender, served, data):
     with Sender(sender.hosted, sender.hosted.token("files-admin", READ, ADMIN)) as admin:
         assert admin.ask("GET", served).content == data
         assert admin.ask("POST", served).status_code == 403
 
 
 @pytest.mark.claim("http.files")
-def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender):
+def test_no_address_leads_beyond_listed_files(sender: Sender):
     for path in (
         "../uploads", "%2e%2e/x", "/etc/passwd", "0123456789abcdef/..%2f..%2fetc", "%00/x",
         "0123456789abcdef/%ff", f"{'a' * 3000}/x",
@@ -110,7 +110,7 @@ def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender):
         connection.close()
 
 
-def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):
+def test_file_name_cannot_add_headers(sender: Sender):
     name = 'a"; filename=evil.html; x="%0d%0aX-Evil: é.csv'
     path = sender.published(name, csv("row"))
     reply = sender.ask("GET", path)
@@ -122,7 +122,7 @@ def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):
     assert disposition.isascii()
 
 
-def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(sender, stranger, served, data, anybody):
+def test_link_reads_one_file_for_any_holder(sender, stranger, served, data, anybody):
     link = sender.link(served)
     recorded = sender.hosted.place.audited[-1]
     assert (recorded["type"], recorded["call"]) == ("link.made", served.split("/")[2])
@@ -140,7 +140,7 @@ def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(sender, stran
 
 
 @pytest.mark.claim("http.links")
-def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(sender, served, anybody):
+def test_link_expires_within_an_hour(sender, served, anybody):
     link = sender.link(served, seconds=1)
     until(lambda: anybody.ask("GET", link).status_code == 403)
     for seconds in ("0", "-1", "3601", "nan", "inf", "1e9", "x"):
@@ -148,7 +148,7 @@ def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(sender, serve
 
 
 @pytest.mark.claim("http.links")
-def test_a_link_ends_with_the_token_of_whoever_made_it(http_server: Hosted, anybody: Sender):
+def test_link_ends_with_the_token_of_its_maker(http_server: Hosted, anybody: Sender):
     with Sender(http_server, http_server.token("leaving")) as leaving:
         path = leaving.published("leaving.csv", csv("row"))
         link = leaving.link(path)

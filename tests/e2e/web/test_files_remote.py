@@ -63,7 +63,7 @@ def seen(gdal: DockerContainer, *argv: str) -> Seen:
 
 
 @pytest.mark.parametrize("by", ["token", "link"])
-def test_a_remote_gdal_opens_a_large_file_and_reads_a_pixel_with_little_of_it(sender, cog, gdal, oracle, by):
+def test_remote_gdal_reads_a_pixel_with_few_bytes(sender, cog, gdal, oracle, by):
     path = sender.hosted.place.path("remote.tif")
     address, headers = cog, f"Authorization: Bearer {sender.token}"
     if by == "link":
@@ -79,7 +79,7 @@ def test_a_remote_gdal_opens_a_large_file_and_reads_a_pixel_with_little_of_it(se
     assert 0 < opening.size + far.size < path.stat().st_size / 10
 
 
-def test_a_remote_gdal_finds_the_files_that_belong_to_a_dataset(sender: Sender, gdal: DockerContainer):
+def test_remote_gdal_finds_the_companions_of_a_dataset(sender: Sender, gdal: DockerContainer):
     with sender.hosted.talking(sender.token or "") as talk:
         result = talk.done("convert", input="zones.gpkg", output="remote.shp")
     name = f"/vsicurl/{sender.hosted.base}/files/{result['receipt']['call_id']}/remote.shp"
@@ -89,7 +89,7 @@ def test_a_remote_gdal_finds_the_files_that_belong_to_a_dataset(sender: Sender, 
     assert "UTM zone 11N" in told  # from the .prj
 
 
-def test_a_file_that_changes_while_it_is_sent_is_not_sent_to_its_end(sender: Sender, cog: str):
+def test_file_changing_during_download_is_not_completed(sender: Sender, cog: str):
     """The last test in this file, because it damages the file."""
     path = sender.hosted.place.path("remote.tif")
     connection = HTTPConnection(sender.hosted.host, timeout=60)

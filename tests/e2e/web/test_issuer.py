@@ -70,7 +70,7 @@ def test_a_stranger_is_led_to_the_issuers(server: Hosted, issuer: Issuer, other:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_signed_token_is_the_principal_in_the_records(server: Hosted, issuer: Issuer, era: str):
+def test_signed_token_gives_the_principal_in_records(server: Hosted, issuer: Issuer, era: str):
     with server.talking(issuer.token(server.url), era) as talk:
         call = talk.done("info", path="dem.tif")["receipt"]["call_id"]
     mine = [event for event in server.place.audited if event.get("call") == call]
@@ -78,7 +78,7 @@ def test_a_signed_token_is_the_principal_in_the_records(server: Hosted, issuer: 
 
 
 @pytest.mark.claim("identity.signed-tokens")
-def test_a_token_that_is_not_for_this_server_is_nothing_here(server: Hosted, issuer: Issuer, other: Issuer):
+def test_token_for_another_server_is_worthless(server: Hosted, issuer: Issuer, other: Issuer):
     # the token is accepted, but has no session
     assert server.request("GET", token=issuer.token(server.url)).status_code == 400
     for text in (
@@ -92,7 +92,7 @@ def test_a_token_that_is_not_for_this_server_is_nothing_here(server: Hosted, iss
         assert 'error="invalid_token"' in refused.headers["www-authenticate"]
 
 
-def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_nobody_else(server, issuer):
+def test_excess_call_gets_retry_time_and_disturbs_nobody(server, issuer):
     hasty = Raw(server, server.token("hasty", READ))
     answers = [hasty.call("info", path="dem.tif").json()["result"] for _ in range(3)]
     assert [bool(one.get("isError")) for one in answers] == [False, False, True]
@@ -103,7 +103,7 @@ def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_no
     assert not other.get("isError")
 
 
-def test_somebody_whom_no_entry_of_the_policy_names_has_nothing(server: Hosted):
+def test_principal_unnamed_in_policy_has_no_rights(server: Hosted):
     stray = Raw(server, server.token("stray", READ))
     assert stray.ask("tools/list")["result"]["tools"] == []
     assert stray.ask("resources/list")["result"]["resources"] == []

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.mark.claim("http.no-open-door")
-def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_nowhere(make_place):
+def test_publicly_readable_server_ends_with_a_message(make_place):
     place = make_place()
     made_token(place, "ann")
     ended = gdal_mcp(*place.command(*PORT, *DEAD, "--host", "0.0.0.0")[3:])
@@ -21,7 +21,7 @@ def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_no
     assert ended.stderr.startswith("gdal-mcp: ")
 
 
-def test_with_a_certificate_it_speaks_tls_and_nothing_else(make_place, grounds, tmp_path):
+def test_server_with_certificate_speaks_only_tls(make_place, grounds, tmp_path):
     cert, key = self_signed(tmp_path, "127.0.0.1")
     options = (*DEAD, "--tls-cert", str(cert), "--tls-key", str(key))
     with hosting(make_place(), grounds / "tls.log", *options) as hosted:

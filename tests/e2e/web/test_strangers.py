@@ -18,7 +18,7 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: Hosted, ann: str, bob: str):
+def test_session_serves_only_its_owner(http_server: Hosted, ann: str, bob: str):
     mine = Raw(http_server, ann, ERAS[0]).hello()
     thief = Raw(http_server, bob, ERAS[0], session=mine.session)
     stolen = {"Accept": "text/event-stream", "Mcp-Session-Id": str(mine.session)}
@@ -36,7 +36,7 @@ def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: 
 
 
 @pytest.mark.claim("identity.scopes")
-def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(http_server: Hosted):
+def test_session_gives_weaker_token_no_more_rights(http_server: Hosted):
     session = Raw(http_server, http_server.token("owner", READ, WRITE), ERAS[0]).hello().session
     TokenStore(http_server.place.state / "tokens.sqlite").revoke("owner")
     lesser = Raw(http_server, http_server.token("owner", READ), ERAS[0], session=session)
@@ -67,7 +67,7 @@ def narrow(grounds: Path) -> Iterator[Hosted]:
 
 
 @pytest.mark.claim("http.bounded")
-def test_sessions_are_bounded_for_each_and_for_all_and_room_comes_back(narrow: Hosted):
+def test_sessions_are_bounded_individually_and_totally_with_reuse(narrow: Hosted):
     ann, bob, eve = (narrow.token(name) for name in ("ann", "bob", "eve"))
 
     def opened(token: str) -> int:
@@ -83,7 +83,7 @@ def test_sessions_are_bounded_for_each_and_for_all_and_room_comes_back(narrow: H
     until(lambda: opened(eve) == 200)
 
 
-def test_a_server_without_an_engine_lives_and_says_that_it_is_not_ready(narrow: Hosted):
+def test_server_without_engine_is_alive_but_not_ready(narrow: Hosted):
     assert narrow.request("GET", "/healthz").status_code == 200
     answer = narrow.request("GET", "/readyz")
     assert answer.status_code == 503
@@ -92,7 +92,7 @@ def test_a_server_without_an_engine_lives_and_says_that_it_is_not_ready(narrow: 
     assert "sock" not in answer.text
 
 
-def test_with_no_auth_whoever_reaches_the_port_is_the_local_user(make_place, grounds: Path):
+def test_no_auth_makes_every_client_the_local_user(make_place, grounds: Path):
     silent = make_place("dem.tif")
     with hosting(silent, grounds / "open.log", "--no-auth") as hosted:
         answer = Raw(hosted, "anything").call("info", path="dem.tif")

@@ -80,7 +80,7 @@ def test_a_coarser_tile_is_transparent_beyond_the_raster(
     assert alpha == [[255, 0], [0, 0]]
 
 
-def test_a_tile_outside_the_raster_is_empty_and_draws_nothing(sender: Sender, quarters: str) -> None:
+def test_tile_outside_the_raster_is_empty_and_undrawn(sender: Sender, quarters: str) -> None:
     before = len(sender.hosted.place.audited)
     for place in (f"{ZOOM}/{X + 1}/{Y}", f"{ZOOM}/{X}/{Y - 1}", "24/0/0"):
         reply = sender.ask("GET", f"{quarters}/{place}.png")
@@ -88,7 +88,7 @@ def test_a_tile_outside_the_raster_is_empty_and_draws_nothing(sender: Sender, qu
     assert len(sender.hosted.place.audited) == before
 
 
-def test_a_tile_is_drawn_once_and_told_by_its_tag(sender: Sender, quarters: str) -> None:
+def test_tile_is_drawn_once_and_revalidated_by_tag(sender: Sender, quarters: str) -> None:
     first = sender.ask("GET", f"{quarters}/{ZOOM}/{X}/{Y}.png")
     before = len(sender.hosted.place.audited)
     again = sender.ask("GET", f"{quarters}/{ZOOM}/{X}/{Y}.png")
@@ -128,7 +128,7 @@ def test_nobody_gets_tiles_of_another_ones_file(sender: Sender, stranger: Sender
 
 
 @pytest.mark.claim("http.tiles")
-def test_a_revoked_token_gets_no_tile_of_its_own_file(sender: Sender) -> None:
+def test_revoked_token_gets_no_tile_of_its_file(sender: Sender) -> None:
     hosted = sender.hosted
     with Sender(hosted, hosted.token("tiles-leaver")) as leaver:
         tiles = published(leaver, grid(hosted.place.workspace, "leaver.asc"), "leaver.tif")
@@ -138,7 +138,7 @@ def test_a_revoked_token_gets_no_tile_of_its_own_file(sender: Sender) -> None:
 
 
 @pytest.mark.claim("http.tiles")
-def test_no_old_tile_is_shown_of_what_was_replaced_changed_or_undone(sender: Sender) -> None:
+def test_replaced_changed_or_undone_output_hides_old_tiles(sender: Sender) -> None:
     place = sender.hosted.place
     tile = f"{ZOOM}/{X}/{Y}.png"
     first = published(sender, grid(place.workspace, "old.asc"), "turned.tif")
@@ -158,7 +158,7 @@ def test_no_old_tile_is_shown_of_what_was_replaced_changed_or_undone(sender: Sen
 
 
 @pytest.mark.claim("http.tiles")
-def test_a_link_in_the_place_of_an_output_is_not_drawn(sender: Sender) -> None:
+def test_link_in_place_of_output_is_not_drawn(sender: Sender) -> None:
     place = sender.hosted.place
     tiles = published(sender, grid(place.workspace, "linked.asc"), "linked.tif")
     path = place.path("linked.tif")
@@ -194,7 +194,7 @@ def test_what_is_no_tile_is_not_found(sender: Sender, quarters: str) -> None:
         connection.close()
 
 
-def test_vectors_and_rasters_without_a_position_have_no_tiles(sender: Sender) -> None:
+def test_vectors_and_ungeoreferenced_rasters_have_no_tiles(sender: Sender) -> None:
     with sender.hosted.talking(sender.token) as talk:
         done = talk.done("convert", input="zones.gpkg", output="tiles_zones.gpkg")
     path = f"/tiles/{done['receipt']['call_id']}/tiles_zones.gpkg"
@@ -202,9 +202,7 @@ def test_vectors_and_rasters_without_a_position_have_no_tiles(sender: Sender) ->
 
 
 @pytest.mark.claim("http.tiles-bounded")
-def test_a_flood_of_tiles_is_refused_and_leaves_the_server_answering(
-    sender: Sender, stranger: Sender
-) -> None:
+def test_flood_of_tiles_is_refused_while_server_answers(sender: Sender, stranger: Sender) -> None:
     source = grid(sender.hosted.place.workspace, "flood.asc")
     tiles = published(sender, source, "flood.tif")
     first = (X << 10, Y << 10)
@@ -224,9 +222,7 @@ def test_a_flood_of_tiles_is_refused_and_leaves_the_server_answering(
 
 @pytest.mark.claim("http.tiles")
 @pytest.mark.parametrize("decision", ["require", "deny", "lockdown"])
-def test_a_server_that_draws_no_pictures_unasked_lets_no_tile_out(
-    make_place, grounds: Path, decision: str
-) -> None:
+def test_server_without_unasked_pictures_serves_no_tile(make_place, grounds: Path, decision: str) -> None:
     place: Place = make_place()
     policy = grounds / f"tiles-{decision}.toml"
     policy.write_text(f'[[rule]]\ntools = ["preview"]\ndecision = "{decision}"\n')
@@ -240,7 +236,7 @@ def test_a_server_that_draws_no_pictures_unasked_lets_no_tile_out(
         assert ann.ask("GET", f"{tiles}/{ZOOM}/{X}/{Y}.png").status_code == 403
 
 
-def test_there_are_no_tiles_unless_the_server_was_told_to_serve_them(make_place, grounds: Path) -> None:
+def test_tiles_are_served_only_when_enabled(make_place, grounds: Path) -> None:
     place: Place = make_place()
     with (
         hosting(place, grounds / "no-tiles.log", "--approval", "never") as hosted,

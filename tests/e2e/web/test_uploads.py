@@ -27,7 +27,7 @@ def events(sender: Sender, call: str) -> list[dict[str, object]]:
     return [one for one in sender.hosted.place.audited if one.get("call") == call]
 
 
-def test_a_file_that_is_sent_is_an_output_like_any_other(sender: Sender):
+def test_uploaded_file_is_an_ordinary_output(sender: Sender):
     place = sender.hosted.place
     data = place.path("dem.tif").read_bytes()
     reply = sender.put("sent.tif", data, content_digest=digest_field(data))
@@ -74,7 +74,7 @@ def test_what_an_upload_replaces_comes_back_with_undo(sender: Sender):
         "%30/../../x.csv", "0/link/x.csv", "0/link.csv", "0/folder", "0/pipe.csv",
     ],
 )  # fmt: skip
-def test_no_address_leads_out_of_the_places_for_outputs(sender: Sender, target: str):
+def test_upload_address_cannot_leave_the_output_places(sender: Sender, target: str):
     place = sender.hosted.place
     traps = {"link": place.workspace.parent, "link.csv": outside(place)}
     for name, to in traps.items():
@@ -113,7 +113,7 @@ HOSTILE = {
 
 @pytest.mark.claim("http.uploads")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_file_that_names_others_shows_nothing_of_them(sender: Sender, name: str):
+def test_uploaded_file_naming_others_reveals_nothing(sender: Sender, name: str):
     """Whether or not it is accepted, no answer and no file made from it contains data from outside."""
     place = sender.hosted.place
     reply = sender.put(name, HOSTILE[name].format(path=outside(place)).encode())
@@ -129,7 +129,7 @@ def test_a_file_that_names_others_shows_nothing_of_them(sender: Sender, name: st
 
 @pytest.mark.claim("http.uploads")
 @pytest.mark.usefixtures("untouched")
-def test_bytes_that_are_not_the_promised_ones_are_not_taken(sender: Sender):
+def test_bytes_unlike_the_promised_digest_are_refused(sender: Sender):
     for field in ("content_digest", "repr_digest"):
         assert sender.put("x.csv", csv("x"), **{field: digest_field(csv("y"))}).status_code == 400
         assert sender.put("x.csv", csv("x"), **{field: "sha-256=:nonsense:"}).status_code == 400
@@ -169,7 +169,7 @@ def test_an_upload_whose_sender_leaves_leaves_nothing(sender: Sender):
         until(lambda: arriving(place) == [])
 
 
-def test_bytes_behind_the_promised_length_are_no_part_of_the_file(sender: Sender):
+def test_bytes_beyond_the_promised_length_are_dropped(sender: Sender):
     data = csv("row")
     opened = begun(sender, "longer.csv", f"Content-Length: {len(data)}", "Connection: close")
     opened.sendall(data + b"more,9,9\n")
@@ -180,7 +180,7 @@ def test_bytes_behind_the_promised_length_are_no_part_of_the_file(sender: Sender
 
 
 @pytest.mark.usefixtures("untouched")
-def test_no_more_files_of_one_sender_arrive_at_once_than_may(sender: Sender):
+def test_simultaneous_uploads_per_sender_are_bounded(sender: Sender):
     place = sender.hosted.place
     first = [begun(sender, f"{number}.csv", "Content-Length: 9") for number in range(2)]
     until(lambda: len(arriving(place)) == 2)

@@ -75,7 +75,7 @@ def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
 
 
 @pytest.mark.claim("http.uploads")
-def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(one, strict):
+def test_upload_needs_one_approval_for_exactly_these_bytes(one, strict):
     ann, place = one("ann"), strict.place
     before = tree(place)
     asked = question(ann, "asked.csv", csv("mine"))
@@ -94,7 +94,7 @@ def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(one, 
     assert question(ann, "asked.csv", csv("mine"))["approval"] != asked["approval"]
 
 
-def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(one, strict):
+def test_server_part_without_uploads_accepts_none(one, strict):
     before = tree(strict.place)
     for name in ("asks", "reads", "new"):
         reply = one(name).put("x.csv", csv("x"))
@@ -118,14 +118,14 @@ def status(opened: socket.socket) -> int:
         return int(answer.readline().split()[1])
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_sent(one: Callable[[str], Sender], strict: Hosted):
+def test_oversized_upload_is_refused_before_sending(one: Callable[[str], Sender], strict: Hosted):
     opened = begun(one("ann"), "large.csv", f"Content-Length: {MOST + 1}", "Expect: 100-continue")
     assert status(opened) == 413
     assert arriving(strict.place) == []
 
 
 @pytest.mark.claim("http.uploads")
-def test_a_file_that_does_not_say_its_length_is_cut_off(one: Callable[[str], Sender], strict: Hosted):
+def test_upload_without_length_is_cut_off(one: Callable[[str], Sender], strict: Hosted):
     opened = begun(one("ann"), "large.csv", "Transfer-Encoding: chunked")
     piece = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
     try:
@@ -139,7 +139,7 @@ def test_a_file_that_does_not_say_its_length_is_cut_off(one: Callable[[str], Sen
     assert not strict.place.path("large.csv").exists()
 
 
-def test_a_file_that_comes_too_slowly_is_not_waited_for(one: Callable[[str], Sender], strict: Hosted):
+def test_upload_that_is_too_slow_is_not_awaited(one: Callable[[str], Sender], strict: Hosted):
     """It never pauses, and would take forever."""
     opened = begun(one("ann"), "slow.csv", "Content-Length: 60000")
 

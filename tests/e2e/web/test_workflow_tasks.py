@@ -63,7 +63,7 @@ def published(place: Place) -> set[str]:
 
 
 @pytest.mark.parametrize("road", [task_over_stdio, task_over_http])
-def test_a_workflow_as_a_task_reports_its_steps_is_cancelled_and_resumed(
+def test_workflow_task_reports_steps_and_can_be_resumed(
     road: Callable[[Place, Path], AbstractContextManager[Ask]],
     make_place: Callable[..., Place],
     grounds: Path,
@@ -99,7 +99,7 @@ def wait_over_http(place: Place, log: Path, era: str, person: Person) -> Iterato
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("road", [wait_over_stdio, wait_over_http])
-def test_a_client_that_waits_learns_of_each_step_and_cancels_the_whole(
+def test_waiting_client_sees_each_step_and_cancels_all(
     road: Callable[[Place, Path, str, Person], AbstractContextManager[Talk]],
     era: str,
     make_place: Callable[..., Place],
