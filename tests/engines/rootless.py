@@ -23,23 +23,23 @@ from tests.engines.kit import bench_on
 from tests.engines.known import OCI_ROOTLESS
 from tests.engines.test_oci import (
     groups_of,
-    test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image,
-    test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job,
-    test_a_runtime_that_is_killed_at_any_moment_leaves_nothing,
-    test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes,
-    test_another_server_sees_how_a_container_stands_and_may_end_it,
+    test_container_leaves_no_host_mount_or_image_folder,
+    test_missing_filter_is_noticed_by_the_first_job,
+    test_runtime_killed_at_any_moment_leaves_nothing,
+    test_containers_of_killed_server_are_removed_by_next,
+    test_another_server_sees_container_states_and_ends_them,
     test_what_a_killed_runtime_left_frozen_is_removed,
-    test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction,
+    test_runtime_omissions_are_noticed_before_the_first_instruction,
 )
 
 __all__ = [
-    "test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image",
-    "test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job",
-    "test_a_runtime_that_is_killed_at_any_moment_leaves_nothing",
-    "test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes",
-    "test_another_server_sees_how_a_container_stands_and_may_end_it",
+    "test_container_leaves_no_host_mount_or_image_folder",
+    "test_missing_filter_is_noticed_by_the_first_job",
+    "test_runtime_killed_at_any_moment_leaves_nothing",
+    "test_containers_of_killed_server_are_removed_by_next",
+    "test_another_server_sees_container_states_and_ends_them",
     "test_what_a_killed_runtime_left_frozen_is_removed",
-    "test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction",
+    "test_runtime_omissions_are_noticed_before_the_first_instruction",
 ]
 FOLDER = Path(OCI_FOLDER_OF_USER).expanduser()
 # an emulated processor needs a hundred times as long for the first access to a page; and less memory for a job that

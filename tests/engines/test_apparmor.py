@@ -39,7 +39,7 @@ cat /sys/kernel/security/apparmor/profiles >{out}/profiles
 
 
 @pytest.mark.timeout(1200)
-def test_calls_run_under_a_profile_that_the_kernel_enforces(
+def test_calls_run_under_an_enforced_apparmor_profile(
     client: docker.DockerClient, image: Image, tmp_path: Path
 ) -> None:
     if os.geteuid() != 0 or platform.machine() != "x86_64":

@@ -24,7 +24,7 @@ USERS_DOCKER = UserEngine(
 
 @pytest.mark.timeout(3600)
 @pytest.mark.claim("engine.docker-does-what-an-engine-must", "engine.ignored-limits-are-noticed")
-def test_a_user_with_delegated_control_groups_has_every_limit_or_nothing_runs(
+def test_delegated_user_has_every_limit_or_nothing_runs(
     client: docker.DockerClient, image: Image, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     outcome = run(USERS_DOCKER, client, image, tmp_path)

@@ -50,7 +50,7 @@ def test_gvisor_is_as_it_is_told_to_be(bench: Bench, subtests: pytest.Subtests) 
     conforms(bench, subtests, GVISOR.exemptions)
 
 
-def test_no_job_runs_there_and_what_cannot_be_seen_is_named(bench: Bench) -> None:
+def test_no_job_runs_and_hidden_facts_are_named(bench: Bench) -> None:
     leave = "def prepare():\n    pass\n\ndef run(job, report):\n    open('/staging/ran', 'x').close()\n    return {'code': 0}\n"
     sent, cancel = delivered(worker_command(leave)), Cancellation()
     template = replace(bench.template(""), command=sent.command, program=sent.program)

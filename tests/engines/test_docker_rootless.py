@@ -56,7 +56,7 @@ def bench(rootless: RootlessDocker, image: Image) -> Iterator[Bench]:
             assert made.ours() == {}
 
 
-def test_where_it_cannot_limit_nothing_is_made_and_the_cause_is_named(bench: Bench) -> None:
+def test_engine_without_limits_creates_nothing_and_says_why(bench: Bench) -> None:
     info = bench.engine.info()
     assert info.rootless
     if not info.limits_missing:
@@ -69,7 +69,7 @@ def test_where_it_cannot_limit_nothing_is_made_and_the_cause_is_named(bench: Ben
     assert list(bench.staging.iterdir()) == []
 
 
-def test_it_conforms_but_for_the_limits_that_it_cannot_have(
+def test_engine_conforms_except_for_impossible_limits(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     unlimited = bool(bench.engine.info().limits_missing)
@@ -79,7 +79,7 @@ def test_it_conforms_but_for_the_limits_that_it_cannot_have(
     conforms(bench, subtests, DOCKER_ROOTLESS.exemptions if unlimited else ())
 
 
-def test_doctor_as_its_user_says_why_no_call_can_run(rootless: RootlessDocker, image: Image) -> None:
+def test_doctor_of_its_user_explains_why_nothing_runs(rootless: RootlessDocker, image: Image) -> None:
     with contextlib.closing(DockerEngine(docker.DockerClient(base_url=rootless.address))) as engine:
         unlimited = bool(engine.info().limits_missing)
     with tempfile.TemporaryDirectory(prefix="gme-home-") as name:

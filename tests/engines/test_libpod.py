@@ -80,7 +80,7 @@ def test_what_is_as_asked_passes() -> None:
     assert found(*truthful()) == []
 
 
-def test_nothing_of_the_image_or_the_engine_is_asked_for() -> None:
+def test_request_takes_nothing_from_image_or_engine() -> None:
     asked = spec()
     assert asked["unsetenv_all"]
     assert not asked["env_host"]

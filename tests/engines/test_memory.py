@@ -65,7 +65,7 @@ def gone() -> MemoryEngine:
     return made
 
 
-def test_the_engine_in_memory_has_the_life_of_a_real_one(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_memory_engine_behaves_like_a_real_one(tmp_path: Path, subtests: pytest.Subtests) -> None:
     bench = Bench(MemoryEngine(program, frozenset({IMAGE})), IMAGE, tmp_path / "bench", gone=gone)
     conforms(bench, subtests, MEMORY.exemptions)
     assert bench.ours() == {}

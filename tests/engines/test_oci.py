@@ -153,7 +153,7 @@ def weaken(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], o
 
 
 @pytest.mark.claim("engine.oci-is-read-back", "sandbox.read-back", "engine.silence-is-noticed")
-def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench, subtests, monkeypatch):
+def test_runtime_omissions_are_noticed_before_the_first_instruction(bench, subtests, monkeypatch):
     rootless = bench.engine.info().rootless
     # without it, crun loads the filter first, which then refuses the remaining calls; a user namespace provides no
     # other user and no /proc of other processes
@@ -169,7 +169,7 @@ def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench
             assert bench.ours() == {}
 
 
-def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(bench, monkeypatch):
+def test_missing_filter_is_noticed_by_the_first_job(bench, monkeypatch):
     weaken(monkeypatch, without("linux", "seccomp"))
     with pytest.raises(IsolationRefused):
         launch(bench.engine, probing(bench.template("")), labels(bench.owner, "call", 60.0), set())
@@ -177,7 +177,7 @@ def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(bench
 
 
 @pytest.mark.claim("sandbox.no-mount-is-missed")
-def test_what_is_mounted_below_a_workspace_is_read_only_too(bench: Bench) -> None:
+def test_mounts_below_a_workspace_are_read_only_too(bench: Bench) -> None:
     below = bench.workspace / "below"
     below.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", below], check=True)
@@ -189,7 +189,7 @@ def test_what_is_mounted_below_a_workspace_is_read_only_too(bench: Bench) -> Non
         below.rmdir()
 
 
-def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench: Bench) -> None:
+def test_container_leaves_no_host_mount_or_image_folder(bench: Bench) -> None:
     with bench.waiting() as (container, _):
         assert [line for line in mountinfo().splitlines() if container.id in line] == []
         process = container.process()
@@ -201,7 +201,7 @@ def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench
 
 
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
-def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
+def test_runtime_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
     """Each kill is a little later, over the time that this machine needs to create a container."""
     began = time.monotonic()
     with bench.created(bench.template(WAIT_FOR_THE_END)):
@@ -261,7 +261,7 @@ for number in range(1000):
 
 
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
-def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(bench, tmp_path):
+def test_containers_of_killed_server_are_removed_by_next(bench, tmp_path):
     tmp_path.chmod(0o755)
     for number in range(SERVERS):
         folder = tmp_path / str(number)
@@ -284,7 +284,7 @@ def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(benc
     assert bench.ours() == {}
 
 
-def test_another_server_sees_how_a_container_stands_and_may_end_it(bench: Bench) -> None:
+def test_another_server_sees_container_states_and_ends_them(bench: Bench) -> None:
     another = OciEngine(bench.engine.root)
     with bench.waiting() as (container, _):
         theirs = another.container(container.id)
@@ -298,7 +298,7 @@ def test_another_server_sees_how_a_container_stands_and_may_end_it(bench: Bench)
         assert container.process() is None
 
 
-def test_a_want_of_memory_is_told_to_another_server_too(bench: Bench) -> None:
+def test_another_server_sees_out_of_memory_too(bench: Bench) -> None:
     with bench.created(bench.template(TAKE_MEMORY, str(bench.limits.memory_bytes + (64 << 20)))) as container:
         container.start()
         container.wait(300.0)
@@ -322,7 +322,7 @@ def test_nobody_else_uses_it_where_nothing_is_delegated() -> None:
         assert os.listdir(folder) == []
 
 
-def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+def test_folder_writable_by_others_is_refused(tmp_path: Path) -> None:
     """Its contents decide what runs and which control groups are emptied afterwards."""
     changes = {"theirs": lambda one: os.chown(one, 65534, 65534), "open": lambda one: one.chmod(0o770)}
     for name, change in changes.items():
@@ -333,7 +333,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
             OciEngine(folder).prepared()
 
 
-def test_a_folder_that_no_overlay_can_be_told_is_refused(tmp_path: Path) -> None:
+def test_folder_name_unusable_for_overlays_is_refused(tmp_path: Path) -> None:
     for name in ("a:b", "a,b", "a\\b"):
         with pytest.raises(SandboxError):
             OciEngine(tmp_path / name).prepared()

@@ -108,7 +108,7 @@ def store(tmp_path: Path) -> ImageStore:
     return ImageStore(tmp_path / "store", fetch)
 
 
-def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, store) -> None:
+def test_image_is_fetched_by_digest_and_unpacked_layerwise(registry, store) -> None:
     held, reference = registry
     store.pull(reference, lambda _line: None)
     found = store.find(reference)
@@ -121,7 +121,7 @@ def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, s
     assert (status.st_uid, status.st_mode & 0o7777) == (7, 0o755)
 
 
-def test_an_image_that_is_named_by_its_digest_is_fetched_from_the_mirror_in_its_name(registry, store) -> None:
+def test_image_named_by_digest_comes_from_mirror(registry, store) -> None:
     held, reference = registry
     pinned = f"{reference.removesuffix(':1')}@{digest_of(held.manifest)}"
     store.pull(pinned, lambda _line: None)
@@ -129,7 +129,7 @@ def test_an_image_that_is_named_by_its_digest_is_fetched_from_the_mirror_in_its_
     assert (found.id, found.digest) == (digest_of(held.config), digest_of(held.manifest))
 
 
-def test_an_image_that_was_fetched_is_copied_to_docker_without_its_registry(registry, store, client) -> None:
+def test_fetched_image_is_copied_to_docker_without_registry(registry, store, client) -> None:
     """The content id stays the same, also when the image is copied back into another store."""
     held, reference = registry
     store.pull(reference, lambda _line: None)
@@ -146,7 +146,7 @@ def test_an_image_that_was_fetched_is_copied_to_docker_without_its_registry(regi
     assert os.listdir(store.folder) == [found.id.replace(":", "-")]
 
 
-def test_an_image_that_cannot_be_copied_is_asked_of_its_registry(registry, store, client) -> None:
+def test_image_that_cannot_be_copied_comes_from_registry(registry, store, client) -> None:
     reference = "127.0.0.1:1/gdal:1"  # an address where nothing listens
     images = DockerImages(client.api, partial(archive_of, store))
     with pytest.raises(PullFailed):
@@ -161,7 +161,7 @@ def test_an_image_that_cannot_be_copied_is_asked_of_its_registry(registry, store
 
 
 @pytest.mark.claim("supply.image-fetched-by-digest")
-def test_a_layer_that_is_not_the_one_that_the_digest_names_is_not_taken(registry, store) -> None:
+def test_layer_with_another_digest_is_refused(registry, store) -> None:
     held, reference = registry
     held.blobs[held.layers[1]] = gzip.compress(layer(kept="evil", more="three"))
     with pytest.raises(PullFailed):
@@ -170,13 +170,13 @@ def test_a_layer_that_is_not_the_one_that_the_digest_names_is_not_taken(registry
     assert os.listdir(store.folder) == []
 
 
-def test_an_image_that_the_registry_does_not_have_is_told(registry, store) -> None:
+def test_image_missing_from_the_registry_is_reported(registry, store) -> None:
     for wrong in (registry[1].replace(":1", ":2"), "127.0.0.1:1/gdal:1"):
         with pytest.raises(PullFailed):
             store.pull(wrong, lambda _line: None)
 
 
-def test_where_the_registry_cannot_be_reached_nothing_is_run_and_nothing_stored(store, monkeypatch) -> None:
+def test_unreachable_registry_runs_and_stores_nothing(store, monkeypatch) -> None:
     ran: list[object] = []
     monkeypatch.setattr("subprocess.run", lambda *words, **_: ran.append(words))
     monkeypatch.setattr("shutil.which", lambda _: None)  # skopeo would have to be installed

@@ -60,7 +60,7 @@ def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: 
     assert told["algorithms"]
 
 
-def test_a_call_of_the_server_runs_there_and_leaves_no_container(service, image, tmp_path):
+def test_server_call_runs_and_leaves_no_container(service, image, tmp_path):
     for name in ("ws", "state"):
         (tmp_path / name).mkdir()
     desk = Desk(tmp_path / "ws", tmp_path / "state")

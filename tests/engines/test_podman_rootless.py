@@ -51,7 +51,7 @@ def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
         assert made.ours() == {}
 
 
-def test_where_it_cannot_limit_nothing_is_made_and_the_cause_is_named(bench: Bench) -> None:
+def test_engine_without_limits_creates_nothing_and_says_why(bench: Bench) -> None:
     info = bench.engine.info()
     assert info.rootless
     if not info.limits_missing:
@@ -81,7 +81,7 @@ def test_limits_that_are_ignored_are_read_back_too(bench, monkeypatch):
     assert not (bench.staging / "started").exists()
 
 
-def test_it_conforms_but_for_the_limits_that_it_cannot_have(
+def test_engine_conforms_except_for_impossible_limits(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     unlimited = bool(bench.engine.info().limits_missing)

@@ -173,7 +173,7 @@ def test_what_passes_unchanged_is_made(bench: Bench, proxy: DroppingProxy, mark:
 
 
 @pytest.mark.claim("sandbox.read-back")
-def test_what_is_left_out_or_added_in_silence_is_noticed_and_nothing_runs(bench, proxy, mark, subtests):
+def test_silent_omissions_and_additions_are_noticed_before_running(bench, proxy, mark, subtests):
     for kind in KINDS:
         with subtests.test(kind=kind):
             proxy.change, before = KINDS[kind], proxy.changed

@@ -77,7 +77,7 @@ WORSE = {
 }
 
 
-def test_an_engine_that_does_less_fails_the_check_for_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_weaker_engine_fails_the_corresponding_check(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, worse in WORSE.items():
         with subtests.test(check=name):
             engine = worse(program, frozenset({IMAGE}))
@@ -86,7 +86,7 @@ def test_an_engine_that_does_less_fails_the_check_for_it(tmp_path: Path, subtest
                 CHECKS[name](bench)
 
 
-def test_every_exemption_is_of_a_check_once_and_has_its_reason() -> None:
+def test_every_exemption_names_one_check_with_its_reason() -> None:
     for engine in KNOWN:
         exempt = [one.check for one in engine.exemptions]
         assert len(exempt) == len(set(exempt))

@@ -89,34 +89,34 @@ class Host:
         return name, rest or done.stderr
 
 
-def test_a_crun_that_starts_nothing_gives_way_to_runc(folder: Path) -> None:
+def test_crun_that_starts_nothing_is_replaced_by_runc(folder: Path) -> None:
     name, passed_over = Host(folder, crun=BROKEN).open()
     assert name == "runc"
     assert HYBRID in passed_over
     assert os.listdir(folder / "oci/containers") == []
 
 
-def test_a_crun_that_is_too_old_gives_way_to_runc(folder: Path) -> None:
+def test_outdated_crun_is_replaced_by_runc(folder: Path) -> None:
     name, passed_over = Host(folder, crun=OLD).open()
     assert name == "runc"
     assert "1.5" in passed_over
 
 
-def test_where_neither_starts_a_container_the_error_names_both(folder: Path) -> None:
+def test_failing_crun_and_runc_are_both_named(folder: Path) -> None:
     broken = BROKEN.replace("crun version", "runc version")
     name, error = Host(folder, crun=BROKEN, runc=broken).open()
     assert name == ""
     assert error.count(HYBRID) == 2
 
 
-def test_where_docker_is_stopped_a_runtime_is_used_and_docker_named(folder: Path) -> None:
+def test_stopped_docker_is_named_while_a_runtime_serves(folder: Path) -> None:
     name, passed_over = Host(folder, dockerd="", crun=BROKEN).open("", *NO_SOCKETS)
     assert name == "runc"
     assert "installed and not running" in passed_over
     assert HYBRID in passed_over
 
 
-def test_doctor_lists_what_was_passed_over_with_the_reason(folder: Path) -> None:
+def test_doctor_lists_skipped_engines_with_reasons(folder: Path) -> None:
     host = Host(folder, dockerd="", crun=BROKEN)
     command = [sys.executable, "-m", "gdal_mcp", "doctor", "--json", "--state-dir", str(folder / "state")]
     done = host.run(*NO_SOCKETS, *command, "--engine", f"oci://{folder}/oci")
@@ -135,7 +135,7 @@ def test_where_only_runc_is_installed_it_is_used(folder: Path) -> None:
     assert "crun" in passed_over
 
 
-def test_a_socket_without_permission_is_an_error_that_says_so(folder: Path) -> None:
+def test_forbidden_socket_is_an_error_saying_so(folder: Path) -> None:
     folder.chmod(0o755)
     name, error = Host(folder).open("", *NOT_ROOT)
     assert name == ""
@@ -144,7 +144,7 @@ def test_a_socket_without_permission_is_an_error_that_says_so(folder: Path) -> N
 
 
 @pytest.mark.parametrize("without", [NOT_ROOT, IN_A_CONTAINER], ids=["not root", "in a container"])
-def test_where_no_daemon_is_and_no_container_can_be_made_the_error_says_why(folder, without):
+def test_no_daemon_and_no_runtime_explain_why(folder, without):
     folder.chmod(0o755)
     name, error = Host(folder).open("", *NO_SOCKETS, *without)
     assert name == ""
@@ -158,14 +158,14 @@ def test_an_engine_that_was_named_is_not_replaced(folder: Path) -> None:
     assert "runc" not in error
 
 
-def test_a_trial_leaves_no_image_and_no_container_on_docker(client: docker.DockerClient) -> None:
+def test_trial_leaves_no_image_or_container_on_docker(client: docker.DockerClient) -> None:
     engine = DockerEngine(client)
     assert try_engine(engine, "trial-of-a-test") == ""
     left = [one for one in engine.leftovers() if "trial-of-a-test" in one.labels.values()]
     assert (left, engine.images.names(IMAGE)) == ([], ())
 
 
-def test_an_engine_that_makes_a_weaker_container_fails_its_trial(folder: Path) -> None:
+def test_engine_making_a_weaker_container_fails_its_trial(folder: Path) -> None:
     class Weaker(OciEngine):
         def create(self, *_: object) -> str:
             raise IsolationRefused("weaker than asked")
