@@ -429,11 +429,11 @@ class Granting(RuleBasedStateMachine):
     "approval.grants-narrow",
     "approval.kept-until-used",
 )
-def test_no_order_of_asking_and_answering_gives_a_yes_away_or_loses_one():
+def test_no_order_of_events_misuses_or_loses_approvals():
     steps = tries(100, stateful_step_count=50)  # 5,000; `make fuzz` takes 100,000
     run_state_machine_as_test(Approving, settings=steps)
 
 
 @pytest.mark.claim("approval.grants-narrow")
-def test_a_grant_holds_for_its_own_and_its_time():
+def test_grant_covers_only_its_scope_and_time():
     run_state_machine_as_test(Granting, settings=tries(15, stateful_step_count=20))

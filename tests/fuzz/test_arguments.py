@@ -132,7 +132,7 @@ COMMANDS = {
 @tries(100)
 @given(st.data())
 @pytest.mark.claim("args.no-bare-words")
-def test_any_arguments_of_any_algorithm_are_refused_or_become_known_words(data: st.DataObject):
+def test_arguments_of_any_algorithm_are_refused_or_known(data: st.DataObject):
     path = data.draw(st.sampled_from(sorted(EVERY)))
     tool = desk().surface.callable.get(path.replace(" ", "_").replace("-", "_"))
     given = data.draw(arguments_of(EVERY[path]))
@@ -269,7 +269,7 @@ def gathered(parsed: Any) -> Iterator[Any]:
 
 @tries(100)
 @given(notations() | st.lists(NOTATION, min_size=1, max_size=8).map(written) | st.text(max_size=40))
-def test_what_is_read_of_a_notation_reads_the_same_when_it_is_written_again(text: str):
+def test_parsed_notation_survives_writing_and_parsing_again(text: str):
     parsed = outcome(parse_notation, text, refused=ArgumentRefused)
     if not isinstance(parsed, type):
         assert list(gathered(parse_notation(printed(parsed)))) == list(gathered(parsed))

@@ -116,7 +116,7 @@ def opened(located: WorkspacePath) -> os.stat_result:
 
 @tries(90)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
-def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_finds(rows, asked):
+def test_readable_path_is_inside_as_the_kernel_resolves(rows, asked):
     with tree(rows) as made:
         workspaces, allowed = made.workspaces, inodes(made.base / "root") | inodes(made.base / "other")
         for text in map(made.path, asked):
@@ -143,7 +143,7 @@ def lexical(made: Tree, text: str) -> str | None:
 
 @tries(70)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
-def test_what_may_be_written_is_a_new_or_plain_name_in_the_writable_workspace(rows, asked):
+def test_writable_path_is_new_or_plain_and_inside(rows, asked):
     with tree(rows) as made:
         root = made.base / "root"
         paths = Paths(made.workspaces, "outputs", "0123456789abcdef")
@@ -165,7 +165,7 @@ def test_what_may_be_written_is_a_new_or_plain_name_in_the_writable_workspace(ro
 
 @tries(30)
 @given(TREES, ASKED)
-def test_a_folder_that_gdal_may_walk_leads_nowhere_else(rows: list[tuple[str, str, str]], asked: str):
+def test_walkable_folder_leads_nowhere_else(rows: list[tuple[str, str, str]], asked: str):
     with tree(rows) as made:
         allowed = inodes(made.base / "root") | inodes(made.base / "other")
         paths = Paths(made.workspaces, "outputs", "0123456789abcdef")

@@ -76,7 +76,7 @@ PATTERNS = patterns()
 SEARCHED = {name for name in PATTERNS if is_searched(name)}
 
 
-def test_no_regular_expression_is_slow_on_a_text_that_nearly_passes():
+def test_no_regular_expression_is_slow_on_near_matches():
     for name, pattern in PATTERNS.items():
         looks = (pattern.fullmatch, pattern.match, pattern.search)[: 3 if name in SEARCHED else 2]
         for number in range(12 * TIMES):

@@ -99,7 +99,7 @@ CHANGES = st.lists(
 @given(CHANGES)
 @example([([3], 1e308)])  # how much is kept: infinite, as it is written
 @pytest.mark.claim("outputs.journals-not-trusted")
-def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(changes):
+def test_any_journal_loses_nothing_and_touches_nothing_outside(changes):
     with tempfile.TemporaryDirectory() as folder:
         root, outside = Path(folder, "workspace"), Path(folder, "outside.tif")
         outside.write_bytes(b"precious")
@@ -136,7 +136,7 @@ TOML = st.sampled_from(
 
 @tries(30)
 @given(st.lists(TOML, max_size=7), st.binary(max_size=4))
-def test_any_policy_is_a_policy_or_a_list_of_problems(lines: list[str], odd: bytes):
+def test_any_policy_is_parsed_or_lists_problems(lines: list[str], odd: bytes):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve() / "workspace"
         root.mkdir()
@@ -161,7 +161,7 @@ VALUES = anything | st.sampled_from(
 
 @tries(30)
 @given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), VALUES, max_size=4))
-def test_any_settings_are_settings_or_a_list_of_problems(given_values: dict[str, Any]):
+def test_any_settings_are_parsed_or_list_problems(given_values: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
         kept = {name: value for name, value in given_values.items() if name not in ("config", "self")}
         found = outcome(lambda: load_settings(**{"state_dir": folder, **kept}), refused=SettingsError)
@@ -180,7 +180,7 @@ def test_any_settings_are_settings_or_a_list_of_problems(given_values: dict[str,
         | st.sampled_from(("/a:/b", "/a/b:/c", "/a:/", "//:/x", "/a:/b:/c", ":/", "/a/..:/b"))
     )
 )
-def test_a_path_map_is_read_or_refused_and_never_leads_up(texts: list[str]):
+def test_path_map_is_parsed_or_refused_never_upwards(texts: list[str]):
     found = outcome(PathMap.parse, texts, refused=ValueError)
     if isinstance(found, PathMap):
         for inside, outside in found.pairs:
@@ -206,7 +206,7 @@ def octal(text: str) -> str:
     st.integers(0, 5),
 )
 @pytest.mark.claim("sandbox.no-mount-is-missed")
-def test_every_mount_below_a_folder_is_found_whatever_its_name(mounts: list[list[str]], which: int):
+def test_every_mount_below_a_folder_is_found(mounts: list[list[str]], which: int):
     places = ["/" + "/".join(parts) for parts in mounts]
     root = places[which % len(places)]
     text = "".join(f"1 2 0:3 / {octal(place)} rw - ext4 /dev/x rw\n" for place in places)
@@ -215,7 +215,7 @@ def test_every_mount_below_a_folder_is_found_whatever_its_name(mounts: list[list
 
 @tries(50)
 @given(st.text(max_size=60) | st.lists(FIELDS, max_size=12).map(" ".join))
-def test_what_is_no_table_of_mounts_is_refused_and_never_taken_for_an_empty_one(text: str):
+def test_invalid_mount_table_is_never_an_empty_one(text: str):
     found = outcome(submounts, "/", text, refused=IsolationRefused)
     if isinstance(found, tuple):
         rows = [line.split(" ") for line in text.split("\n") if line]

@@ -106,7 +106,7 @@ def wire(request: pytest.FixtureRequest, base: Path) -> Iterator[Wire]:
 
 @tries(15)
 @given(lines=LINES)
-def test_any_lines_are_survived_and_the_next_request_is_answered(wire: Wire, lines: list[Any]):
+def test_any_lines_are_survived_by_the_next_request(wire: Wire, lines: list[Any]):
     for one in lines:
         wire.pipes.write(expanded(one) + b"\n")
     assert wire.answers()
@@ -153,9 +153,7 @@ def server(base: Path) -> Iterator[tuple[Hosted, dict[str, str]]]:
 @given(
     st.sampled_from(("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "X")), PATHS, QUERIES, HEADERS, BODIES, st.sampled_from(("all", "reader", None, "forged"))
 )  # fmt: skip
-def test_any_request_is_answered_or_refused_and_never_a_fault_of_the_servers(
-    server, method, path, query, headers, body, who
-):
+def test_any_request_is_answered_or_refused_without_faults(server, method, path, query, headers, body, who):
     hosted, tokens = server
     if path == "/console/api/live" and method == "GET":
         return  # a stream without an end

@@ -47,7 +47,7 @@ def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:
     return grown(st.sampled_from(plain), LONGEST) | grown(st.sampled_from(plain), 80) | st.text(max_size=40)
 
 
-def test_any_text_of_any_check_is_refused_or_passes_again_as_it_is(subtests: pytest.Subtests):
+def test_any_checked_text_is_refused_or_passes_again(subtests: pytest.Subtests):
     for check in sorted(set(ARGUMENTS) & set(CHECKS)):
         with subtests.test(check=check):
             passes_again(check)
@@ -83,7 +83,7 @@ WORDS = st.sampled_from(
     st.sampled_from(("", " ", "\n")),
     st.sampled_from((check_statement, check_condition)),
 )
-def test_sql_that_passes_has_the_tokens_that_were_given(words: list[str], between: str, check: Any):
+def test_accepted_sql_keeps_its_tokens(words: list[str], between: str, check: Any):
     text = between.join(words) if between else " ".join(words).replace(" ( ", "(")
     for start in ("", "SELECT * FROM t WHERE ", "WITH a AS ("):
         passed = outcome(check, start + text, "sql", refused=ArgumentRefused)
@@ -116,7 +116,7 @@ def loose(value: Any) -> str:
 
 @tries(70)
 @given(st.dictionaries(st.text(max_size=5), anything, max_size=4).map(loose) | anything.map(loose))
-def test_a_document_that_passes_is_json_of_the_same_value(text: str):
+def test_accepted_document_is_json_of_equal_value(text: str):
     passed = outcome(check_document, text, "document", refused=ArgumentRefused)
     if isinstance(passed, str):
         assert json.loads(passed, parse_constant=pytest.fail) == json.loads(text)
@@ -144,7 +144,7 @@ GEOJSON = st.recursive(
 
 @tries(70)
 @given(GEOJSON.map(loose))
-def test_a_geometry_that_passes_is_json_of_known_words(text: str):
+def test_accepted_geometry_is_json_of_known_words(text: str):
     passed = outcome(check_geometry, text, "geometry", refused=ArgumentRefused)
     if isinstance(passed, str):
         assert check_geometry(passed, "geometry") == passed

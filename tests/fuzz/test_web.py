@@ -110,7 +110,7 @@ async def verify(text: str) -> Principal | None:
 @tries(100)
 @given(HEADERS, BODIES)
 @pytest.mark.claim("console.session-needed")
-def test_any_request_to_the_console_is_somebodys_or_refused(headers: dict[str, str], body: bytes):
+def test_any_console_request_is_authenticated_or_refused(headers: dict[str, str], body: bytes):
     auth = ConsoleAuth(Principal("local:me"), LoginTokens("s"), "c", ("http://127.0.0.1:1",), verify)
     session = auth.sessions.open(ANN, None)
     said = {name: one.replace("ID", session.id).replace("KEY", session.key) for name, one in headers.items()}
@@ -148,7 +148,7 @@ SUBJECT = Subject("c" * 16, "a.tif", "ab" * 32, "token:ann", "1.0")
 @tries(30)
 @given(st.data())
 @pytest.mark.claim("http.links")
-def test_only_the_very_link_of_the_very_file_is_good(data: st.DataObject):
+def test_only_the_exact_link_of_a_file_works(data: st.DataObject):
     now = 1_700_000_000.0
     signer = Signer(lambda: now)
     expires, signature = signer.sign(SUBJECT, 60)
@@ -176,7 +176,7 @@ LETTERS = st.characters() | st.sampled_from(
 @tries(70)
 @given(st.text(LETTERS, max_size=60), st.integers(1, 40), st.integers(1, 3000))
 @pytest.mark.claim("content.cleaned")
-def test_a_cleaned_text_is_short_visible_and_stays_as_it_is(text: str, limit: int, times: int):
+def test_cleaned_text_is_short_visible_and_stable(text: str, limit: int, times: int):
     with quick():
         cleaned, shown = clean_text(text, limit), shown_text(text, limit)
         clean_text(text * times)
@@ -202,7 +202,7 @@ def hidden(number: int) -> str:
 )
 @example([("", 1)], 20_000)
 @pytest.mark.claim("content.cleaned")
-def test_no_key_of_a_cleaned_value_takes_the_place_of_another(rows: list[tuple[str, Any]], times: int):
+def test_cleaned_keys_never_replace_each_other(rows: list[tuple[str, Any]], times: int):
     value = {f"{key}{hidden(number)}": one for number, (key, one) in enumerate(rows * times)}
     with quick():
         cleaned = clean_value(value)
@@ -216,7 +216,7 @@ def test_no_key_of_a_cleaned_value_takes_the_place_of_another(rows: list[tuple[s
 @tries(50)
 @given(st.data())
 @pytest.mark.claim("approval.sealed-state")
-def test_a_sealed_state_that_was_changed_is_not_opened(data: st.DataObject):
+def test_changed_sealed_state_is_not_opened(data: st.DataObject):
     codec = AESGCMRequestStateCodec([b"k" * 32])
     good = codec.seal(b'{"approval":"1"}')
     changed = data.draw(

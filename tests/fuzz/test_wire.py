@@ -92,7 +92,7 @@ def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
 
 @tries(70)
 @given(STREAMS, SIZES)
-def test_frames_and_breaches_are_the_same_whatever_the_pieces(data: bytes, sizes: list[int]):
+def test_frames_and_breaches_do_not_depend_on_pieces(data: bytes, sizes: list[int]):
     whole, broken = heard(data, [])
     assert heard(data, sizes) == heard(data, [1] * min(len(data), 3000)) == (whole, broken)
     assert sum(isinstance(one, Final) for one in whole) <= 1

@@ -120,7 +120,7 @@ def _place(admin: Api, one: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return f"{root}{within}/{plural}", {**one, "apiVersion": version}
 
 
-def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_else(ground, tmp_path):
+def test_cluster_accepts_chart_and_account_only_runs_calls(ground, tmp_path):
     with installed(ground, IMAGES) as made:
         for name in (made.server, made.calls):
             claim = f"{_CORE}/namespaces/{name}/persistentvolumeclaims/gdal-data"
@@ -151,7 +151,7 @@ def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_els
             assert granted_rights(beside) == set()
 
 
-def test_the_server_of_the_chart_takes_its_first_token_and_answers_over_http(ground, client, tmp_path):
+def test_chart_server_accepts_first_token_and_answers_http(ground, client, tmp_path):
     if os.environ["KUBECONFIG"] != OWN:
         not_tried(
             "the chart's Deployment", "an image that is built here cannot be given to the nodes of KUBECONFIG"

@@ -23,7 +23,7 @@ def run(job, report):
 """
 
 
-def test_line_ends_of_a_result_do_not_get_its_pod_evicted(bench: Bench) -> None:
+def test_line_ends_of_results_do_not_evict_pods(bench: Bench) -> None:
     """Thirty mebibytes of line ends would be more than a gigabyte of log."""
     sent = delivered(worker_command(ATTACHING))
     template = replace(bench.template(""), command=sent.command, program=sent.program)

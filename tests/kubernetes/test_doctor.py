@@ -29,7 +29,7 @@ def examined(desk: Desk, ground: Ground, **more: str) -> dict[str, Any]:
     return {"": failed, **{one["name"]: one for one in told["rows"] if one["group"] == "cluster"}}
 
 
-def test_doctor_tells_what_an_account_may_and_what_its_cluster_lets_be(ground: Ground, desk: Desk) -> None:
+def test_doctor_lists_account_rights_and_cluster_admission(ground: Ground, desk: Desk) -> None:
     found = examined(desk, ground)
     assert found[""] == []
     for name in ("rights", "rights elsewhere", "node"):

@@ -83,7 +83,7 @@ def evicted(ground: Ground, name: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["kube-apiserver", "kubelet", "containerd", "evicted"])
-def test_what_a_running_call_loses_ends_it_and_no_later_one(what: str, ground: Ground, place: Place) -> None:
+def test_running_call_losing_a_part_ends_alone(what: str, ground: Ground, place: Place) -> None:
     with busy(ground, place) as call:
         evicted(ground, call.pod) if what == "evicted" else restarted(what)
         assert call.outcome() == "ENGINE_UNAVAILABLE"
@@ -94,7 +94,7 @@ def test_what_a_running_call_loses_ends_it_and_no_later_one(what: str, ground: G
 
 
 @pytest.mark.parametrize("part", ["kube-apiserver", "kubelet"])
-def test_a_part_that_stands_still_for_a_while_costs_a_call_nothing_but_time(part, ground, place):
+def test_stalled_part_costs_a_call_only_time(part, ground, place):
     with busy(ground, place, 20_000) as call:
         with frozen(process(part)):
             begun = time.monotonic()
@@ -115,7 +115,7 @@ def frozen(*numbers: int) -> Iterator[None]:
                 os.kill(one, signal.SIGCONT)
 
 
-def test_a_call_whose_pod_is_frozen_ends_at_its_own_deadline(ground: Ground, place: Place) -> None:
+def test_call_with_frozen_pod_ends_at_its_deadline(ground: Ground, place: Place) -> None:
     with busy(ground, place, GDAL_MCP_TIMEOUT_SECONDS="15") as call:
         uid = ground.pods()[call.pod]["metadata"]["uid"]
         inside = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cgroup") if holds(path, uid)]
@@ -125,7 +125,7 @@ def test_a_call_whose_pod_is_frozen_ends_at_its_own_deadline(ground: Ground, pla
     assert ground.pods() == {}
 
 
-def test_a_folder_that_a_node_makes_again_for_a_dead_servers_pod_does_not_stay(ground, place):
+def test_folder_recreated_for_a_dead_server_is_removed(ground, place):
     WRITE.prepare(place)
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
@@ -148,7 +148,7 @@ def holds(cgroup: Path, uid: str) -> bool:
     return False
 
 
-def test_a_pod_that_no_node_takes_is_told_soon_and_does_not_stay(ground: Ground, place: Place) -> None:
+def test_unschedulable_pod_is_reported_soon_and_removed(ground: Ground, place: Place) -> None:
     INFO.prepare(place)
 
     def cordon(closed: bool) -> None:

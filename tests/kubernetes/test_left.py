@@ -33,7 +33,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
         yield owner
 
 
-def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothing(
+def test_stalled_server_keeps_its_call_dead_one_nothing(
     ground: Ground, place: Place, engine: KubernetesEngine, other: Owner
 ) -> None:
     with busy(ground, place, 90_000, GDAL_MCP_TIMEOUT_SECONDS="600") as call:
@@ -49,7 +49,7 @@ def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothi
         until(lambda: (reap(engine, other), ground.pods())[1] == {})
 
 
-def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(bench, ground, engine, other, monkeypatch):
+def test_pod_without_attachment_ends_and_is_removed(bench, ground, engine, other, monkeypatch):
     """Such a Pod remains if a server is killed between the request for a Pod and its stream."""
     monkeypatch.setattr(pod_module, "START_SECONDS", 2)
     marks = labels("0" * 16, "call", 600.0)
@@ -59,7 +59,7 @@ def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(bench, ground, en
     until(lambda: (reap(engine, other), ground.pods())[1] == {})
 
 
-def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lock_free(bench, engine, other):
+def test_remote_server_spares_running_pods_with_free_locks(bench, engine, other):
     """A state folder may move to another node while its former server still runs."""
     for elsewhere in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
         dead = Owner(other.folder)
@@ -73,7 +73,7 @@ def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lo
         container.remove()
 
 
-def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(bench, ground, engine):
+def test_pod_changed_since_examination_is_not_force_deleted(bench, ground, engine):
     """Like a Pod that gets its node at that moment."""
     container = engine.create(bench.template("import time; time.sleep(999)"), labels("0" * 16, "call", 600.0))
     assert not ground.admin.delete(container.id, 0, "1")
@@ -81,7 +81,7 @@ def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(bench, grou
     container.remove()
 
 
-def test_an_entry_that_somebody_else_deletes_is_taken_for_an_end_only_with_its_nodes_word(
+def test_externally_deleted_pod_ends_only_by_node_report(
     bench: Bench, ground: Ground, engine: KubernetesEngine
 ) -> None:
     for grace in (1, 0):

@@ -56,7 +56,7 @@ def test_a_node_without_a_limit_of_processes(bench: Bench) -> None:
     assert {*told(attested(bench, limits=fewer, nodes_without=("pids-limit",)))} == {"processes"}
 
 
-def test_a_runtime_class_is_its_pods_and_the_kernel_under_it_is_told(bench: Bench, ground: Ground) -> None:
+def test_runtime_class_is_applied_and_its_kernel_reported(bench: Bench, ground: Ground) -> None:
     classes, name = "/apis/node.k8s.io/v1/runtimeclasses", ground.namespace
     with pytest.raises(IsolationRefused):
         attested(bench, runtime=name)

@@ -37,7 +37,7 @@ STEPS: dict[str, Callable[[Ground, Place], object]] = {
 }
 
 
-def test_calls_are_pods_and_nothing_is_left_of_them(ground: Ground, place: Place) -> None:
+def test_calls_are_pods_and_leave_nothing(ground: Ground, place: Place) -> None:
     INFO.prepare(place)
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
@@ -49,7 +49,7 @@ def test_calls_are_pods_and_nothing_is_left_of_them(ground: Ground, place: Place
     assert place.staged == []
 
 
-def test_warm_pods_serve_one_call_each_and_one_that_is_taken_away_is_replaced(ground, place):
+def test_warm_pods_serve_once_and_removed_are_replaced(ground, place):
     INFO.prepare(place)
     with serving(ground, place, GDAL_MCP_POOL_MAX="2", GDAL_MCP_CONCURRENT="2") as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
@@ -64,7 +64,7 @@ def test_warm_pods_serve_one_call_each_and_one_that_is_taken_away_is_replaced(gr
 
 
 @pytest.mark.claim("faults.server-killed")
-def test_a_server_that_is_killed_at_any_step_leaves_nothing_after_the_next_start(ground, place, subtests):
+def test_server_killed_at_any_step_leaves_nothing_later(ground, place, subtests):
     huge(place)
 
     def left() -> None:
@@ -91,7 +91,7 @@ def test_a_server_that_is_killed_at_any_step_leaves_nothing_after_the_next_start
 
 
 @pytest.mark.parametrize("grace", [1, 0], ids=["drained", "deleted by force"])
-def test_a_pod_that_is_taken_away_ends_its_call_and_publishes_nothing(ground, place, grace):
+def test_removed_pod_ends_its_call_and_publishes_nothing(ground, place, grace):
     with busy(ground, place) as call:
         ground.admin.delete(call.pod, grace)
         assert call.outcome() == "ENGINE_UNAVAILABLE"
@@ -122,7 +122,7 @@ def test_a_quota_is_waited_for_and_told(ground: Ground, place: Place) -> None:
     assert ground.pods() == {}
 
 
-def test_many_mixed_calls_at_once_have_each_the_answer_of_a_plain_gdal(ground, place, oracle):
+def test_simultaneous_mixed_calls_equal_plain_gdal(ground, place, oracle):
     lay(oracle, place.workspace)
     expected = answers(oracle, place.workspace)
     chosen = random.Random(19).choices((*GOOD, *BAD), k=CALLS)

@@ -177,7 +177,7 @@ def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
     return oracle.must("gdal", "vsi", "sozip", "list", f"--input={path}").replace(str(path), path.name)
 
 
-def test_what_reads_and_what_writes_is_what_the_catalogue_says() -> None:
+def test_reading_and_writing_match_the_catalogue() -> None:
     writing = {Role.OUTPUT, Role.UPDATE}
     for name, run in MADE.items():
         arguments = packaged().algorithms[name].long_names

@@ -287,7 +287,7 @@ def test_zones_of_every_type(talk, place, oracle, subtests):
             assert place.path(f"zones-{kind.type}.csv").read_text() == into.read_text()
 
 
-def test_a_receipt_names_the_settings_that_can_change_an_answer(talk, place):
+def test_receipt_names_settings_that_can_change_answers(talk, place):
     """As the call had them: of the container, or as the worker changed them for it."""
     source = f"{WRITTEN[1].name}.tif"
     read = talk.done("gdal_read", algorithm="raster info", arguments={"input": source, "stats": True})

@@ -155,5 +155,5 @@ def test_tools_and_arguments_that_prompts_name_exist() -> None:
 
 
 @pytest.mark.parametrize("path", ["raster reproject"])
-def test_what_a_prompt_proposes_with_an_argument_takes_it(path: str) -> None:
+def test_proposed_prompt_accepts_its_proposed_argument(path: str) -> None:
     assert "like" in {one.name for one in packaged().algorithms[path].arguments}

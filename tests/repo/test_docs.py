@@ -44,14 +44,14 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_documentation_in_this_repository_is_up_to_date():
+def test_documentation_in_this_repository_is_current():
     done = subprocess.run(
         [sys.executable, "-m", "docs", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_stale_part_is_found_then_written_and_the_rest_of_the_page_is_kept(root):
+def test_stale_part_is_rewritten_and_the_page_kept(root):
     written = root / "README.md"
     for part in docs.PARTS:
         written.write_text(page_with(part, "stale\n"), encoding="utf-8")
@@ -77,7 +77,7 @@ def test_every_tool_setting_and_code_has_its_row():
     assert cells("errors") == {str(code) for code in Code}
 
 
-def test_every_algorithm_is_named_once_and_every_argument_counted_once():
+def test_algorithms_are_named_once_and_arguments_counted_once():
     rows = [line.split("|") for line in docs.PARTS["algorithms"]() if line.startswith("| ")][1:]
     named = [
         f"{group.strip(' `')} {name.strip(' *').rstrip('*').replace(chr(92), '')}".replace("*", "").strip()
@@ -90,7 +90,7 @@ def test_every_algorithm_is_named_once_and_every_argument_counted_once():
     assert sum(counts) == arguments
 
 
-def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_errors(monkeypatch):
+def test_documented_subjects_and_sentences_match_completely(monkeypatch):
     said = tables.rows_of("words.toml")
     for part in ("errors", "toolsets", "roles", "hardening"):
         for changed in (
@@ -102,7 +102,7 @@ def test_a_sentence_without_its_subject_and_a_subject_without_its_sentence_are_e
                 filled(page_with(part), docs.PARTS)
 
 
-def test_nothing_is_abbreviated_that_a_reader_has_to_look_up():
+def test_no_unexplained_abbreviations_are_used():
     for page in pages():
         assert not re.findall(r"\b(?:e\.g|i\.e|etc)\.", page.read_text(encoding="utf-8")), page
 
@@ -153,7 +153,7 @@ def desk(tmp_path):
     return DraftContext(paths, settings, surface_of(settings), preflight(settings), packaged())
 
 
-def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk):
+def test_every_call_in_pages_suits_a_default_server(desk):
     shown = list(examples())
     for page, tool, given in shown:
         made = desk.surface.callable[tool].draft(json.loads(given), desk)
@@ -161,7 +161,7 @@ def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk)
     assert len(shown) > 12
 
 
-def test_every_place_that_the_design_sends_a_reader_to_is_there():
+def test_every_place_named_by_the_design_exists():
     section = (ROOT / "docs/design.md").read_text(encoding="utf-8").split("\n## ")[2]
     assert section.startswith("Where would you add")
     places = [
@@ -174,7 +174,7 @@ def test_every_place_that_the_design_sends_a_reader_to_is_there():
     assert [place for place in places if not (ROOT / place).exists()] == []
 
 
-def test_the_front_page_is_short_and_counts_the_commands_of_gdal():
+def test_front_page_is_short_and_counts_gdal_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"All {len(packaged().algorithms)} commands" in text
     calls = sum(len(attack.calls) for attack in TABLE.values())
@@ -196,7 +196,7 @@ def below(parser):
     return next((one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction)), {})
 
 
-def test_every_command_of_the_documentation_is_one_that_the_program_takes():
+def test_every_documented_command_is_accepted_by_the_program():
     program, seen = build_parser(), 0
     for page, words in command_lines():
         parser, rest = program, list(words)

@@ -130,7 +130,7 @@ def test_no_class_name_has_two_meanings():
     assert repeated.keys() == SHARED_NAMES.keys(), repeated
 
 
-def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
+def test_sandbox_imports_nothing_of_gdal_mcp_or_libraries():
     for module, path in ALL.items():
         if within(module, "sandbox"):
             engines = (
@@ -155,7 +155,7 @@ def test_a_library_is_imported_in_its_own_place():
 
 
 @pytest.mark.claim("content.no-native-reader")
-def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outside():
+def test_container_code_needs_no_own_modules_nor_loading():
     together = (
         "gdal_mcp.toolboxes.gdal.inside.parts",
         "gdal_mcp.toolboxes.augment.inside",
@@ -207,7 +207,7 @@ def test_a_package_does_nothing_when_it_is_imported():
             assert all(isinstance(node, harmless) for node in tree_of(path).body), path
 
 
-def test_the_program_starts_without_loading_what_help_does_not_need():
+def test_program_starts_without_loading_what_help_omits():
     code = "import sys, gdal_mcp.cli.main; gdal_mcp.cli.main.build_parser(); print(sorted({'mcp', 'docker', 'structlog', 'anyio', 'gdal_mcp.server.app', 'gdal_mcp.tools'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert ran.stdout == "[]\n"

@@ -11,7 +11,7 @@ from gdal_mcp import invoked
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_wheel_installs_the_program_and_the_sandbox_and_nothing_else(tmp_path: Path):
+def test_wheel_installs_only_the_program_and_the_sandbox(tmp_path: Path):
     words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     [wheel] = tmp_path.iterdir()
@@ -19,7 +19,7 @@ def test_the_wheel_installs_the_program_and_the_sandbox_and_nothing_else(tmp_pat
     assert {name for name in top if not name.endswith(".dist-info")} == {"gdal_mcp", "sandbox"}
 
 
-def test_a_strangers_package_in_place_of_the_sandbox_is_refused(tmp_path: Path):
+def test_foreign_package_in_place_of_sandbox_is_refused(tmp_path: Path):
     (tmp_path / "sandbox").mkdir()
     (tmp_path / "sandbox" / "__init__.py").write_text("")
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -36,7 +36,7 @@ def test_a_strangers_package_in_place_of_the_sandbox_is_refused(tmp_path: Path):
     assert "Traceback" not in ended.stderr
 
 
-def test_messages_cite_a_command_that_works_where_they_are_read(tmp_path: Path, monkeypatch):
+def test_messages_cite_commands_that_work_where_read(tmp_path: Path, monkeypatch):
     text = "Run `gdal-mcp setup`; gdal-mcp is a name."
     for where, expected in (
         (tmp_path, tmp_path / "gdal-mcp"),

@@ -22,7 +22,7 @@ PRIVATE = re.compile(r"self\._manager\._\w+|ctx\.session\._\w+|server_state|\.tr
 
 
 @pytest.mark.parametrize("library", USES)
-def test_only_the_minor_release_that_was_tried_is_installed(library: str):
+def test_only_the_tested_minor_release_is_installed(library: str):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = next(one for text in project["dependencies"] if (one := Requirement(text)).name == library)
     major, minor = map(int, version(library).split(".")[:2])

@@ -80,7 +80,7 @@ def helper(): ...
 """
 
 
-def test_marks_are_read_from_decorators_names_classes_and_modules(tmp_path):
+def test_marks_are_read_from_decorators_names_classes_modules(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text(TEST_MODULE, encoding="utf-8")
     found = checker.marks(tmp_path)
@@ -92,7 +92,7 @@ def test_marks_are_read_from_decorators_names_classes_and_modules(tmp_path):
     assert found.nightly == {nightly}
 
 
-def test_an_id_that_is_not_plain_text_is_refused(tmp_path):
+def test_id_that_is_not_plain_text_is_refused(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text(
         "import pytest\n@pytest.mark.claim(ID)\ndef test_x(): ...\n", encoding="utf-8"

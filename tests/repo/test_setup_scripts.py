@@ -81,7 +81,7 @@ ENGINES = {
 
 
 @pytest.mark.claim("supply.engine-never-reinstalled")
-def test_an_engine_is_used_as_it_is_or_a_command_is_given(tmp_path: Path) -> None:
+def test_engine_is_used_unchanged_or_a_command_suggested(tmp_path: Path) -> None:
     for number, (what, (found, user, programs, works, ran)) in enumerate(ENGINES.items()):
         (tmp_path / str(number)).mkdir()
         machine = Machine(tmp_path / str(number))
@@ -97,7 +97,7 @@ def test_an_engine_is_used_as_it_is_or_a_command_is_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("words", [(), ("docker",)])
-def test_an_engine_that_a_package_starts_is_not_started_again(machine, words):
+def test_engine_started_by_a_package_is_not_restarted(machine, words):
     answers = machine.log.parent / "answers"
     machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
     machine.becoming_root(f'{shutil.which("touch")} "{answers}" "{machine.bin}/dockerd"', *STARTERS)
@@ -111,7 +111,7 @@ def test_an_engine_that_a_package_starts_is_not_started_again(machine, words):
 
 @pytest.mark.claim("supply.no-daemon-unasked")
 @pytest.mark.parametrize("has_docker", [False, True])
-def test_root_without_an_engine_gets_a_runtime_and_no_daemon(machine: Machine, has_docker: bool) -> None:
+def test_root_without_engine_gets_runtime_without_daemon(machine: Machine, has_docker: bool) -> None:
     crun = machine.bin / "crun"
     machine.environment_python(f'[ -e "{crun}" ] && echo oci')
     installed = f'{shutil.which("touch")} "{crun}"; {shutil.which("chmod")} +x "{crun}"'
@@ -149,7 +149,7 @@ def test_the_environment_is_made_once(machine: Machine) -> None:
     assert machine.log.read_text() == "fresh -c \n"
 
 
-def test_a_new_lock_or_a_moved_clone_makes_a_new_environment(machine: Machine) -> None:
+def test_new_lock_or_moved_clone_makes_new_environment(machine: Machine) -> None:
     make_python(machine)
     machine.run("venv.sh")
     for change in ("lock", "place"):
@@ -173,7 +173,7 @@ def test_a_new_declaration_only_installs_the_project_again(machine: Machine) -> 
     assert "python3" not in machine.ran
 
 
-def test_an_installation_that_fails_is_tried_again_next_time(machine: Machine) -> None:
+def test_failed_installation_is_retried_next_time(machine: Machine) -> None:
     make_python(machine)
     machine.stub("fresh", "exit 1")
     assert machine.run("venv.sh").returncode != 0
@@ -184,7 +184,7 @@ def test_an_installation_that_fails_is_tried_again_next_time(machine: Machine) -
 
 
 @pytest.mark.parametrize(("new_enough", "can_make"), [(False, True), (True, False)])
-def test_without_a_python_that_serves_what_was_there_stays(machine, new_enough, can_make):
+def test_without_a_suitable_python_the_old_environment_stays(machine, new_enough, can_make):
     make_python(machine, new_enough=new_enough, can_make=can_make)
     machine.stub("id", "echo 1000")
     machine.stub("apt-get", "")
@@ -196,7 +196,7 @@ def test_without_a_python_that_serves_what_was_there_stays(machine, new_enough, 
     assert "apt-get" not in machine.ran
 
 
-def test_what_pip_says_is_shown_when_it_fails_alone(machine: Machine) -> None:
+def test_pip_output_is_shown_only_when_it_fails(machine: Machine) -> None:
     make_python(machine)
     noise = "WARNING: Location 'file:///elsewhere' is ignored"
     machine.stub("fresh", f'echo "{noise}"; echo "{noise}" >&2')
@@ -214,7 +214,7 @@ def test_progress_says_how_long_it_took(machine: Machine) -> None:
     assert "[2:0" in machine.run("venv.sh", SETUP_STARTED=str(began)).stdout
 
 
-def test_where_crun_starts_nothing_runc_is_installed_and_no_daemon(machine: Machine) -> None:
+def test_failing_crun_is_followed_by_runc_without_daemon(machine: Machine) -> None:
     """The stub of discovery finds an engine once runc is installed, as on a host where crun fails its trial."""
     runc = machine.bin / "runc"
     machine.environment_python(f'[ -e "{runc}" ] && echo oci || {{ echo "crun: hybrid" >&2; exit 1; }}')

@@ -6,7 +6,7 @@ from tests.soak.soak import GROWTH
 from tests.soak.traces import steady_growth
 
 
-def test_a_leak_is_told_from_warming_up_whatever_the_length_of_the_soak():
+def test_leak_is_distinguished_from_warming_up():
     for seconds in (60, 120, 600):
         noise = [0.4 * math.sin(second) for second in range(seconds)]
         level = [370.0 + one for one in noise]

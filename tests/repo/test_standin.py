@@ -55,7 +55,7 @@ def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | 
     monkeypatch.setattr(standin, "_bootstrap", bootstrap)
 
 
-def test_a_parquet_driver_that_cannot_be_built_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_driver_that_cannot_be_built_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap_with(monkeypatch, {"forky parquet": "no compiler", "forky": STATUS})
     said: list[str] = []
     assert standin.build(ImportingClient(), said.append) == "gdal-mcp-standin:3.13.3"
@@ -72,7 +72,7 @@ def test_it_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'LABEL io.gdal-mcp.gdal-version="3.13.3"' in changes
 
 
-def test_a_suite_that_does_not_serve_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_suite_is_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     for first in ("no route", TOO_OLD, b"Package: other\nVersion: 1\n\n"):
         bootstrap_with(monkeypatch, {"forky": first, "sid": STATUS})
         client = ImportingClient()
@@ -80,7 +80,7 @@ def test_a_suite_that_does_not_serve_gives_way_to_the_next(monkeypatch: pytest.M
         assert [name for name, _ in client.imported] == ["gdal-mcp-standin:3.13.3"]
 
 
-def test_no_suite_that_serves_is_an_error_and_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_usable_suite_is_an_error_importing_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap_with(monkeypatch, {"forky": "no route", "sid": TOO_OLD})
     client = ImportingClient()
     with pytest.raises(ImageMissing):
@@ -105,7 +105,7 @@ def test_without_the_right_to_install_nothing_is_installed(monkeypatch: pytest.M
 
 
 @pytest.mark.claim("supply.image-named")
-def test_it_does_not_take_the_place_of_an_image_that_a_person_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standin_does_not_replace_an_image_someone_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GDAL_MCP_IMAGE", "mine/gdal:3.13.3")
     monkeypatch.setattr(standin, "build", lambda *_: pytest.fail("it was built"))
     assert standin.main() == 1
@@ -116,7 +116,7 @@ def test_debians_version_becomes_gdals() -> None:
         assert standin.upstream_version(package) == version
 
 
-def test_setup_that_had_to_build_a_stand_in_ends_with_the_image_in_use(monkeypatch: pytest.MonkeyPatch):
+def test_setup_building_a_standin_ends_with_image_used(monkeypatch: pytest.MonkeyPatch):
     built: list[object] = []
     monkeypatch.delenv("GDAL_MCP_IMAGE", raising=False)
     monkeypatch.setattr(standin, "_target", lambda _address: "the engine")
@@ -131,7 +131,7 @@ def test_setup_that_had_to_build_a_stand_in_ends_with_the_image_in_use(monkeypat
 
 
 @pytest.mark.parametrize(("found", "builds"), [(0, 0), (1, 1)])
-def test_what_another_set_up_builds_is_waited_for_and_not_built_again(monkeypatch, found, builds):
+def test_concurrent_build_is_awaited_and_not_repeated(monkeypatch, found, builds):
     monkeypatch.delenv("GDAL_MCP_IMAGE", raising=False)
     begun: list[str] = []
     flock = fcntl.flock
@@ -152,7 +152,7 @@ def test_what_another_set_up_builds_is_waited_for_and_not_built_again(monkeypatc
     assert len(begun) == builds
 
 
-def test_what_was_built_for_one_engine_is_imported_into_the_next_and_not_built_again(monkeypatch, cache):
+def test_built_image_is_imported_into_the_next_engine(monkeypatch, cache):
     assert standin.import_kept(ImportingClient(), print) is None
     bootstrap_with(monkeypatch, {"forky": STATUS})
     standin.build(ImportingClient(), print)
@@ -164,9 +164,7 @@ def test_what_was_built_for_one_engine_is_imported_into_the_next_and_not_built_a
 
 
 @pytest.mark.parametrize("change", ["old", "recipe", "writable"])
-def test_what_was_built_long_ago_or_otherwise_or_could_be_anybodys_is_not_imported(
-    monkeypatch, cache, change
-):
+def test_old_different_or_untrusted_build_is_not_imported(monkeypatch, cache, change):
     bootstrap_with(monkeypatch, {"forky": STATUS})
     standin.build(ImportingClient(), print)
     (kept,) = cache.iterdir()
@@ -179,13 +177,13 @@ def test_what_was_built_long_ago_or_otherwise_or_could_be_anybodys_is_not_import
     assert standin.import_kept(ImportingClient(), print) is None
 
 
-def test_a_stand_in_without_its_parquet_driver_is_built_again(monkeypatch, cache):
+def test_standin_without_its_parquet_driver_is_built_again(monkeypatch, cache):
     bootstrap_with(monkeypatch, {"forky parquet": "no compiler", "forky": STATUS})
     standin.build(ImportingClient(), print)
     assert standin.import_kept(ImportingClient(), print) is None
 
 
-def test_a_set_up_says_one_line_for_each_long_step(
+def test_setup_prints_one_line_per_long_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SETUP_STARTED", raising=False)

@@ -78,7 +78,7 @@ DECLARED = {
 
 
 @pytest.mark.claim("supply.locked")
-def test_every_locked_package_has_a_version_and_hashes_and_names_no_place():
+def test_locked_packages_have_versions_and_hashes_without_hosts():
     for name in LOCKS:
         assert unpinned(lock(name)) == []
         assert len(entries(lock(name))) >= len(DECLARED[name])
@@ -94,14 +94,14 @@ def test_a_lock_holds_what_is_declared():
 
 
 @pytest.mark.claim("supply.locked")
-def test_no_two_locks_hold_different_versions_of_a_package():
+def test_no_two_locks_hold_different_package_versions():
     tested = versions("dev.txt")
     for name in ("server.txt", "package.txt"):
         assert not {one: held for one, held in versions(name).items() if not held <= tested[one]}
 
 
 @pytest.mark.claim("supply.locked")
-def test_the_image_of_the_server_has_nothing_for_developers():
+def test_server_image_has_nothing_for_developers():
     developers = asked(PROJECT["dependency-groups"]["dev"], EXTRAS)
     own = {canonicalize_name(one.name) for one in asked(OWN)}
     # what we need ourselves may need one of these
@@ -111,7 +111,7 @@ def test_the_image_of_the_server_has_nothing_for_developers():
 
 
 @pytest.mark.claim("supply.locked")
-def test_the_image_of_the_server_installs_nothing_without_its_hash():
+def test_server_image_installs_nothing_without_its_hash():
     installs = re.findall(r"pip\b[^\n&]*? (?:install|wheel) [^\n&]*", (ROOT / "Dockerfile").read_text())
     assert len(installs) >= 3
     # the project's own package is built from the sources next to it, without other packages
@@ -120,7 +120,7 @@ def test_the_image_of_the_server_installs_nothing_without_its_hash():
 
 
 @pytest.mark.claim("supply.locked")
-def test_every_npm_package_of_the_conformance_suites_has_its_digest():
+def test_every_npm_conformance_package_has_its_digest():
     packages = json.loads((ROOT / "tests/e2e/conformance/package-lock.json").read_text())["packages"]
     assert len(packages) > 50
     assert not [name for name, one in packages.items() if name and "sha512-" not in one.get("integrity", "")]
@@ -153,7 +153,7 @@ def test_what_a_workflow_makes_is_a_target(workflow):
     assert named <= targets
 
 
-def test_what_has_no_public_name_is_used_of_versions_that_have_it():
+def test_private_names_are_used_only_with_tested_versions():
     """Uvicorn's connections, sessions of the SDK, the client of keys: if one of them moves, this test fails before a
     server does.
     """

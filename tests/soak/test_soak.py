@@ -27,7 +27,7 @@ def test_nothing_is_wrong_and_nothing_is_left(found: Found) -> None:
     assert found.faults == []
 
 
-def test_every_way_for_a_call_to_end_was_among_them(found: Found) -> None:
+def test_every_call_ending_occurred_in_the_soak(found: Found) -> None:
     ends = {code for case in DECK for code in case.codes}
     assert {"OK", "cancelled", "TIMEOUT", *ends} <= found.outcomes.keys()
     assert len(found.calls) > len(DECK)

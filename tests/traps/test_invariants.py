@@ -53,7 +53,7 @@ def area(path: Path) -> float:
 @pytest.mark.parametrize("ending", ["gpkg", "fgb", "geojson", "shp"])
 @SLOW
 @given(rows=ROWS)
-def test_a_format_and_back_changes_nothing_that_it_holds(ending, rows, talk, place):
+def test_format_round_trip_changes_nothing_it_can_hold(ending, rows, talk, place):
     name = f"back{next(COPIES)}"
     placed = [(point(number / 8, -number / 16), row) for number, row in enumerate(rows)]
     place.path(f"{name}.geojson").write_text(features(placed))

@@ -49,7 +49,7 @@ def test_rows_of_a_wal_file_are_read(talk: Talk) -> None:
     assert made["outputs"][0]["description"]["layers"][0]["features"] == 15
 
 
-def test_a_database_in_wal_mode_without_changes_is_read(talk: Talk) -> None:
+def test_unchanged_wal_database_is_read(talk: Talk) -> None:
     sql = "SELECT count(*) AS n, max(id) AS m FROM ten"
     done = talk.done("query", inputs=["wal_mode.gpkg"], sql=sql)
     assert done["untrusted"]["report"]["rows"] == [{"n": 15, "m": 104}]
@@ -64,7 +64,7 @@ def test_a_change_that_was_not_finished_is_refused(talk: Talk, place: Place) -> 
     assert "hot.gpkg-journal" in json.dumps(error["untrusted"])
 
 
-def test_features_are_counted_where_the_stored_count_is_stale(talk: Talk) -> None:
+def test_features_are_counted_despite_a_stale_count(talk: Talk) -> None:
     done = talk.done("query", inputs=["stale_count.gpkg"], sql="SELECT count(*) AS n FROM ten")
     assert done["untrusted"]["report"]["rows"] == [{"n": 10}]
     told = talk.done("vector_info", input="stale_count.gpkg")
@@ -74,7 +74,7 @@ def test_features_are_counted_where_the_stored_count_is_stale(talk: Talk) -> Non
     assert "features_lost" not in codes(made)
 
 
-def test_a_box_west_of_zero_has_all_pixels_of_a_raster_from_0_to_360(talk: Talk) -> None:
+def test_box_west_of_zero_covers_a_360_raster(talk: Talk) -> None:
     given = {"input": ["globe_degrees_360.tif"], "output": "west.tif", "bbox": [-10, -10, 10, 10]}
     refused = talk.failed("gdal_write", algorithm="raster clip", arguments=given)
     suggested_call = refused["check"]["suggested_call"]
@@ -102,7 +102,7 @@ def test_statistics_have_all_of_their_digits(talk: Talk) -> None:
         assert math.isclose(band[most], 1199 * 0.000123 + 0.00001)
 
 
-def test_a_unit_that_is_neither_metre_nor_degree_is_told(talk: Talk) -> None:
+def test_unit_other_than_metre_or_degree_is_reported(talk: Talk) -> None:
     told = talk.done("vector_info", input="feet_square.gpkg")
     system = told["layers"][0]["geometryFields"][0]["coordinateSystem"]
     assert math.isclose(system["unit_metres"], 1200 / 3937)
@@ -110,13 +110,13 @@ def test_a_unit_that_is_neither_metre_nor_degree_is_told(talk: Talk) -> None:
     assert plain.keys() == {"code", "kind"}
 
 
-def test_a_position_of_the_raster_itself_can_be_chosen(talk: Talk) -> None:
+def test_position_from_the_raster_itself_can_be_chosen(talk: Talk) -> None:
     asked = {"input": "positions_differ.tif", "open-option": ["GEOREF_SOURCES=INTERNAL"]}
     assert talk.done("info", path="positions_differ.tif")["extent"][0] == 700000
     assert talk.done("gdal_read", algorithm="raster info", arguments=asked)["extent"][0] == 500000
 
 
-def test_files_in_an_archive_are_named_by_paths_that_work(talk: Talk, place: Place) -> None:
+def test_archive_files_have_usable_paths(talk: Talk, place: Place) -> None:
     error = talk.failed("info", path="deep.zip")
     path = f"/vsizip/{place.path('deep.zip')}/data/sub/roads.shp"
     # a long error is cut, so that only the beginning of the path is certain to be there
@@ -152,7 +152,7 @@ def test_text_that_looks_like_json_stays_text(talk: Talk, place: Place) -> None:
     assert json.loads(place.path("plain.json").read_text()) == [{"a": "[1, 2]"}]
 
 
-def test_what_was_hidden_is_hidden_in_the_mended_call(talk: Talk, place: Place, oracle: Oracle) -> None:
+def test_hidden_values_stay_hidden_in_the_suggested_call(talk: Talk, place: Place, oracle: Oracle) -> None:
     given = {"input": "masked_photo.tif", "output": "still_masked.tif", "dst_crs": "EPSG:32632"}
     done = talk.done("reproject", **given)
     [row] = [row for row in rows_of(done) if row["code"] == "mask_lost"]
@@ -196,14 +196,14 @@ def test_an_archive_is_listed(talk: Talk, name: str, member: str) -> None:
     assert member in json.dumps(told["untrusted"])
 
 
-def test_a_compressed_file_is_read_by_the_path_that_its_refusal_names(talk: Talk, place: Place) -> None:
+def test_compressed_file_is_readable_by_the_suggested_path(talk: Talk, place: Place) -> None:
     error = talk.failed("info", path="low.tif.gz")
     path = f"/vsigzip/{place.path('low.tif.gz')}"
     assert path in json.dumps(error["untrusted"])
     assert talk.done("info", path=path)["size"] == [40, 30]
 
 
-def test_whole_numbers_of_64_bits_keep_their_digits_in_a_description(talk: Talk) -> None:
+def test_description_keeps_digits_of_64_bit_integers(talk: Talk) -> None:
     done = talk.done("convert", input="int64_ids.tif", output="of_ids.tif", creation_options=["COMPRESS=LZW"])
     [band] = done["outputs"][0]["description"]["bands"]
     assert (band["min"], band["max"]) == (1152921504606846993, 1152921504606846995)
@@ -211,7 +211,7 @@ def test_whole_numbers_of_64_bits_keep_their_digits_in_a_description(talk: Talk)
 
 
 @pytest.mark.parametrize("compression", ["WEBP", "JPEG"])
-def test_blocks_that_a_compression_cannot_write_are_a_failure(
+def test_blocks_that_compression_cannot_write_are_a_failure(
     talk: Talk, place: Place, compression: str
 ) -> None:
     source = {"WEBP": "two_classes.tif", "JPEG": "deep_photo.tif"}[compression]
@@ -227,7 +227,7 @@ def test_other_fractions_are_not_the_same_pixels(talk: Talk) -> None:
     assert codes(done) == {"values_rounded"}
 
 
-def test_the_types_of_a_parquet_file_are_those_of_arrow(talk: Talk) -> None:
+def test_parquet_types_are_those_of_arrow(talk: Talk) -> None:
     talk.done("vector_convert", input="times.geojson", output="times.parquet")
     [layer] = talk.done("info", path="times.parquet")["layers"]
     assert len(layer["arrowTypes"]) == len(layer["fields"])
@@ -293,7 +293,7 @@ def test_texts_are_compared_alike_in_every_format(talk: Talk, condition: str, co
         ),
     ],
 )
-def test_a_refusal_of_gdals_names_an_argument_that_helps(
+def test_refusal_by_gdal_names_a_helpful_argument(
     talk: Talk, tool: str, arguments: dict[str, Any], advised: dict[str, Any]
 ) -> None:
     error = talk.failed(tool, **arguments)
@@ -302,7 +302,7 @@ def test_a_refusal_of_gdals_names_an_argument_that_helps(
     talk.done(tool, **arguments, **advised)
 
 
-def test_a_formula_with_a_nodata_value_that_the_type_lacks_is_refused_with_advice(talk: Talk) -> None:
+def test_formula_with_unrepresentable_nodata_is_refused_with_advice(talk: Talk) -> None:
     given = {"input": ["A=elevation_holes.tif"], "calc": ["A > 500 ? 1 : 0"], "output": "high.tif"}
     given |= {"output-data-type": "UInt8"}
     assert "nodata" in talk.failed("gdal_write", algorithm="raster calc", arguments=given)["suggestion"]
@@ -318,14 +318,14 @@ def test_a_local_grid_is_not_reprojected(talk: Talk, place: Place) -> None:
     talk.done("vector_reproject", **given, **{"input-crs": "EPSG:25832"})
 
 
-def test_a_netcdf_of_grids_over_time_is_described_and_converted(talk: Talk) -> None:
+def test_netcdf_time_series_is_described_and_converted(talk: Talk) -> None:
     told = talk.done("info", path="series.nc")
     assert "heat" in json.dumps(told["untrusted"])
     done = talk.done("convert", input="NETCDF:series.nc:heat", output="heat.tif")
     assert [band["max"] for band in done["outputs"][0]["description"]["bands"]] == [19, 39, 59]
 
 
-def test_numbers_that_only_nodata_pixels_give_are_not_called_clamped(talk: Talk) -> None:
+def test_numbers_only_in_nodata_pixels_are_not_clamped(talk: Talk) -> None:
     given = {"input": ["A=counts_now.tif", "B=counts_before.tif"], "calc": ["A-B"], "output": "change.tif"}
     done = talk.done("gdal_write", algorithm="raster calc", arguments={**given, "output-data-type": "Int32"})
     assert "values_clamped" not in codes(done)

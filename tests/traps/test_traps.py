@@ -13,16 +13,16 @@ CASES = list(cases())
 QUICK = quick(CASES)
 
 
-def test_a_trap_of_each_code_is_told_and_some_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
+def test_each_code_has_reported_trap_and_silent_twins(talk: Talk, subtests: pytest.Subtests) -> None:
     spring(talk, QUICK, subtests)
 
 
 @pytest.mark.nightly
-def test_every_other_trap_is_told_and_no_twin_is(talk: Talk, subtests: pytest.Subtests) -> None:
+def test_every_other_trap_is_reported_and_no_twin(talk: Talk, subtests: pytest.Subtests) -> None:
     spring(talk, [one for one in CASES if one not in QUICK], subtests)
 
 
-def test_a_ballpark_transformation_runs_when_it_is_allowed_by_name(talk: Talk) -> None:
+def test_ballpark_transformation_runs_when_explicitly_allowed(talk: Talk) -> None:
     tool, arguments = call(
         "reproject input=rome.tif output=allowed.tif dst_crs=EPSG:4326 resampling=bilinear"
     )
@@ -43,7 +43,7 @@ USED = (
 )
 
 
-def test_a_change_of_crs_says_the_operation_and_its_accuracy(talk: Talk) -> None:
+def test_crs_change_states_operation_and_accuracy(talk: Talk) -> None:
     for number, (source, target, accuracy, code) in enumerate(USED):
         is_raster = source.endswith(".tif")
         tool, name = ("reproject", "dst_crs") if is_raster else ("vector_reproject", "output-crs")
@@ -75,7 +75,7 @@ def test_nothing_is_said_of_plain_copies(talk: Talk) -> None:
         assert codes(done) == set(), (source, ending)
 
 
-def test_a_layer_about_the_antimeridian_lies_where_it_is(talk: Talk) -> None:
+def test_layer_across_the_antimeridian_stays_in_place(talk: Talk) -> None:
     for source, expected in (("dateline", [179.5, -179.5]), ("world", [-170, 170])):
         done = talk.done("convert", input=f"{source}.geojson", output=f"box_{source}.gpkg")
         layer = done["outputs"][0]["description"]["layers"][0]
@@ -83,7 +83,7 @@ def test_a_layer_about_the_antimeridian_lies_where_it_is(talk: Talk) -> None:
         assert [box[0], box[2]] == expected
 
 
-def test_what_a_join_lost_or_gave_twice_is_counted(talk: Talk) -> None:
+def test_rows_lost_or_duplicated_by_joins_are_counted(talk: Talk) -> None:
     for code, table, columns in (("rows_lost", "some", "t.v"), ("rows_multiplied", "twice", "a.size, t.v")):
         sql = f"SELECT a.code, {columns} FROM areas a JOIN {table} t ON a.code = t.code"
         done = talk.done("query", inputs=["areas.geojson", f"{table}.csv"], sql=sql)
@@ -114,7 +114,7 @@ TWICE = (
 
 
 @pytest.mark.parametrize(("sql", "expected"), TWICE)
-def test_a_table_that_is_named_twice_is_read_whole_each_time(talk: Talk, sql: str, expected: str) -> None:
+def test_table_named_twice_is_read_completely_each_time(talk: Talk, sql: str, expected: str) -> None:
     rows = talk.done("query", inputs=["wards.geojson"], sql=sql)["untrusted"]["report"]["rows"]
     assert "".join(sorted(row["name"] for row in rows)) == expected
 

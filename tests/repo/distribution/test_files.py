@@ -47,7 +47,7 @@ def walk(value: object):
         yield from walk(one)
 
 
-def test_every_file_is_what_the_project_says_now_and_fits_its_format():
+def test_every_file_matches_project_and_format():
     command = [sys.executable, "-m", "docs.distribution", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -59,7 +59,7 @@ def test_every_file_is_what_the_project_says_now_and_fits_its_format():
         assert not fits(name, broken), name
 
 
-def test_a_file_that_was_changed_by_hand_is_found_and_written_anew(tmp_path, capsys):
+def test_manually_changed_file_is_found_and_rewritten(tmp_path, capsys):
     assert distribution.main([], tmp_path) == 0
     for name in distribution.FILES:
         (tmp_path / name).write_text((tmp_path / name).read_text().replace("gdal", "gdaI", 1))
@@ -72,7 +72,7 @@ def test_a_file_that_was_changed_by_hand_is_found_and_written_anew(tmp_path, cap
     assert "gdaI" not in (tmp_path / "server.json").read_text()
 
 
-def test_one_version_one_description_and_one_name_stand_in_every_file():
+def test_version_description_and_name_agree_in_every_file():
     texts = {name: (ROOT / name).read_text() for name in (*distribution.FILES, "Dockerfile", "compose.yaml")}
     assert PROJECT["version"] == __version__
     for name, text in texts.items():
@@ -88,7 +88,7 @@ def test_one_version_one_description_and_one_name_stand_in_every_file():
     assert f'org.opencontainers.image.source="{PROJECT["urls"]["Repository"]}"' in texts["Dockerfile"]
 
 
-def test_every_address_of_the_project_is_that_of_pyproject():
+def test_every_project_address_is_that_of_pyproject():
     owned, home = f"{distribution.OWNER}/{distribution.NAME}", distribution.HOME
     address = r"(?:ghcr\.io|github\.com|githubusercontent\.com|add)[/ ]([\w.-]+/gdal-mcp)"
     pages = ("README.md", "llms-install.md", "mkdocs.yml", "docs/platforms.md")
@@ -131,7 +131,7 @@ def needs(job: dict) -> list[str]:
     return [named] if isinstance(named, str) else named
 
 
-def test_a_release_that_is_a_dry_run_can_write_nothing():
+def test_dry_run_release_can_write_nothing():
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
     tagged = {name for name, job in jobs.items() if job.get("if") == "github.ref_type == 'tag'"}
     for _ in jobs:  # a job that needs a skipped job is skipped
@@ -142,7 +142,7 @@ def test_a_release_that_is_a_dry_run_can_write_nothing():
     assert {"test", "build", "image"} == jobs.keys() - tagged
 
 
-def test_a_release_names_its_bundle_by_digest_and_the_commit_that_was_tested(tmp_path):
+def test_release_names_bundle_digest_and_tested_commit(tmp_path):
     path = bundle.build(tmp_path)
     distribution.main(["--release", str(path), COMMIT])
     server, entry = read(tmp_path / "server.json"), read(tmp_path / "server.yaml")
@@ -164,7 +164,7 @@ def unpacked(tmp_path_factory) -> Path:
     return folder / "in"
 
 
-def test_a_bundle_is_the_same_each_time_and_holds_what_its_manifest_starts(unpacked: Path, tmp_path: Path):
+def test_bundle_is_reproducible_and_holds_its_manifest_targets(unpacked: Path, tmp_path: Path):
     first, second = bundle.build(tmp_path), bundle.build(tmp_path / "again")
     assert first.read_bytes() == second.read_bytes()
     manifest = json.loads((unpacked / "manifest.json").read_text())
@@ -182,7 +182,7 @@ def test_a_bundle_is_the_same_each_time_and_holds_what_its_manifest_starts(unpac
     subprocess.run([sys.executable, *words[:-1], "--help"], cwd=unpacked, capture_output=True, check=True)
 
 
-def test_folders_that_a_client_hands_over_are_workspaces_like_the_named_ones(tmp_path: Path):
+def test_folders_from_a_client_are_ordinary_workspaces(tmp_path: Path):
     one, two, gone = tmp_path / "one", tmp_path / "two", tmp_path / "gone"
     one.mkdir(), two.mkdir()
     program = ("serve", *DEAD, "--state-dir", str(tmp_path / "state"))

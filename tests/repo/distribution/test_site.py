@@ -30,7 +30,7 @@ def copied(tmp_path: Path) -> Path:
 
 @pytest.mark.nightly
 @pytest.mark.engine
-def test_the_first_pages_picture_is_drawn_from_a_real_run(tmp_path: Path):
+def test_front_page_picture_comes_from_a_real_run(tmp_path: Path):
     anyio.run(pictures.main, tmp_path)
     drawn = (tmp_path / "docs/pictures/conversation.jpg").read_bytes()
     assert drawn.startswith(b"\xff\xd8")
