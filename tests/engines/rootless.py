@@ -23,23 +23,23 @@ from tests.engines.kit import bench_on
 from tests.engines.known import OCI_ROOTLESS
 from tests.engines.test_oci import (
     groups_of,
+    test_another_server_sees_container_states_and_ends_them,
     test_container_leaves_no_host_mount_or_image_folder,
+    test_containers_of_killed_server_are_removed_by_next,
     test_missing_filter_is_noticed_by_the_first_job,
     test_runtime_killed_at_any_moment_leaves_nothing,
-    test_containers_of_killed_server_are_removed_by_next,
-    test_another_server_sees_container_states_and_ends_them,
-    test_what_a_killed_runtime_left_frozen_is_removed,
     test_runtime_omissions_are_noticed_before_the_first_instruction,
+    test_what_a_killed_runtime_left_frozen_is_removed,
 )
 
 __all__ = [
+    "test_another_server_sees_container_states_and_ends_them",
     "test_container_leaves_no_host_mount_or_image_folder",
+    "test_containers_of_killed_server_are_removed_by_next",
     "test_missing_filter_is_noticed_by_the_first_job",
     "test_runtime_killed_at_any_moment_leaves_nothing",
-    "test_containers_of_killed_server_are_removed_by_next",
-    "test_another_server_sees_container_states_and_ends_them",
-    "test_what_a_killed_runtime_left_frozen_is_removed",
     "test_runtime_omissions_are_noticed_before_the_first_instruction",
+    "test_what_a_killed_runtime_left_frozen_is_removed",
 ]
 FOLDER = Path(OCI_FOLDER_OF_USER).expanduser()
 # an emulated processor needs a hundred times as long for the first access to a page; and less memory for a job that

@@ -338,7 +338,7 @@ def test_only_assets_of_an_item_may_change_host(make: Make, opened: Opened, serv
             opened(gateway, *addresses, within=told)
 
 
-def test_non_ascii_address_is_encoded_and_adds_no_header(make, opened, server):
+def test_non_ascii_address_is_encoded_without_adding_headers(make, opened, server):
     gateway = make()
     assert opened(gateway, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
     assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")

@@ -66,7 +66,7 @@ def test_file_naming_an_outside_file_reveals_nothing(attacked: Attacked):
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.reads-nothing-outside")
-def test_the_same_files_harm_whoever_just_opens_them(careless: Careless, ground: Ground):
+def test_unprotected_readers_are_harmed_by_these_files(careless: Careless, ground: Ground):
     """Shows that only the containers prevented the bait from being returned above."""
     names = {*PICTURES, *ARRAYS, *TABLES} - {"h5-virtual.h5"}  # which HDF5 does not follow everywhere
     assert careless.sprung(ground.place.path(name) for name in names) == names
