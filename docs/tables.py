@@ -294,10 +294,10 @@ def _promises() -> Lines:
 
 
 def _tests(names: Iterable[str]) -> str:
-    """The names of tests behind the path of their file, which is written once."""
-    parts = (name.removeprefix("tests/").partition("::") for name in names)
+    """The names of tests after the path of their module, both without what all of them share."""
+    parts = (name.removeprefix("tests/").partition(".py::") for name in names)
     return "<br>".join(
-        f"`{path}`: {', '.join(f'`{test}`' for _, _, test in group)}"
+        f"`{path}`: `{', '.join(test.removeprefix('test_') for _, _, test in group)}`"
         for path, group in groupby(parts, key=lambda part: part[0])
     )
 
