@@ -1,7 +1,9 @@
-"""Runs a job of a GitHub workflow here: its `run` steps as Actions runs them, its `uses` steps by functions that do what they do.
+"""Runs a job of a GitHub workflow locally: `run` steps as Actions runs them, `uses` steps by functions with the same
+effect.
 
-As Actions documents it: each `run` is a file for `bash -e` in the workspace or in `working-directory`; `env` of the workflow, the job and the
-step; files behind GITHUB_ENV, GITHUB_PATH, GITHUB_OUTPUT and GITHUB_STEP_SUMMARY; after a failure only steps with `always()`.
+Follows the documentation of Actions: each `run` is a file for `bash -e` in the workspace or in `working-directory`;
+`env` of the workflow, the job and the step; files behind GITHUB_ENV, GITHUB_PATH, GITHUB_OUTPUT and
+GITHUB_STEP_SUMMARY; after a failure only steps with `always()`.
 """
 
 import os
@@ -18,15 +20,15 @@ ALWAYS = "${{ always() }}"
 
 @dataclass
 class Job:
-    """One job on a machine of its own. `home` is for everything but the workspace."""
+    """One job on its own machine. `home` holds everything except the workspace."""
 
     workspace: Path
     home: Path
     env: dict[str, str]
     uses: Mapping[
         str, Callable[["Job", Mapping[str, Any]], None]
-    ]  # by the name of the action, without its version
-    log: list[tuple[str, int, str]] = field(default_factory=list)  # what ran, its exit code and output
+    ]  # by the name of the action without its version
+    log: list[tuple[str, int, str]] = field(default_factory=list)  # name, exit code and output of each step
     artifacts: dict[str, Path] = field(default_factory=dict)
 
     def run(self, file: Path, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the tests of the worker share: its handler in the oracle's container."""
+"""Fixtures for the tests of the worker: its handler in the oracle's container."""
 
 import pytest
 

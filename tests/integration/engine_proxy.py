@@ -1,4 +1,4 @@
-"""A Unix socket between a client and the real engine, which can fall silent or hang up at a chosen request."""
+"""A Unix socket between a client and the real engine that can stop answering or hang up at a chosen request."""
 
 import contextlib
 import socket
@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 class EngineProxy:
-    """Forwards everything, until `trouble` is set: requests that contain `only` then meet "silence" or "hang up".
+    """Forwards everything until `trouble` is set.
 
-    `met` is set once one of them has. Connections made before and after are alike.
+    After that, requests that contain `only` meet "silence" or "hang up", on new and existing connections. `met` is
+    set after the first of them.
     """
 
     def __init__(self, path: Path, engine: str) -> None:
@@ -29,12 +30,12 @@ class EngineProxy:
         self.trouble = ""
 
     def cut(self) -> None:
-        """Ends every connection that is open; new ones are welcome."""
+        """Closes every open connection; new connections are accepted."""
         for one in list(self._open):
             _end(one)
 
     def close(self) -> None:
-        """Ends every connection and waits for every thread."""
+        """Closes every connection and waits for every thread."""
         _end(self._listening)
         self.cut()
         for thread in self._threads:
@@ -62,7 +63,7 @@ class EngineProxy:
                 if asking and self.trouble and self.only in data:
                     self.met.set()
                     if self.trouble == "silence":
-                        continue  # the client waits for an answer to what the engine never hears
+                        continue  # the client waits for an answer to a request that never reaches the engine
                     _end(target)
                     break
                 target.sendall(data)

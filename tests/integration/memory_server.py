@@ -1,7 +1,8 @@
-"""A whole server on the engine in memory: real pipeline, stores, policy and pool; its toolbox and its worker are made here.
+"""A complete server on the in-memory engine: real pipeline, stores, policy and pool, with a toolbox and a worker for
+tests.
 
-The toolbox `mem` has four tools. `look` reads a file, `make` writes one and reads another, `tell` answers without a container,
-`reach` makes requests itself, as `stac_search` does.
+The toolbox `mem` has four tools. `look` reads a file, `make` reads one and writes another, `tell` answers without a
+container, `reach` makes requests itself, like `stac_search`.
 """
 
 import json
@@ -50,12 +51,12 @@ class Making(Arguments):
 
 @dataclass
 class World:
-    """What the tools and the worker do and did. `gate` holds the jobs that begin while it is shut."""
+    """State of the tools and the worker. While `gate` is closed, jobs that begin wait."""
 
     gate: threading.Event = field(default_factory=threading.Event)
-    jobs: list[str] = field(default_factory=list)  # programs that ran
+    jobs: list[str] = field(default_factory=list)  # programs that have run
     reached: int = 0
-    engine: threading.Event = field(default_factory=threading.Event)  # answers while it is set
+    engine: threading.Event = field(default_factory=threading.Event)  # the engine answers while this is set
     waiting_for_engine: int = 0
 
     def worker(self, box: Box) -> int:
@@ -100,7 +101,7 @@ def _make(arguments: Making, context: Any) -> Draft:
 
 
 class Knowing(Preflight):
-    """Wants every input described once."""
+    """Requests a description of every input once."""
 
     def __init__(self) -> None:
         self.known: set[Path] = set()
@@ -164,7 +165,7 @@ def memory_toolbox(
 
 
 class MemoryHosting(Hosting):
-    """Needs no attestation, as nothing of it is isolated; `ready` hangs while the engine does not answer."""
+    """Needs no attestation, because nothing is isolated; `ready` hangs while the engine does not answer."""
 
     world: World
     host: Host
@@ -181,7 +182,7 @@ class MemoryHosting(Hosting):
 
 @dataclass
 class Person(Approver):
-    """Somebody whom the client asks. `says` is the answer; None is none, as of a client that asks nobody."""
+    """The person whom the client asks. `says` is the answer; None stands for a client that asks nobody."""
 
     says: bool | None = True
     way: Any = "elicitation"
@@ -216,7 +217,7 @@ class Server:
         return sorted(one.state for one in rows)
 
     def decide(self, *, yes: bool = True, way: Any = "console") -> Approval | None:
-        """On the console: the newest question."""
+        """Decides the newest question on the console."""
         row = self.app.approvals.approvals.pending()[-1]
         return self.app.approvals.decide(row.id, Decision(yes, "the person", "a page", way))
 
@@ -249,7 +250,7 @@ def server(
     made_box: Callable[[World], Toolbox] = toolbox,
     **settings: Any,
 ) -> Iterator[Server]:
-    """A server on `folder/ws`, with what a server before left in `folder/state`."""
+    """A server on `folder/ws`, with the state that an earlier server left in `folder/state`."""
     root = folder / "ws"
     root.mkdir(exist_ok=True, mode=0o755)
     (root / "in.bin").write_bytes(b"input")

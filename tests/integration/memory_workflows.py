@@ -1,6 +1,8 @@
-"""Workflows on the engine in memory: the tool `join` writes the digest of its inputs, and each run of a step is counted.
+"""Workflows on the in-memory engine: the tool `join` writes the digest of its inputs, and each run of a step is
+counted.
 
-`python -m tests.integration.memory_workflows FOLDER STEP` runs the workflow and kills itself when a step has begun.
+`python -m tests.integration.memory_workflows FOLDER STEP` runs the workflow and kills itself when that step has
+begun.
 """
 
 import hashlib
@@ -33,14 +35,14 @@ from tests.engines.memory import Box
 from tests.integration.memory_server import Person, Server, World, memory_toolbox, server
 from tests.unit.sandbox.pool_kit import _exactly, frame, measure_nothing
 
-# two outputs of three steps; `b` depends on `a`, and `c` on neither
+# two outputs of three steps; `b` depends on `a`, and `c` depends on neither
 STEPS = {"a": ["one.bin"], "b": ["${steps.a}"], "c": ["two.bin"]}
-MADE_CRS = "EPSG:3857"  # of each output, as the container describes it
+MADE_CRS = "EPSG:3857"  # description of each output by the container
 PUBLISHED = {"b": "b.bin", "c": "c.bin"}
 
 
 def document(word: str = "") -> dict[str, Any]:
-    """The workflow; the word is an argument of the step `b`."""
+    """The workflow; `word` is an argument of the step `b`."""
     words = {"a": "", "b": word, "c": ""}
     steps = [
         {
@@ -57,7 +59,7 @@ def document(word: str = "") -> dict[str, Any]:
 
 
 def joined(word: str, *inputs: bytes) -> bytes:
-    """What a step writes."""
+    """The content that a step writes."""
     return hashlib.sha256(b"|".join([word.encode(), *inputs])).hexdigest().encode()
 
 
@@ -78,7 +80,7 @@ def _join(arguments: Joining, context: Any) -> Draft:
 
 @dataclass
 class Steps(World):
-    """What ran. `at` is the step at which `then` is called before it reads, and `read` before it writes."""
+    """The steps that ran. `then` is called when step `at` has begun, before it reads, and `read` before it writes."""
 
     ran: list[str] = field(default_factory=list)
     at: str = ""
@@ -134,7 +136,7 @@ def toolbox(
 
 @contextmanager
 def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
-    """A server on `folder/ws` with these tools, whose containers measure nothing and have memory enough."""
+    """A server on `folder/ws` with these tools, whose containers measure nothing and have enough memory."""
     with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as made:
         measure_nothing(patch)
         pipeline, operations = made.app.pipeline, made.app.pipeline.operations
@@ -151,7 +153,7 @@ async def run(made: Server, *, word: str = "", fresh: bool = False, yes: bool | 
 
 
 def main(folder: Path, step: str, word: str) -> None:
-    """Exits with 1 if the step did not run and the workflow failed nevertheless."""
+    """Exits with 1 if the step did not run and the workflow still failed."""
 
     def end() -> int:
         os.kill(os.getpid(), signal.SIGKILL)

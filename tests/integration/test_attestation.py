@@ -1,4 +1,4 @@
-"""The attestation of this host: it passes, and every weakness that an engine could slip in is found from inside."""
+"""Attestation of this host: it passes, and finds from inside every weakness that an engine could add."""
 
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,7 @@ def _nothing_is_left(client, owner):
 
 @pytest.fixture
 def probe(runner, make_template, workspace, cancel):
-    """`probe()`: the attestation of a container with a workspace, a mask over the server's folder, and staging."""
+    """`probe()` attests a container with a workspace, a mask over the server's folder, and staging."""
     (workspace / "input.tif").write_bytes(b"raster")
 
     def one():
@@ -69,7 +69,7 @@ def without_limit(name):
 
 
 def tmpfs(change):
-    """Changes the places and their options."""
+    """Changes mount points and their options."""
     return lambda _body, host: host.update(Tmpfs=dict(filter(None, map(change, host["Tmpfs"].items()))))
 
 
@@ -116,7 +116,7 @@ def test_each_weakness_is_found_from_inside(probe, weaken, workspace, name):
 @pytest.mark.claim("sandbox.host-attested")
 @pytest.mark.parametrize("holds", [[], ["another.tif"], ["input.tif", "more.tif"]])
 def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path, workspace, holds):
-    """As an engine does that has another view of the host's files. Even as many names are not the same names."""
+    """Like an engine with another view of the host's files. An equal number of names does not mean equal names."""
     other = tmp_path / "other"
     (other / ".gdal-mcp").mkdir(parents=True)
     for name in holds:
@@ -128,7 +128,9 @@ def test_another_folder_in_the_workspaces_place_is_found(probe, weaken, tmp_path
 
 
 def test_folder_is_identified_by_names_on_another_kernel(probe, weaken, tmp_path, monkeypatch):
-    """A virtual machine shows the host's folder with numbers of its own; on the same kernel they decide."""
+    """A virtual machine shows the host's folder with its own device and inode numbers; on the same kernel the numbers
+    decide.
+    """
     (tmp_path / "other/.gdal-mcp").mkdir(parents=True)
     (tmp_path / "other/input.tif").touch()
     weaken(mounts(lambda rows: rows[0].update(Source=str(tmp_path / "other"))))
@@ -166,7 +168,7 @@ def test_replaced_staging_folder_is_noticed(probe, weaken, tmp_path):
 def test_unsupported_engine_limits_are_set_inside_and_measured(
     engine, owner, make_template, staging, cancel, weaken, monkeypatch
 ):
-    """As in a Pod. Of core dumps the filter lets nobody set one, so that is left to the engine here."""
+    """Like in a Pod. The filter lets no process set the limit of core dumps, so the engine sets that one here."""
     weaken(lambda _body, host: host.update(Ulimits=[one for one in host["Ulimits"] if one["Name"] == "core"]))
     template = make_template(handler("pass"), staging=staging.path)
     with pytest.raises(AttestationFailed):

@@ -1,4 +1,4 @@
-"""Work beside the calls of a server does not end the server."""
+"""Failures of a server's background work do not end the server."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Calls through the whole pipeline, in this process, to a real container: what is told, and what is recorded."""
+"""Calls through the whole pipeline, in this process, to a real container: their answers and records."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _FLOATS = {256: 2, 257: 2, 258: 32, 259: 1, 262: 1, 273: 134, 277: 1, 278: 2, 27
 
 
 def floats(*pixels: float) -> bytes:
-    """A TIFF file of two by two such pixels."""
+    """A TIFF file with two by two of these pixels."""
     rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in _FLOATS.items())
     head = b"II*\0\x08\0\0\0" + struct.pack("<H", len(_FLOATS))
     return head + rows + bytes(4) + struct.pack("<4f", *pixels)
@@ -64,9 +64,9 @@ def workspace(app: App) -> Path:
 def test_numbers_outside_json_are_given_as_text(app: App):
     endless = {"Infinity", "-Infinity", "NaN"}
     for path, kind, more, found in (
-        ("nowhere.vrt", "raster", {}, {"Infinity", "NaN"}),  # its geotransform
+        ("nowhere.vrt", "raster", {}, {"Infinity", "NaN"}),  # the geotransform
         ("floats.tif", "raster", {"stats": True, "min-max": True}, endless),
-        ("everywhere.vrt", "vector", {}, endless),  # its extent
+        ("everywhere.vrt", "vector", {}, endless),  # the extent
     ):
         arguments = {"input": path, "output-format": "json", **more}
         reply = called(app, "gdal_read", {"algorithm": f"{kind} info", "arguments": arguments})
@@ -90,7 +90,7 @@ def _texts(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Faulty(EntitlementResolver):
-    """`convert` publishes as ever, and then its result cannot be put together."""
+    """A `convert` that publishes as usual and then fails to build its result."""
 
     def of(self, principal: str) -> Entitlements:
         reach = super().of(principal)
@@ -104,7 +104,7 @@ def _fail(*_: object, **__: object) -> Any:
 
 
 def _behind(real: Callable[..., Any], error: Exception) -> Callable[..., None]:
-    """The same, and an error after it when nothing else failed."""
+    """The same, followed by an error if nothing else failed."""
 
     def failing(lease: Lease, kind: object, *rest: object) -> None:
         real(lease, kind, *rest)

@@ -1,4 +1,4 @@
-"""The catalogue against a real GDAL: its data is what GDAL says, and GDAL reads what it renders as it was meant."""
+"""The catalogue against a real GDAL: its data equals GDAL's own, and GDAL reads rendered words as intended."""
 
 import json
 from importlib.resources import files
@@ -28,7 +28,7 @@ Ask = Any
 
 @pytest.fixture(scope="module")
 def ask(engine: DockerEngine, image: Image) -> Ask:
-    """Runs a Python program in a container and returns the JSON that it prints for an argument."""
+    """Runs a Python program with an argument in a container and returns the JSON that it prints."""
 
     def run(program: str, argument: Any) -> Any:
         return json.loads(run_program(engine, image.id, program, json.dumps(argument)))
@@ -42,7 +42,9 @@ def fresh(engine: DockerEngine, image: Image) -> str:
 
 
 def test_packaged_data_equals_a_fresh_capture(fresh: str, image: Image) -> None:
-    """Of the drivers only where the image is built like the one the data is from: builds differ in drivers and codecs."""
+    """Drivers are compared only if the image is built like the one that the data was captured from: builds differ in
+    drivers and codecs.
+    """
     own, ours = json.loads(fresh), json.loads(packaged_text())
     assert [own[part] for part in ("algorithms", "steps")] == [ours[part] for part in ("algorithms", "steps")]
     if image.standin:
@@ -83,7 +85,7 @@ print(json.dumps({path: written(help_of(name, home)) for path, name, home in jso
 """
 
 
-# listed in GDAL's JSON of a step, and not shown in its help
+# GDAL's JSON of a step lists these, but its help does not show them
 UNSHOWN = {
     "vector export-schema": {"input-format", "open-option"},
     "vector info": {"input-format", "open-option"},
@@ -99,7 +101,7 @@ def test_a_step_is_written_as_its_help_says(ask: Ask) -> None:
         visible = [one for one in step.algorithm.arguments if not one.hidden and one.name != "quiet"]
         shown = {one.name: one for one in visible if one.usage.get("place") != "output"}
         assert set(shown) - set(said[path]) == UNSHOWN.get(path, set()), path
-        # a step that has its input from the step before takes none of its own, whatever its help shows
+        # a step that gets its input from the previous step has no input argument, whatever its help shows
         comes_first = "first" in step.places
         for name, how in said[path].items():
             if name == "input" and not comes_first:
@@ -127,7 +129,7 @@ print(json.dumps(found))
 
 
 def test_gdal_agrees_on_step_inputs_and_outputs(ask: Ask) -> None:
-    """Of those that need no argument and whose name means one step only."""
+    """Covers steps that need no argument and whose name means one step only."""
     names = [step.name for step in packaged().steps.values()]
     rows = [
         [path, step.name, step.takes, step.gives]
@@ -174,7 +176,7 @@ def test_driver_for_a_name_matches_gdal(ask: Ask) -> None:
         for extension in driver.extensions
     }
     chosen = ask(CHOSEN, sorted(names))
-    assert chosen.pop("vector a.mbtiles") == "MVT"  # MBTiles is taken, and has MVT do the writing
+    assert chosen.pop("vector a.mbtiles") == "MVT"  # GDAL chooses MBTiles and writes with MVT
     assert {"raster a.tif", "raster a.nc", "vector a.gpkg", "vector a.json", "vector a.shp"} <= set(chosen)
     assert len(chosen) > 40
     said = {key: driver_for(packaged(), key.split(" ", 1)[1], key.split(" ", 1)[0]) for key in chosen}  # type: ignore[arg-type]
@@ -215,7 +217,7 @@ LISTS, SINGLE = (
 
 
 def rendered(path: str, given: Any, *words: str) -> list[str]:
-    """The words for GDAL of a call with these values."""
+    """The words that a call with these values passes to GDAL."""
     bound = bind(packaged().algorithms[path], given, Context(packaged()), list(words))
     return render(bound.resolve(lambda _role, text: text))
 

@@ -1,4 +1,6 @@
-"""Dataset names against a real GDAL: what is accepted opens as what was meant, and all else that GDAL knows is refused."""
+"""Dataset names against a real GDAL: accepted names open the intended data, and all other forms that GDAL knows are
+refused.
+"""
 
 import json
 from contextlib import closing
@@ -24,8 +26,8 @@ pytestmark = pytest.mark.engine
 
 LIMITS = replace(SMALL, memory_bytes=512 << 20)
 
-# Makes files of every format that GDAL can make parts in, and prints what it lists as their parts. The first pixel tells
-# which part was opened: its value is the one in the name of the file, or the part's number.
+# Makes files of every format in which GDAL can create subdatasets, and prints the names that GDAL lists for them. The
+# first pixel identifies the part that was opened: its value is the number in the file name or the number of the part.
 MAKE = r"""
 import gzip, json, os, sys, tarfile, zipfile
 from osgeo import gdal, osr
@@ -149,7 +151,7 @@ for name in sorted(os.listdir(".")):
 print(json.dumps({"have": sorted(have), "listed": listed}))
 """
 
-# Opens each name, and says the driver and the value of the first pixel.
+# Opens each name and prints the driver and the value of the first pixel.
 OPEN = """
 import struct
 from osgeo import gdal
@@ -167,7 +169,7 @@ for name in job["names"]:
 return {"code": 0, "told": told}
 """
 
-# what a caller writes, the driver that opens it, and the first pixel
+# text by the caller, driver that opens it, and first pixel
 WRITTEN = {
     "11.tif": ("GTiff", 11), "NETCDF:12.tif": ("GTiff", 12), "GTIFF_DIR:1:13,a b.tif": ("GTiff", 13),
     "GTIFF_DIR:2:two.tif": ("GTiff", 2), "GTIFF_DIR:off:8:11.tif": ("GTiff", 11),
@@ -192,7 +194,9 @@ WRITTEN = {
 
 @dataclass(frozen=True)
 class Opened:
-    """What a hardened container made of the names that `Paths` gave for texts, and what GDAL listed itself."""
+    """Results of a hardened container for the names that `Paths` made from texts, and the names that GDAL listed
+    itself.
+    """
 
     paths: Paths
     have: frozenset[str]
@@ -229,14 +233,14 @@ def opened(
 
 
 def make(client: docker.DockerClient, image: Image, root: Path) -> Any:
-    root.chmod(0o777)  # the container's user is nobody here
+    root.chmod(0o777)  # the container runs as `nobody` here
     said = plain(client, image, MAKE, str(root), volumes={str(root): {"bind": str(root), "mode": "rw"}})
     root.chmod(0o755)
     return said
 
 
 def plain(client: docker.DockerClient, image: Image, program: str, *arguments: str, **given: Any) -> Any:
-    """What a program prints as JSON in a container without our settings."""
+    """Prints of a program, as JSON, in a container without our settings."""
     command = ["python3", "-c", program, *arguments]
     user = f"{USER[0]}:{USER[1]}"
     said = client.containers.run(
@@ -250,7 +254,7 @@ def test_an_accepted_name_opens_what_was_meant(opened: Opened, subtests: pytest.
     for written, (driver, pixel) in WRITTEN.items():
         with subtests.test(text=written):
             text = written.replace("{ws}", str(opened.paths.workspaces.items[0].root))
-            # the stand-in has them all: see below
+            # the stand-in has all of them: see below
             expected = {text: (driver, pixel)} if driver in opened.have else {}
             assert {text: opened.of(text) for text in expected} == expected
 

@@ -1,4 +1,4 @@
-"""`make demo` shows the main job, and nothing else: no log of the server between its lines, and at the end what to try next."""
+"""`make demo` shows only the main task, without log lines of the server, and ends with suggestions."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What Docker's engine does beyond the suite of engines: what it refuses, and that nothing hangs or leaks when it fails."""
+"""Behaviour of Docker's engine beyond the engine suite: refusals, and no hangs or leaks after failures."""
 
 import os
 from dataclasses import replace
@@ -30,7 +30,7 @@ def marks(owner):
 
 @pytest.fixture
 def ours(client, owner):
-    """`ours()`: the containers of this test run that the engine knows, started or not."""
+    """`ours()` lists the containers of this test run that the engine knows, started or not."""
     of_ours = {"label": f"{OWNER}={owner.id}"}
     return lambda: [row["Id"] for row in client.api.containers(all=True, filters=of_ours)]
 
@@ -46,14 +46,14 @@ def _nothing_is_left(engine, ours):
 
 @pytest.fixture
 def quiet(make_template):
-    """A container that prints on both streams and ends with code 7."""
+    """A container that prints on both streams and ends with exit code 7."""
     program = "import os; os.write(1, b'out'); os.write(2, b'err'); os._exit(7)"
     return replace(make_template(handler("pass")), command=("python3", "-I", "-c", program))
 
 
 @pytest.fixture
 def waiting(make_template):
-    """A container that waits for its stdin to end."""
+    """A container that waits until its stdin closes."""
     command = ("python3", "-I", "-c", "import os; os.read(0, 1)")
     return replace(make_template(handler("pass")), command=command)
 
@@ -78,7 +78,7 @@ FAILURES = [
     docker.errors.APIError("409 Conflict: removal of container is already in progress"),
     requests.exceptions.ConnectionError("connection reset"),
     requests.exceptions.ReadTimeout("read timed out"),
-    None,  # it says yes, and is not believed before it is done
+    None,  # the engine answers with success before the removal is done, so its answer is not trusted
 ]
 
 
@@ -120,7 +120,7 @@ def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypat
 
 @pytest.fixture
 def declaring(client, image):
-    """`declaring(*lines)`: an image that declares this, removed afterwards."""
+    """`declaring(*lines)` is an image with these declarations, which is removed afterwards."""
     made = []
 
     def one(*lines):
@@ -156,7 +156,7 @@ def test_an_image_that_brings_a_volume_is_refused(engine, quiet, marks, declarin
         engine.create(replace(quiet, image=declaring("VOLUME /data")), marks)
 
 
-# an engine that falls silent or hangs up
+# an engine that stops answering or hangs up
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def proxy(tmp_path_factory):
 
 @pytest.fixture
 def behind(proxy, image, monkeypatch):
-    """An engine reached through the proxy, with less patience than usual, but enough for a busy machine."""
+    """An engine behind the proxy, with shorter timeouts than usual that are long enough for a busy machine."""
     monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.1)
     client = connect(proxy.address, timeout=PATIENCE)
     through = DockerEngine(client)
@@ -180,7 +180,7 @@ def behind(proxy, image, monkeypatch):
 
 @pytest.fixture
 def swept(engine, ours):
-    """What is left is removed: the reaper's work, which has tests of its own."""
+    """Removes leftovers: the work of the reaper, which has its own tests."""
     yield
     for left in ours():
         engine.container(left).remove()
@@ -198,21 +198,23 @@ STEPS = {
 def test_engine_hanging_up_ends_only_that_call(
     proxy, behind, owner, make_template, cancel, monkeypatch, step
 ):
-    """However it fails, nothing waits forever. One that falls silent is in tests/security/faults/test_silence.py."""
+    """No failure causes endless waiting. An engine that stops answering is in tests/security/faults/test_silence.py."""
     runner, template = Runner(behind, owner.id), make_template(handler("return {'code': 5}"))
 
     def answers():
         return runner.run(Job("call-0001", template, {}), cancel).outcome
 
-    if step == "wait":  # as where this host does not see the container's process, which tells its end sooner
+    # as if this host could not see the container's process, which would report its end sooner
+    if step == "wait":
         monkeypatch.setattr("sandbox.slot.ending_of", lambda *_: None)
     proxy.meet("hang up", STEPS[step].replace(b"v1.41", f"v{behind._api.api_version}".encode()))
     if step == "wait":
-        assert answers() == Exited(5)  # the state is asked for anyway
+        assert answers() == Exited(5)  # the state is requested in any case
     else:
         with pytest.raises(EngineUnavailable):
             answers()
     assert proxy.met.is_set()
     proxy.restore()
-    behind._api.request = partial(behind._api.request, timeout=60)  # a busy machine is no silent engine
+    # a busy machine must not count as a silent engine
+    behind._api.request = partial(behind._api.request, timeout=60)
     assert answers() == Exited(5)

@@ -1,4 +1,4 @@
-"""The kernel's word that a container has ended: of the right container, and only once all of it has."""
+"""The kernel's notice that a container has ended: for the right container, and only after its last process."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.engine
 
 
 def test_container_end_is_reported_after_its_last_process(runner, make_template, cancel):
-    """The child does not hear the end of its parent, and outlives it for no moment that could be seen."""
+    """The child is not notified of its parent's end, and does not outlive it for any observable time."""
     child = "os.fork() or (os.setsid(), os.closerange(0, 3), __import__('threading').Event().wait())"
     slot = runner.launch(make_template(handler("return {}", prepare=child)), "call-0001", cancel)
     try:
@@ -48,7 +48,7 @@ def test_only_first_container_process_is_believed(runner, make_template, cancel)
 
 
 def _is_in(container: str, process: str) -> bool:
-    """Whether a process lives, or waits for its parent, in that container."""
+    """True if a process of that container lives or waits for its parent."""
     try:
         with open(f"/proc/{process}/cgroup", encoding="ascii") as file:
             return container in file.read()

@@ -1,4 +1,4 @@
-"""Every worked call that the server shows is run as it stands, by the server, on data of the names that it uses."""
+"""The server runs every example call that it shows, unchanged, on data with the names that the call uses."""
 
 import shutil
 import tomllib
@@ -22,21 +22,21 @@ TEXT = (
     .read_text(encoding="utf-8")
 )
 EXAMPLES = tomllib.loads(TEXT)["example"]
-FEW = 8  # of all, every so many
-# algorithms whose input the official image cannot make: a PDF with layers, and files of the RPF
+FEW = 8  # every so many of all examples
+# algorithms whose input the official image cannot make: a PDF with layers, and RPF files
 NO_DATA = {"driver pdf list-layers", "driver rpftoc create"}
-# what a check says of an example, where the example is meant so
+# codes of checks that an example reports intentionally
 MEANT = {
     "raster create": {"constant"},
-    "raster set-type": {"values_rounded"},  # to whole numbers, as the example says
-    "mdim convert": {"crs_missing"},  # of arrays whose axes are no coordinates
+    "raster set-type": {"values_rounded"},  # rounds to integers, as the example says
+    "mdim convert": {"crs_missing"},  # arrays whose axes are not coordinates
     "vector explode-collections": {"fields_stale"},  # parts of islands with the counts of whole islands
     "vector layer-algebra": {"fields_stale"},  # parts of parcels with the areas of whole parcels
-    "vector make-valid": {"identical_to_input"},  # of data that is valid
-    "vector set-field-type": {"identical_to_input"},  # of a column that has the type
+    "vector make-valid": {"identical_to_input"},  # on valid data
+    "vector set-field-type": {"identical_to_input"},  # on a column that already has the type
 }
-IN_PLACE = {"raster update", "vector update"}  # which change the output that is there
-BEFORE = {  # what has to be done first
+IN_PLACE = {"raster update", "vector update"}  # examples that update an existing output
+BEFORE = {  # calls that have to run first
     "raster overview refresh": {
         "algorithm": "raster overview add",
         "arguments": {"input": "scene.tif", "levels": [2]},
@@ -165,7 +165,7 @@ def remove(path: Path) -> None:
 
 
 def fresh(own: Place, kept: Path) -> None:
-    """The data as it was before any example."""
+    """The data as it was before any example ran."""
     root = own.path(".")
     for path in root.iterdir():
         remove(path)

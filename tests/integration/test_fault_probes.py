@@ -1,4 +1,4 @@
-"""The probes for faults of GDAL, in the image that is there."""
+"""The probes for faults of GDAL, in the current image."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-# what a probe would see in an image without the fault: GDAL's own answer with one thread, which is right
+# the result of a probe in an image without the fault: GDAL's own answer with one thread, which is correct
 ONE_THREAD = ('"GDAL_NUM_THREADS": "2"', '"GDAL_NUM_THREADS": "1"')
 
 
@@ -33,7 +33,7 @@ def test_statistics_probe_distinguishes_faulty_and_correct_gdal(
     assert fixed != program
     name = "statistics_in_threads"
     assert json.loads(oracle.python(fixed))[name] is False
-    # the fault itself, by hand: half of the lines are 1, the others 3
+    # the fault itself, made by hand: half of the lines are 1, the others 3
     by_hand = """
 import json
 from osgeo import gdal

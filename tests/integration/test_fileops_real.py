@@ -1,4 +1,4 @@
-"""What GDAL does in the container with a planned file operation is what its own command does with the files themselves."""
+"""A planned file operation in the container has the same effect on files as GDAL's own command."""
 
 import json
 import shutil
@@ -30,13 +30,13 @@ Gdal = Callable[..., str]
 
 @pytest.fixture
 def gdal(client: docker.DockerClient, image: Image) -> Gdal:
-    """`gdal(words, user, {folder: (place, mode)})`: what the command printed."""
+    """`gdal(words, user, {folder: (target, mode)})` is the output of the command."""
 
     def run(words: tuple[str, ...], user: tuple[int, int], mounts: dict[Path, tuple[str, str]]) -> str:
         volumes = {str(folder): {"bind": at, "mode": mode} for folder, (at, mode) in mounts.items()}
         printed = client.containers.run(
             image.id,
-            entrypoint="sh",  # a last line without its end is lost in the engine's log at times
+            entrypoint="sh",  # the engine's log sometimes loses a last line without a line end
             command=["-c", 'gdal "$@"; code=$?; echo; exit $code', "gdal", *words],
             volumes=volumes,
             user="%d:%d" % user,
@@ -110,7 +110,7 @@ def test_files_match_the_result_of_gdal_alone(desk, gdal, tmp_path, operation, s
 
 def test_second_sync_does_nothing_and_third_copies_changes(desk, gdal):
     given = {"source": ("src/",), "destination": ("dst",), "recursive": ("true",)}
-    (desk.root / "dst/a.txt").write_bytes(b"NEW A")  # of the same size, and newer: GDAL lets it be
+    (desk.root / "dst/a.txt").write_bytes(b"NEW A")  # of the same size and newer: GDAL does not copy it
     carry_out(desk, plan_operation("vsi sync", given, desk.paths), gdal)
     assert (desk.root / "dst/a.txt").read_bytes() == b"NEW A"
 

@@ -1,4 +1,4 @@
-"""The formats that people send are written and read; one that the image lacks is named."""
+"""Common formats are written and read; a format that the image lacks is named."""
 
 from collections.abc import Iterator
 from pathlib import Path

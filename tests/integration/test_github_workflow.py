@@ -1,4 +1,6 @@
-"""The GitHub workflow of the examples, run step by step on a repository of its own, with this checkout in place of the package index."""
+"""The example GitHub workflow, run step by step on its own repository, with this checkout instead of the package
+index.
+"""
 
 import os
 import shutil
@@ -20,12 +22,12 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW = ROOT / "examples" / "github" / "workflows.yml"
-# whose parameters all have defaults, and that need no other toolbox
+# workflows whose parameters all have defaults and that need no other toolbox
 CHECKED = ("addresses_by_district", "flood_depth", "terrain_for_web")
 
 
 def checkout(job: Job, _given: Mapping[str, Any]) -> None:
-    """A repository as the example expects it: workflows, and their data."""
+    """A repository as the example expects it: workflows and their data."""
     (job.workspace / "workflows").mkdir()
     for name in CHECKED:
         shutil.copy(EXAMPLES / f"{name}.yaml", job.workspace / "workflows")
@@ -33,7 +35,9 @@ def checkout(job: Job, _given: Mapping[str, Any]) -> None:
 
 
 def setup_python(job: Job, given: Mapping[str, Any]) -> None:
-    """A Python first on the PATH, whose packages are those of this environment, so that pip finds the dependencies installed."""
+    """A Python first in PATH that uses the packages of this environment, so that pip finds the dependencies
+    installed.
+    """
     assert given["python-version"]
     folder = job.home / "python"
     venv.create(folder, with_pip=True)
@@ -44,7 +48,7 @@ def setup_python(job: Job, given: Mapping[str, Any]) -> None:
 
 def upload_artifact(job: Job, given: Mapping[str, Any]) -> None:
     target = job.home / "artifacts" / given["name"]
-    if not (job.workspace / given["path"]).exists():  # a warning of the action
+    if not (job.workspace / given["path"]).exists():  # a warning annotation of Actions
         return
     shutil.copytree(job.workspace / given["path"], target)
     job.artifacts[given["name"]] = target
@@ -52,7 +56,7 @@ def upload_artifact(job: Job, given: Mapping[str, Any]) -> None:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    """With a package index of one wheel, of this checkout, in place of another installation of it."""
+    """Uses a package index with one wheel, of this checkout, in place of another installation of it."""
     words = [
         sys.executable,
         "-m",

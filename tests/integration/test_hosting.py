@@ -22,7 +22,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
-    """The GDAL image again, under a name and labels that say nothing of its version."""
+    """The GDAL image under another name and with labels that do not contain its version."""
     opened = "org.opencontainers.image"
     said = ("io.gdal-mcp.gdal-version", f"{opened}.version", f"{opened}.revision")
     recipe = "\n".join([f"FROM {image.id}", *(f'LABEL {name}=""' for name in said)])
@@ -32,7 +32,7 @@ def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
 
 
 def test_image_without_version_label_is_asked(silent_image, image, workspace, tmp_path):
-    """With as little memory as the settings allow, so that it is enough for a container with GDAL in it."""
+    """Uses the smallest memory that the settings allow, which must be enough for a container with GDAL."""
     settings = load_settings(
         workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image, memory=LEAST_MEMORY
     )
@@ -70,7 +70,9 @@ def test_program_is_compiled_once_unless_cache_is_damaged(workspace, tmp_path):
 
 @pytest.mark.claim("files.reserved-covered")
 def test_removed_staging_folder_is_still_covered(workspace, tmp_path):
-    """The next call that writes makes it anew, and containers that were started before would show what is in it."""
+    """The next call that writes creates the folder again, and containers that were started before would see its
+    contents.
+    """
     with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
         host = app.hosting.ready()
         shutil.rmtree(workspace / RESERVED)

@@ -1,4 +1,4 @@
-"""A workspace that only root may enter is readable in a container, and is itself unchanged."""
+"""A workspace that only root may enter is readable in a container and stays unchanged."""
 
 import os
 from contextlib import closing
@@ -34,7 +34,7 @@ def run(job, report):
 
 @pytest.fixture
 def closed_workspace(tmp_path: Path) -> Path:
-    """As `mkdir -m 700` and `umask 077` leave it."""
+    """A folder as created by `mkdir -m 700` and `umask 077`."""
     root = tmp_path / "closed"
     root.mkdir(mode=0o700)
     secret = root / "private.txt"

@@ -1,4 +1,4 @@
-"""Clients that give up early: their calls go on, the same call sent again joins, and the result waits to be read."""
+"""Clients that give up early: their calls continue, the same call sent again joins, and the result can be read later."""
 
 import json
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ async def eventually(condition: Any) -> None:
 
 @dataclass
 class Wire:
-    """A client that reads and writes JSON-RPC messages itself, as one with a time limit does."""
+    """A client that reads and writes JSON-RPC messages itself, like one with a time limit."""
 
     sending: Any
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def running(one: Server) -> int:
 
 
 async def let_go(one: Server) -> None:
-    """Lets containers end, as those in memory cannot be killed, once a call was cancelled."""
+    """Lets containers end after a call was cancelled, because in-memory containers cannot be killed."""
     await eventually(lambda: any(call.scope.cancel_called for call in one.pipeline.activity.all()))
     one.world.gate.set()
 
@@ -257,7 +257,7 @@ async def test_person_cancelling_a_joined_call_ends_it(tmp_path: Path):
 
 
 async def test_long_answer_is_named_only_once(tmp_path: Path):
-    """Some clients drop an answer without a word."""
+    """Some clients discard an answer without notice."""
     with server(tmp_path, approval="never") as one:
         one.pipeline.unreceived.patient_seconds = 0.0
         async with connected(one) as wire:

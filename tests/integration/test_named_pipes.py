@@ -1,4 +1,6 @@
-"""A named pipe in a workspace leads to a program of the host, whatever the mount says: a job can neither read nor write it."""
+"""A named pipe in a workspace leads to a program of the host, whatever the mount options: a job can neither read nor
+write it.
+"""
 
 import os
 import tempfile
@@ -51,7 +53,7 @@ MESSAGE = b"for another reader"
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A workspace that does not lie where a container has its scratch."""
+    """A workspace that is outside the scratch space of a container."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gdal-mcp-test-") as made:
         folder = Path(made) / "workspace"
         folder.mkdir()
@@ -93,9 +95,7 @@ def test_job_cannot_take_messages_from_workspace_pipe(
     for one in pipes:
         os.mkfifo(one)
         one.chmod(0o666)
-    held = [
-        os.open(one, os.O_RDWR | os.O_NONBLOCK) for one in pipes
-    ]  # a writer, and the reader that it writes to
+    held = [os.open(one, os.O_RDWR | os.O_NONBLOCK) for one in pipes]  # a writer and its reader
     try:
         for one in held:
             os.write(one, MESSAGE)

@@ -1,4 +1,6 @@
-"""Images laid out as the official ones are: PROJ in /usr/local, a preloaded allocator, root, a shell as its command, other drivers."""
+"""Images with the layout of the official ones: PROJ in /usr/local, a preloaded allocator, root, a shell as command,
+other drivers.
+"""
 
 import contextlib
 import io
@@ -12,8 +14,8 @@ from gdal_mcp.runtime.image import Image
 from tests.e2e.cli.conftest import Desk
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
-# as the Dockerfiles of ubuntu-small and ubuntu-full install it: libraries that only ldconfig's cache leads to, their data beside them,
-# and a variable that no container of ours may be given, as what it names is not there
+# as the Dockerfiles of ubuntu-small and ubuntu-full install it: libraries that only ldconfig's cache finds, their data
+# next to them, and a variable that must not reach our containers, because the file that it names does not exist there
 LAYOUT = """\
 FROM {base}
 RUN mv /usr/lib/$(uname -m)-linux-gnu/libproj.so* /usr/local/lib/ && mv /usr/share/proj /usr/local/share/proj && ldconfig \\
@@ -60,7 +62,7 @@ def test_image_with_official_layout_serves_every_call_kind(built, desk):
     assert report["ok"], report["verdict"]
     assert not report["image"]["stand_in"]
     assert desk.call("info", {"path": "hill.asc"}, *options).json["size"] == [2, 2]
-    # with the grids and definitions of PROJ, which lie beside its library
+    # with the grids and definitions of PROJ, which are next to its library
     moved = {"input": "hill.asc", "output": "moved.tif", "input_crs": "EPSG:4326", "output_crs": "EPSG:25832"}
     assert desk.call("raster_reproject", moved, "--yes", *options).code == 0
     # with GDAL's bindings for Python

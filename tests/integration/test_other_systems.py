@@ -1,4 +1,4 @@
-"""The part that runs on the host, where calls of Linux are missing: they are taken away in a process of its own."""
+"""The host's part without calls that only Linux has: they are removed in a separate process."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from gdal_mcp.testing.samples import write_samples
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE
 
 MOUNTS = "/proc/self/mountinfo"
-# before anything of ours is loaded, as on macOS: no /proc, no call that only Linux has, and other numbers of the kernel
+# before our modules are loaded, as on macOS: no /proc, no calls that only Linux has, and other constants of the kernel
 WITHOUT_LINUX = """
 import builtins, ctypes, io, os, sys, time
 import truststore  # loads macOS's own libraries where it believes to be there
@@ -64,14 +64,14 @@ def place(tmp_path: Path) -> list[str]:
 @pytest.mark.engine
 @pytest.mark.nightly
 def test_calls_work_without_linux_but_replace_nothing(place: list[str], tmp_path: Path, engine):
-    """A swap of names is what replacing rests on; where the system has none, the old file stays."""
+    """Replacing needs an atomic exchange of names; on systems without it, the old file stays."""
 
     def call(tool: str, left: str = MOUNTS, /, **arguments: object) -> dict:
         ran = run("call", tool, json.dumps(arguments), "--yes", *place, LEFT=left)
         assert ran.stdout, ran.stderr
         return json.loads(ran.stdout)
 
-    # an engine that leaves what is mounted below a workspace writable needs somebody who tells of it
+    # an engine that leaves mounts below a workspace writable needs a reader of the mount table
     blind = call("info", "", path="dem.tif")
     assert ("error" not in blind) == (engine.info().api_version >= READ_ONLY_RECURSIVE), blind
     told = call("info", path="dem.tif")

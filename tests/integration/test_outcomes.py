@@ -1,4 +1,4 @@
-"""Every way in which a job can end, each done for real: the outcome is right and the container is gone."""
+"""Every way in which a job can end, each with a real job: the outcome is right and the container is gone."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def test_dying_job_is_reported_with_cause_and_output(run, subtests):
         ("os._exit(3)", 3),
         (thread, 9),
         ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
-        # process 1 ignores its own SIGABRT; the C library then makes it fault
+        # process 1 ignores its own SIGABRT; the C library then causes a fault
         ("os.abort()", 128 + signal.SIGSEGV),
     ):
         with subtests.test(body=body, code=code):
@@ -169,7 +169,7 @@ def test_unlisted_files_end_jobs_before_disk_is_full(run, small_staging):
     result = run(UNLINKED + FOREVER, staging=small_staging.path, quota=small_staging)
     assert result.outcome == DiskLow()
     disk = os.statvfs(small_staging.path)
-    assert disk.f_bavail * disk.f_frsize > 60 * MIB  # all of it came back with the container
+    assert disk.f_bavail * disk.f_frsize > 60 * MIB  # the container's end returned all disk space
 
 
 @pytest.mark.claim("resources.staging-capped")
@@ -182,12 +182,12 @@ def test_staging_is_examined_again_after_the_container(run, engine, owner, stagi
     assert result.outcome == TOO_MANY
 
 
-# --- a job that the host cuts short ---
+# --- a job that the host ends early ---
 
 
 @pytest.mark.claim("resources.output-capped")
 def test_stderr_flood_is_cut_and_job_continues(run):
-    # no digit of the mark that ends stderr, of which a beginning at the cut is taken away
+    # `x` is no part of the mark that ends stderr; the beginning of a mark at the cut is removed
     result = run("for _ in range(64): os.write(2, b'x' * 4096)")
     assert result.outcome == Exited(0)
     assert result.stderr == b"x" * SMALL.stderr_bytes
@@ -211,7 +211,7 @@ def test_deadline_bounds_a_job_ignoring_its_request(runner, make_template, cance
     assert result.outcome == TimedOut(1.0)
 
 
-# --- a job that writes on the wire of its worker ---
+# --- a job that writes to the connection of its worker ---
 
 
 ANSWER = "os.write(report._wire._descriptor, b'F' + (10).to_bytes(4, 'big') + b'{\"code\":0}')\n"  # forged

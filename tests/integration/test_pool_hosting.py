@@ -1,4 +1,4 @@
-"""A server's pool when its engine goes away and comes back, and when the server ends."""
+"""A server's pool when its engine disappears and returns, and when the server ends."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ def of(client: docker.DockerClient, app: App) -> list[dict[str, object]]:
 
 
 def call(app: App) -> SandboxResult:
-    """A call as the server makes it: one that fails makes it connect anew."""
+    """A call as the server makes it: after a failed call the server reconnects."""
     cancel = Cancellation()
     host = app.hosting.ready()
     kind: SlotKey = app.hosting.kind(host, None)
@@ -67,7 +67,7 @@ def test_returning_engine_gets_a_new_pool(app, proxy, client, monkeypatch):
     first = app.hosting.ready().pool
     until(lambda: first.figures().waiting == 2)
     proxy.meet("hang up")
-    proxy.cut()  # with the streams of those that wait
+    proxy.cut()  # including the streams of waiting containers
     with pytest.raises(SandboxError):
         call(app)
     until(lambda: not any(one.name == "lost" for one in threading.enumerate()))
@@ -80,14 +80,14 @@ def test_returning_engine_gets_a_new_pool(app, proxy, client, monkeypatch):
     assert (result.outcome, result.usage.pool) == (Exited(0), "warm")
     assert first.figures().waiting == 0
     app.hosting.close()
-    # what the engine did not remove while it was away has ended, and is the reaper's
+    # containers that the engine did not remove while it was away have ended, and the reaper removes them
     for row in of(client, app):
         assert row["State"] == "exited"
         client.api.remove_container(row["Id"])
 
 
 def test_nothing_starts_for_an_ended_server(app: App, client: docker.DockerClient):
-    """The thread that gets it ready may be late."""
+    """The thread that prepares the engine may finish late."""
     app.hosting.ready()
     app.hosting.close()
     with pytest.raises(SandboxError):

@@ -1,4 +1,4 @@
-"""The pool on the real engine: what one call leaves for the next (nothing), and slots and engines that die while they wait."""
+"""The pool on the real engine: a call leaves nothing for the next, and slots and engines may die while slots wait."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.engine
 NUMBERS = itertools.count(1)
 RUN = "found = {}\nexec(job['code'], {'found': found, 'report': report})\nreturn {'code': 0, **found}"
 
-# everything that a job can reach and change, changed
+# changes everything that a job can reach and change
 SPOIL = """
 import ctypes, os, sys
 from osgeo import gdal
@@ -101,7 +101,7 @@ def area(workspace: Path) -> StagingArea:
 
 @pytest.fixture
 def kinds(make_template: TemplateMaker, workspace: Path, area: StagingArea) -> tuple[SlotKey, SlotKey]:
-    """Containers that only read, and containers that write, of a handler that does what it is told."""
+    """Containers that only read and containers that write, with a handler that runs the code in its job."""
     template = replace(
         make_template(handler(RUN, prepare="from osgeo import gdal"), workspace=workspace),
         masks=(PurePosixPath(workspace / RESERVED),),
@@ -131,13 +131,13 @@ def staged(workspace: Path) -> list[str]:
 
 
 def filled(pool: WarmPool, *kinds: SlotKey) -> None:
-    """One of each of them waits, and none more is on its way."""
+    """Returns when one container of each kind waits and no other is being started."""
     until(lambda: {kinds.index(one.kind) for one in list(pool._inventory.idle)} == set(range(len(kinds))))
     until(lambda: not pool.figures().starting)
 
 
 def call(pool: WarmPool, kind: SlotKey, code: str = "") -> tuple[str, SandboxResult]:
-    """One call of its own thread; its container and what became of it."""
+    """One call in its own thread, with its container and outcome."""
     cancel = Cancellation()
     name = f"call-{next(NUMBERS):04}"
     with pool.claim(kind, name, cancel) as lease:
@@ -169,7 +169,7 @@ def test_nothing_of_one_call_is_seen_by_another(make, kinds, workspace):
         found = result.final
         assert "SPOILED" not in str(found)
         assert {**found, "usage": None} == {**before, "usage": None}
-        # the way to the workspace, where a test's lies below it
+        # parent folders of the workspace, if the workspace of a test is below them
         assert set(found["tmp"]) <= {workspace.parts[2]}
         assert found["staging"] == ([] if kind.area else "FileNotFoundError")
         assert found["reserved"] == []
@@ -183,7 +183,7 @@ def test_nothing_of_one_call_is_seen_by_another(make, kinds, workspace):
 
 @pytest.mark.claim("sandbox.calls-apart")
 def test_simultaneous_writers_do_not_see_each_other(make, kinds, workspace, cancel):
-    """While a container of another call writes, and another waits with its own folder."""
+    """Another call's container writes at the same time, and a third waits with its own folder."""
     reads, writes = kinds
     pool = make(reads, writes)
     filled(pool, *kinds)
@@ -215,7 +215,7 @@ def test_killed_waiting_container_is_replaced_and_unused(make, kinds, engine):
 
 @pytest.mark.claim("sandbox.ends-by-itself")
 def test_unclaimed_slot_ends_when_its_host_stops(runner, make_template):
-    """Its host lives, and keeps its streams open, but does nothing: as a server that is stopped."""
+    """The host process lives and keeps its streams open but does nothing, like a stopped server."""
     sent = delivered(worker_command(handler("return job"), idle_seconds=1.0))
     template = replace(make_template(""), command=sent.command, program=sent.program)
     idle = runner.launch(template, "call-0001")
