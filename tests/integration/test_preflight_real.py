@@ -1,4 +1,4 @@
-"""Preflight against GDAL itself: what the worker says of files, and what calls then make."""
+"""Preflight against GDAL itself: descriptions by the worker, compared with the results of calls."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from tests.integration.worker_kit import Box
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
-# each made of a raster of the data by `gdal raster convert` with these creation options
+# each is made from a raster of the data by `gdal raster convert` with these creation options
 FILES = {
     "raw.tif": ("dem", "GTiff", ()),
     "big_motorola.tif": ("dem", "GTiff", ("ENDIANNESS=BIG", "BIGTIFF=YES")),
@@ -26,19 +26,19 @@ FILES = {
     "deep.png": ("dem", "PNG", ()),
     "grey.jpg": ("classes", "JPEG", ("PROGRESSIVE=YES",)),
 }
-# in which the worker is asked where its inputs lie
+# CRSs in which the worker computes the extent of its inputs
 CRS = ("EPSG:4326", "EPSG:3857", "EPSG:25832", "OGC:CRS84")
 
 
 @dataclass(frozen=True)
 class Place:
-    """The data, what GDAL made of it, and what the worker says of both."""
+    """The data, GDAL's outputs from it, and the worker's descriptions of both."""
 
     folder: Path
-    # what an independent GDAL says, by the name or by the words that made it
+    # reports of an independent GDAL, by the name of the file or by the words that made it
     made: Mapping[str, Mapping[str, Any]]
     facts: Mapping[str, DatasetFacts]  # by name
-    boxes: Mapping[str, Mapping[str, list[float]]]  # by name and CRS, as an independent PROJ has it
+    boxes: Mapping[str, Mapping[str, list[float]]]  # by name and CRS, computed by an independent PROJ
 
 
 BATCH = """
@@ -132,7 +132,7 @@ def test_where_the_data_lies_is_what_proj_says(place: Place):
     assert zones == pytest.approx((-117.65, 33.87, -117.62, 33.9), abs=0.01)
 
 
-# what is written -> GDAL's words; `in:` names a file of the data
+# output -> GDAL's words; `in:` marks a file of the data
 RASTERS = [
     "raster convert in:dem.tif",
     "raster select in:rgb.tif --band=2,1",
@@ -214,7 +214,7 @@ def test_tiles_are_counted_as_gdal_makes_them(place: Place):
         made, count = estimate(_call(place, words)), place.made[words]["pngs"]
         assert made is not None, words
         assert made.least.files <= count, words
-        # without a level GDAL chooses one; the next one would do as well
+        # without a level GDAL chooses one; the next one would be as good
         low, high = (0.9, 1.1) if "--max-zoom" in words else (0.25, 4)
         assert low * count <= made.output_files <= high * count, words
 
@@ -227,7 +227,7 @@ def _argv(folder: Path, words: str) -> list[str]:
 
 
 def _call(place: Place, words: str) -> AlgorithmCall:
-    """The call as the catalogue would bind it: names in full, lists of numbers apart."""
+    """The call as the catalogue would bind it: full names, lists of numbers split."""
     parts = words.split()
     split = next(index for index, part in enumerate(parts) if "in:" in part or part.startswith("--"))
     arguments: dict[str, tuple[str, ...]] = {}

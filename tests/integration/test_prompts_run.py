@@ -1,4 +1,6 @@
-"""Every prompt that the server shows is followed step by step, with the tools and algorithms that it names, on real data."""
+"""Every prompt that the server shows is followed step by step, with the tools and algorithms that it names, on real
+data.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -53,7 +55,7 @@ def read(algorithm: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
 
 
 def written(algorithm: str, **arguments: Any) -> list[tuple[str, dict[str, Any]]]:
-    """A call that is checked first, and then made, as the prompts say."""
+    """Validates a call and then makes it, as the prompts instruct."""
     call = {"algorithm": algorithm, "arguments": arguments}
     return [("validate_call", {"tool": "gdal_write", "arguments": call}), ("gdal_write", call)]
 
@@ -63,7 +65,7 @@ def checked(tool: str, **arguments: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 STATISTICS = {"input": "dem.tif", "zones": "zones.gpkg", "stat": ["count", "mean"], "include-field": ["name"]}
-# the calls of each prompt in their order, also those of which it leaves one to a choice
+# the calls of each prompt in order, including alternatives that the prompt offers
 STEPS: Mapping[str, list[tuple[str, dict[str, Any]]]] = {
     "inspect_dataset": [
         ("info", {"path": "dem.tif"}),

@@ -1,4 +1,4 @@
-"""`run_python` in real containers: what comes back, what is published, what is asked, recorded and made again."""
+"""`run_python` in real containers: results, publication, approval, records and replay."""
 
 import json
 from collections.abc import Iterator
@@ -222,7 +222,7 @@ def test_waiting_container_without_mounts_serves_calls_without_inputs(tmp_path: 
         pool = app.hosting.ready(app.toolboxes.items[1]).pool
         until(lambda: pool.figures().waiting)
 
-        def warm() -> bool:  # the one that waits may be of the kind that writes
+        def warm() -> bool:  # the waiting container may be of the kind that writes
             reply = called(app, "import os; os.path.exists('/staging')")
             assert reply.result["untrusted"]["value"] == "False"
             return reply.result["receipt"]["pool"] == "warm"

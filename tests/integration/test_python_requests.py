@@ -1,4 +1,7 @@
-"""Requests that no list of algorithms meets: GeoParquet, JSON documents, graphs. Each is one `run_python`, held to a value from plain Python."""
+"""Requests that no algorithm serves: GeoParquet, JSON documents, graphs.
+
+Each is one `run_python`, compared with a value from plain Python.
+"""
 
 import csv
 import json
@@ -20,7 +23,7 @@ from tests.python import called, serving
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 DRAWN = Random(8)
-# streets of a town of 8 x 8 crossings, of which some are missing; shops beside them, of which some are listed twice
+# streets of a town with 8 x 8 crossings, some of which are missing; shops next to them, some of which are listed twice
 CROSSINGS = {
     (x, y): (x * 100 + DRAWN.randrange(30), y * 100 + DRAWN.randrange(30)) for x in range(8) for y in range(8)
 }
@@ -44,7 +47,7 @@ def length(one: tuple[int, int], other: tuple[int, int]) -> float:
 
 
 def distances(start: tuple[int, int]) -> dict[tuple[int, int], float]:
-    """Dijkstra's, of every crossing that can be reached."""
+    """Distances to every reachable crossing, by Dijkstra's algorithm."""
     ways = defaultdict(list)
     for one, other in STREETS:
         ways[one].append(other)
@@ -94,10 +97,10 @@ joined = shops.sjoin(districts)
 class Asked(NamedTuple):
     words: str
     code: str
-    expected: Any  # of `result`
+    expected: Any  # expected `result`
     inputs: tuple[str, ...] = ("shops.csv",)
     outputs: tuple[str, ...] = ()
-    read: Callable[[Path], Any] | None = None  # of the first output, which has to be what is expected
+    read: Callable[[Path], Any] | None = None  # expected content of the first output
 
 
 REQUESTS = (

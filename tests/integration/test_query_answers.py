@@ -1,4 +1,4 @@
-"""Answers of SQL that come out wrong in silence elsewhere: told with the number of rows, and right ones without a remark."""
+"""SQL answers that would silently be wrong are reported with the number of rows; correct ones get no warning."""
 
 import json
 import re
@@ -23,7 +23,7 @@ SEASONS = "id,hem,flag,part,day\n" + "".join(
     )
 )
 GROUPED = 'name,pop\na,"1,000,000"\nb,"2,500,000"\nc,"3,000,000"\n'
-# of bytes more than GDAL looks at by default to find the type of a column
+# more bytes than GDAL reads by default to find the type of a column
 LATE = "id,v\n" + "".join(f"{n},{n}\n" for n in range(150_000)) + "150000,none\n"
 
 
@@ -83,7 +83,7 @@ def asked(talker: Talk, sql: str, *files: str) -> tuple[list[dict[str, Any]], di
     return made["untrusted"]["report"]["rows"], {one["code"]: one for one in made.get("checks", ())}
 
 
-# a statement that is wrong, its check with the number that it has, and a like one that is right
+# a wrong statement, its check with the number in it, and a similar correct statement
 TOLD = (
     ("invalid_measured", 1, "SELECT sum(ST_Area(geom)) AS a FROM bow", "bow"),
     (None, 0, "SELECT sum(ST_Area(ST_MakeValid(geom))) AS a FROM bow", "bow"),
@@ -153,7 +153,7 @@ def test_grouped_numbers_that_are_summed_are_told(talker: Talk):
 
 
 def test_answer_does_not_wait_for_later_counts(talker: Talk):
-    # the first rows are there at once; of all there are eight hundred million
+    # the first rows are available at once; in total there are eight hundred million
     sql = "SELECT a.id AS n, b.id AS m FROM many a JOIN other b ON a.id + b.id > -1 JOIN edge e ON e.id < 2 LIMIT 3"
     rows, checks = asked(talker, sql, "many.geojson", "other.geojson", "edge.geojson")
     assert len(rows) == 3
@@ -161,7 +161,7 @@ def test_answer_does_not_wait_for_later_counts(talker: Talk):
 
 
 def test_unreadable_statement_returns_all_rows_with_a_note(talker: Talk):
-    # read lazily, the table in the subquery would go on where its other reading is
+    # if read lazily, the table in the subquery would continue where its other reading is
     sql = "SELECT CAST(id AS UNSIGNED BIG INT) AS n, (SELECT count(*) FROM plots) AS m FROM plots ORDER BY id"
     rows, checks = asked(talker, sql, "plots.geojson")
     assert rows == [{"n": 0, "m": 2}, {"n": 1, "m": 2}]

@@ -1,4 +1,4 @@
-"""Which containers a server removes of those that others left, on the real engine."""
+"""Which leftover containers of other servers a server removes, on the real engine."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def make(engine, make_template):
-    """`make(labels)`: a real container, not started, with these labels."""
+    """`make(labels)` is a real container with these labels that has not started."""
     made = []
 
     def one(marks):
@@ -27,7 +27,7 @@ def make(engine, make_template):
 @pytest.mark.claim("sandbox.leftovers")
 def test_only_containers_of_dead_servers_are_removed(engine, make, tmp_path):
     me, living = (Owner(tmp_path / "servers") for _ in range(2))
-    (tmp_path / "servers/dead0000.lock").touch()  # it died: its lock file is there and free
+    (tmp_path / "servers/dead0000.lock").touch()  # its server is dead: the lock file exists and is free
     mine, theirs, left = (make(labels(one, "call-0001", 60.0)) for one in (me.id, living.id, "dead0000"))
     stranger = make({"other.owner": "dead0000"})
     assert stranger.id not in {one.container for one in engine.leftovers()}

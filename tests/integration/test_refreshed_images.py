@@ -1,7 +1,7 @@
-"""`catalogue refresh` on images whose GDAL differs from the packaged catalogue: what is reported, served and refused.
+"""`catalogue refresh` on images whose GDAL differs from the packaged catalogue: reported, served and refused parts.
 
-The images are those in use, with a driver removed and one added, an algorithm renamed, another default, a message reworded, and another
-version.
+The images are those in use, with a driver removed and one added, an algorithm renamed, another default, a message
+reworded, and another version.
 """
 
 import json
@@ -27,7 +27,7 @@ RUN cat /doctored/bindings.py >> "$(python3 -c 'from osgeo import gdal; print(gd
  && program="$(command -v gdal)" && mv "$program" "$program.real" && cp /doctored/gdal "$program" && chmod 755 "$program" \\
  && LC_ALL=C sed -i 's/Inconsistent record number in .shx/Contradicted record number in .shx/' "$(find / -xdev -type f -name 'libgdal.so*')"
 """
-# at the end of the bindings' own module
+# appended to the bindings' own module
 BINDINGS = """
 _version_info, _instantiate = VersionInfo, Algorithm.InstantiateSubAlgorithm
 __version__ = "{version}"
@@ -60,7 +60,7 @@ def _usage_with_default(self):
     return json.dumps(usage)
 Algorithm.GetUsageAsJSON = _usage_with_default
 """
-DEFAULT = 7  # of `raster sieve --size-threshold`, where GDAL has 2
+DEFAULT = 7  # default of `raster sieve --size-threshold`, which is 2 in GDAL
 PROGRAM = '#!/bin/sh\n"$0.real" "$@" | {filter}\n'
 RENAMED = {"relief-shade": "hillshade"}
 DEM = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
@@ -69,7 +69,7 @@ DEM = "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n"
 def built(
     client: docker.DockerClient, base: Image, folder: Path, version: str, renamed: dict[str, str]
 ) -> Iterator[str]:
-    """The name of an image, which is removed afterwards."""
+    """The name of an image that is removed afterwards."""
     folder.mkdir()
     tag = f"gdal-mcp-doctored:{folder.name}-{version}"
     quoted = [f's/"{old}"/"{new}"/g' for new, old in renamed.items()]
@@ -96,7 +96,7 @@ def patch(
 
 
 class Desk:
-    """The program's commands on one image, with a workspace and a state folder of their own."""
+    """The program's commands on one image, with their own workspace and state folder."""
 
     def __init__(self, folder: Path, reference: str) -> None:
         self.reference, self.state, self.maps = reference, folder / "state", folder / "maps"
@@ -122,7 +122,7 @@ def test_minor_release_serves_unchanged_parts_naming_disabled_checks(
     minor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk = Desk(tmp_path, minor)
-    assert desk.call("info", path="dem.asc") != 0  # before a refresh its arguments may mean something else
+    assert desk.call("info", path="dem.asc") != 0  # before a refresh its arguments may have another meaning
     made = desk.refresh()
     report = capsys.readouterr().out
     for part in ("3.14.0", "FlatGeobuf", "raster hillshade -> raster relief-shade", "records_inconsistent: "):

@@ -1,4 +1,4 @@
-"""The whole road of a call, where its steps meet: approval with queue, quota, cancellation, engine and records. In milliseconds."""
+"""A call's steps where they meet: approval with queue, quota, cancellation, engine and records. Runs in milliseconds."""
 
 import sqlite3
 import threading
@@ -44,7 +44,7 @@ def one(tmp_path: Path) -> Iterator[Server]:
 
 
 async def seen(condition: Any) -> None:
-    """Returns when the condition holds; everything else goes on."""
+    """Returns when the condition holds; other tasks continue meanwhile."""
     await anyio.to_thread.run_sync(until, condition)
 
 
@@ -54,7 +54,7 @@ def code(reply: Reply) -> Code | None:
 
 @dataclass
 class Held:
-    """A call that runs for as long as the test wants, and keeps its slot."""
+    """A call that runs for as long as the test wants, and occupies its slot."""
 
     server: Server
     group: Any
@@ -68,7 +68,7 @@ class Held:
         self.server.world.gate.set()
 
 
-# A yes is never lost
+# An approval is never lost
 
 
 @pytest.mark.claim("approval.kept-until-used")
@@ -132,7 +132,7 @@ async def test_cancelled_call_withdraws_its_unanswered_question(tmp_path: Path):
 
 @pytest.mark.claim("approval.first-decides")
 async def test_approval_withdrawn_in_queue_runs_nothing(tmp_path):
-    """A and B are equal; A's yes is taken back while both wait for a slot."""
+    """A and B are equal; the approval of A is withdrawn while both wait for a slot."""
     with server(tmp_path, concurrent=1) as one:
         one.pipeline.entitlements.of(ANN.id).preflights["mem"].described([_located(one)], ())
         replies: dict[str, Reply] = {}
@@ -159,7 +159,7 @@ async def test_approval_withdrawn_in_queue_runs_nothing(tmp_path):
 
 @pytest.mark.claim("approval.kept-until-used")
 async def test_approval_just_before_waiting_ends_counts(one: Server, monkeypatch: pytest.MonkeyPatch):
-    """The call checks the row once, then the console approves it, then the wait is over."""
+    """The call checks the row for the last time, then the console approves it, then the wait ends."""
     store, checked = one.app.approvals.approvals, threading.Event()
     get = store.get
 
@@ -201,7 +201,7 @@ async def test_approval_between_timeout_and_answer_counts(one: Server, monkeypat
 async def test_client_with_five_second_timeout_gets_its_question(
     tmp_path: Path,
 ):
-    """As openai-agents, which has no elicitation. The same call sent again waits for the same question."""
+    """Like openai-agents, which has no elicitation. The same call sent again waits for the same question."""
     with server(tmp_path, approval_wait=Settings.model_fields["approval_wait"].default) as one:
         with anyio.fail_after(5):
             asked = (await one.make()).result["error"]["requiresConfirmation"]
@@ -244,7 +244,7 @@ async def test_change_during_approval_stops_the_call(one: Server):
 @pytest.mark.claim("approval.covers-hidden")
 @pytest.mark.parametrize("other", ["?key=OTHER", "?token=public", "", "?key=public#with=aux.xml"])
 async def test_approval_of_signed_address_covers_no_other(tmp_path: Path, other: str):
-    """The other call asks anew; the records know nothing of either secret."""
+    """The other call has its own question; the records contain neither secret."""
     with server(tmp_path, remote="data.test") as one:
         address = "https://data.test/x.tif"
         one.pipeline.entitlements.of(ANN.id).preflights["mem"].described(
@@ -265,7 +265,7 @@ async def test_approval_of_signed_address_covers_no_other(tmp_path: Path, other:
 
 @dataclass
 class Session:
-    """A client's, as the SDK shows it; its answer to an elicitation is what it sent."""
+    """The session of a client, as the SDK shows it; its answer to an elicitation is what it sent."""
 
     answer: dict[str, Any]
     asked: int = 0
@@ -314,7 +314,7 @@ async def test_client_denial_counts_only_if_settings_allow(tmp_path: Path, ways:
         ]
 
 
-# Looking at inputs is no call
+# Examining inputs is not a call
 
 
 async def test_examination_before_approval_is_not_a_user_call(tmp_path: Path):
@@ -340,7 +340,7 @@ async def test_exhausted_output_quota_is_reported_before_approval_only(tmp_path:
 
 
 async def test_locked_database_blocks_only_its_own_call(tmp_path: Path):
-    """The event loop goes on: a call of another is answered while the quotas of the first cannot be read."""
+    """The event loop continues: a call by another principal is answered while the quotas of the first cannot be read."""
     with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
         one.pipeline.rates.record_use(ANN.id, 0.0, 1)
         holder = sqlite3.connect(tmp_path / "state" / "usage.sqlite", isolation_level=None)
@@ -350,7 +350,7 @@ async def test_locked_database_blocks_only_its_own_call(tmp_path: Path):
             replies.append(await one.call("look", path="in.bin"))
 
         holder.execute("BEGIN IMMEDIATE")
-        one.pipeline.rates._unwritten.append((0, ANN.id, 0.0, 0))  # so that it must write
+        one.pipeline.rates._unwritten.append((0, ANN.id, 0.0, 0))  # so that it has to write
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             await seen(one.pipeline.activity.all)
@@ -371,7 +371,7 @@ async def test_silent_engine_delays_only_calls_that_need_it(one: Server):
         for _ in range(45):
             group.start_soon(lambda: one.call("look", path="in.bin"))
         await seen(lambda: one.world.waiting_for_engine >= 4)
-        for who in (BEN, ANN):  # and what needs no engine is answered to both
+        for who in (BEN, ANN):  # calls that need no engine are answered to both
             assert (await one.call("tell", who)).result == {"told": 1}
         assert one.world.waiting_for_engine == 4
         group.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The image that set-up brought is what its labels say, and the server finds it."""
+"""The image that set-up installed matches its labels, and the server finds it."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def test_the_set_up_command_names_the_image(image: Image, capsys: pytest.Capture
 
 @dataclass(frozen=True)
 class Small(WheelImage):
-    """Without packages, so that nothing has to be fetched."""
+    """Without packages, so that nothing has to be downloaded."""
 
     def _text(self, name: str) -> str:
         return "ARG BASE\nFROM $BASE\nCOPY packages /opt/small\n" if name == "Dockerfile" else ""
@@ -75,7 +75,7 @@ fetch(Path(sys.argv[1]), Path(sys.argv[2]), "3.12.3", "x86_64")
 
 @pytest.mark.nightly
 def test_wheels_are_fetched_without_pip_in_environment(tmp_path: Path) -> None:
-    """As uv makes it, and as the image of the server has it: from the lock alone."""
+    """An environment without pip, as made by uv and as in the server's image: from the lock only."""
     uv, env, lock, place = (
         Path(sys.prefix) / "bin/uv",
         tmp_path / "env",

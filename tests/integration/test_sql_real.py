@@ -1,4 +1,6 @@
-"""SQL against a real GDAL in a hardened container: every function that may be called reads, writes and reaches nothing but its arguments."""
+"""SQL against a real GDAL in a hardened container: every permitted function reads, writes and reaches only its
+arguments.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -66,7 +68,7 @@ return {"code": 0, "told": told, "made": sorted(files() - before), "done": done}
 def ask(
     runner: Runner, make_template: TemplateMaker, workspace: Path, cancel: Cancellation
 ) -> Callable[..., Any]:
-    """Runs a program in a container of a call's environment that sees the workspace, and returns its answer."""
+    """Runs a program in a container with a call's environment that sees the workspace, and returns its answer."""
     (workspace / "canary.csv").write_text(f"id,name\n1,{CANARY}\n")
     (workspace / "canary.xml").write_text(f"<a>{CANARY}</a>")
     (workspace / "line.csv").write_text(f"{CANARY}\n")
@@ -90,7 +92,7 @@ def passes(statement: str) -> bool:
         return False
 
 
-@pytest.mark.nightly  # some fourteen thousand statements
+@pytest.mark.nightly  # about fourteen thousand statements
 @pytest.mark.claim("sql.one-select")
 def test_no_callable_function_opens_or_writes_a_file(ask, workspace):
     names = ask(FUNCTIONS)["told"]
@@ -100,7 +102,7 @@ def test_no_callable_function_opens_or_writes_a_file(ask, workspace):
     arguments = [(one,) * count for one in files for count in (1, 2)]
     statements = [f"SELECT {name}({', '.join(given)})" for name in callable_ones for given in arguments]
     done = 0
-    for some in batched(statements, 1000):  # in a container each, so that none needs minutes
+    for some in batched(statements, 1000):  # one container each, so that none needs minutes
         found = ask(CALLED, statements=some, canary=CANARY)
         assert found["told"] == []
         assert found["made"] == []
@@ -121,7 +123,7 @@ def test_documented_functions_exist_unless_they_have_substitutes(ask):
 
 @pytest.mark.claim("sql.one-select")
 def test_functions_opening_files_are_known_and_refused(ask, workspace):
-    """Most of what is refused would reach nothing either; what a table is made from would."""
+    """Most refused functions would reach nothing either; those that make a table from a file would."""
     file = f"{workspace}/canary.csv"
     reached = [
         f"SELECT XB_Create(CAST('<a/>' AS BLOB), 0, '{workspace}/line.csv'), XB_GetLastValidateError()",

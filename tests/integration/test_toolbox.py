@@ -1,4 +1,4 @@
-"""A second toolbox, with an image, a worker and a tool of its own, goes the way of every call without a line of its own there."""
+"""A second toolbox, with its own image, worker and tool, uses the pipeline without any special code in it."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -79,7 +79,7 @@ WORDS = Toolbox(
 
 @pytest.fixture(scope="module")
 def second(client: docker.DockerClient, image: Image) -> str:
-    """Another image than GDAL's: the same files under another id."""
+    """An image different from GDAL's: the same files under another id."""
     recipe = f"FROM {image.reference}\nLABEL words=1\n"
     return str(client.images.build(fileobj=io.BytesIO(recipe.encode()), tag=NAME)[0].id)
 

@@ -1,4 +1,6 @@
-"""The range that transforms of values work in holds every value of the part that is read, whatever the sample lacked."""
+"""The value range that transforms use includes every value of the part that is read, even values that the sample
+lacked.
+"""
 
 import json
 from importlib.resources import files
@@ -9,7 +11,7 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-# the sample of a large raster is its nearest pixels; a single peak lies between them
+# the sample of a large raster uses its nearest pixels; a single peak lies between them
 PROGRAM = r"""
 import json
 import numpy as np

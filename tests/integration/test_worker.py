@@ -1,4 +1,4 @@
-"""The worker as a process, without a container: what it says, what it captures, and how it ends."""
+"""The worker as a process, without a container: its frames, captured output, and ends."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ FORM = "import os, sys\n\ndef prepare():\n    {prepare}\n\ndef run(job, report):
 
 
 class Worker:
-    """A worker process and everything that it has said."""
+    """A worker process and everything that it has written."""
 
     def __init__(self, body, prepare="pass", warm="", idle=60.0, **options):
         lines = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
@@ -53,7 +53,7 @@ class Worker:
             pass
 
     def wait_for(self, kind):
-        """Reads until a frame of that kind has come; returns it."""
+        """Reads until a frame of that kind has arrived, and returns it."""
         while not (found := [one for one in self.frames if isinstance(one, kind)]):
             data = os.read(self.process.stdout.fileno(), 65536)
             assert data, self.process.stderr.read().decode()
@@ -65,13 +65,13 @@ class Worker:
         self.process.stdin.flush()
 
     def run(self, *request, **given):
-        """As `finish`, with a job that is given once it is ready."""
+        """Like `finish`, with a job that is sent once the worker is ready."""
         self.wait_for(Ready)
         self.give(*request, **given)
         return self.finish()
 
     def finish(self):
-        """Reads to its end; returns its exit code."""
+        """Reads to the end and returns the exit code."""
         while data := os.read(self.process.stdout.fileno(), 65536):
             self.frames += self.reader.feed(data)
         return self.process.wait()
@@ -87,7 +87,7 @@ class Worker:
 
 @pytest.fixture
 def work():
-    """`work(body, request={}, prepare="pass")`: a worker that was given its job and has ended, and its exit code."""
+    """`work(body, request={}, prepare="pass")` is a worker that received its job and has ended, with its exit code."""
     started = []
 
     def one(body, request=None, **options):
@@ -135,7 +135,7 @@ def test_orphan_child_with_stdout_does_not_hold_job(work):
     done, code = work(
         "import subprocess\nprint('before', flush=True)\njob['p'] = subprocess.Popen(['sleep', '1000']).pid\nreturn {'code': 0, 'pid': job['p']}"
     )
-    os.kill(done.final["pid"], signal.SIGKILL)  # a container would have ended it
+    os.kill(done.final["pid"], signal.SIGKILL)  # a container would have ended this process
     assert (code, done.printed) == (0, b"before\n")
 
 
@@ -421,7 +421,7 @@ return {"code": 0, "found": found}
 
 
 def test_each_thread_gets_the_answer_to_its_question():
-    """More than may be in flight, answered in another order, megabytes each."""
+    """More questions than may be pending, answered in another order, with megabytes each."""
     count = MAX_IN_FLIGHT + 8
     with Worker(ASKS.replace("request", "job")) as made:
         made.wait_for(Ready)

@@ -1,4 +1,4 @@
-"""Which ballpark operations the container calls harmless, against the way by WGS 84 that an independent process takes."""
+"""Which ballpark operations the container calls harmless, compared with an independent transformation through WGS 84."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-# a CRS, a place in it, and the CRS that it is brought to
+# a CRS, a position in it, and the target CRS
 PAIRS = [
     *(("EPSG:2039", (190000, 610000), to) for to in ("EPSG:4258", "EPSG:3035", "EPSG:7844", "EPSG:4269")),
     *(("EPSG:3405", (555000, 2305000), to) for to in ("EPSG:4258", "EPSG:7912")),
@@ -33,7 +33,7 @@ for number, (source, (x, y), _) in enumerate(json.loads(sys.argv[2])):
         layer.CreateFeature(feature)
     made = None
 """
-# how far a place is moved on its way through WGS 84, which is in reach of every one of these CRSs; metres
+# metres by which a position moves on its way through WGS 84, which can be reached from all of these CRSs
 TRUTH = r"""
 import json, math, sys
 from osgeo import osr
@@ -62,7 +62,9 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def changes(box: Box, oracle: Oracle) -> list[tuple[float, dict]]:
-    """For each pair the metres that it is off if coordinates are taken as they are, and what the container says of the change."""
+    """For each pair the error in metres if coordinates are used unchanged, and the container's judgement of the
+    change.
+    """
     folder, text = oracle.folder("ballpark"), json.dumps(PAIRS)
     oracle.python(MAKER + MAKE, str(folder), text)
     apart = json.loads(oracle.python(TRUTH, text))

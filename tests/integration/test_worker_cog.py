@@ -1,4 +1,4 @@
-"""Whether a Cloud Optimized GeoTIFF is valid, as the container reports it of what was written."""
+"""Validity of Cloud Optimized GeoTIFFs, as the container reports it for written files."""
 
 from pathlib import Path
 

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.engine
 
 DATA = Path(__file__).parents[1] / "data"
 QUESTIONS = tomllib.loads((DATA / "crs_questions.toml").read_text(encoding="utf-8"))
-# of each group how many have the usual answer first, and among the first three
+# for each group, how many have the usual answer first, and among the first three
 REACHED = {"tuned": (60, 60), "seen": (25, 28), "fresh": (26, 28), "later": (26, 29), "last": (25, 28)}
-FEW = 5  # of the tuned, every so many
+FEW = 5  # every so many of the questions that the search was tuned with
 
 
 def ask(box: Box, *asked: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the container says of what was written: true, in two parts, with the checks that fit and no others."""
+"""The container's descriptions of written files: correct, in two parts, with exactly the checks that fit."""
 
 import json
 from pathlib import Path
@@ -93,7 +93,7 @@ def data(oracle: Oracle) -> Path:
 
 @pytest.fixture(scope="session")
 def told(box: Box, data: Path) -> dict[tuple[str, ...], Done]:
-    """By names of an output and its sources: what is said of them, each in a job of its own, all in one process."""
+    """Descriptions by the names of an output and its sources, each in its own job, all in one process."""
     wanted = [*((name,) for name in CHECKS), *((name,) for name, _ in PLACES.values()), *APART]
     wanted += [(output, "nan.tif", source) for output, source in SAME]
     wanted = list(dict.fromkeys([*wanted, ("cube.nc",)]))
@@ -247,7 +247,7 @@ def test_describing_leaves_nothing_behind(box: Box, data: Path):
     for done in box.run(
         *({**described(*(str(data / name) for name in names)), "preview_pixels": 64} for names in jobs)
     ):
-        assert done.final["code"] == 0  # a picture of so much is given up on a busy machine
+        assert done.final["code"] == 0  # on a busy machine the preview of such a large input is given up
     assert {path.name: path.stat().st_mtime_ns for path in data.iterdir()} == before
 
 

@@ -58,7 +58,7 @@ def test_what_libgdal_needs_is_loaded_before_it(found: dict[str, Any]):
     assert "libc.so.6" in found["needed"]
     assert any(name.startswith("libproj.so") for name in found["first"])
     assert not any(name.startswith("libgdal.so") for name in found["first"])
-    # a file may have another number than its name
+    # the version of a file may differ from the one in its name
     first = {name.partition(".so")[0] for name in found["first"]}
     absent = [name for name in found["needed"] if name.partition(".so")[0] not in first]
     assert absent == []

@@ -1,4 +1,4 @@
-"""What GDAL says in threads other than the one that runs the job: it has its level, and is part of the job's answer."""
+"""GDAL's messages in threads other than the job's own: they keep their level and are part of the job's answer."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Pictures: they show what is there, at the right place, and no file, however odd, keeps them from being bounded."""
+"""Pictures: they show the data at the right place, and no file, however unusual, makes them exceed their bounds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -184,7 +184,7 @@ def test_polygon_has_light_fill_outline_and_clear_hole(seen: dict[str, Picture])
     assert 0 < inside[3] < 128
     assert hole[3] == row[2][3] == 0
     edges = [x for x in range(512) if row[x][3] == 255]
-    assert len({x // 8 for x in edges}) == 4  # two outer and two inner ones
+    assert len({x // 8 for x in edges}) == 4  # two outer and two inner rings
     assert all(row[x][:3] == inside[:3] for x in edges)
 
 
@@ -218,6 +218,6 @@ def test_write_shows_its_first_drawable_output(box: Box, data: Path):
 
 
 def test_a_preview_needs_no_numpy(box: Box, data: Path):
-    """Its import takes longer than most pictures."""
+    """Importing NumPy takes longer than most pictures."""
     (done,) = box.run(preview(data / "stray.tif"), first="import sys; sys.modules['numpy'] = None")
     assert done.picture is not None

@@ -1,4 +1,4 @@
-"""The programs of the container that are ours, and algorithms whose answer is a return code."""
+"""Our own programs in the container, and algorithms whose answer is a return code."""
 
 import json
 from pathlib import Path
@@ -71,23 +71,26 @@ def test_every_path_gets_its_driver_or_null(box: Box, data: Path):
 def test_inputs_are_described_without_reading_pixels(box: Box, data: Path, oracle: Oracle):
     cut = oracle.folder("headers") / "cut.tif"
     oracle.must("gdal_translate", "-q", "-co", "COMPRESS=NONE", str(data / "dem.tif"), str(cut))
-    cut.write_bytes(cut.read_bytes()[:-3000])  # the last rows are gone, and nobody notices
+    cut.write_bytes(cut.read_bytes()[:-3000])  # the last rows are missing, and nothing reports it
     table = cut.with_name("rows.csv")
-    table.write_text("a,b\n1,2\n3,4\n", encoding="ascii")  # whose rows only reading counts
+    # a format whose rows can only be counted by reading
+    table.write_text("a,b\n1,2\n3,4\n", encoding="ascii")
     inputs = [str(path) for path in (cut, data / "zones.gpkg", data / "absent.tif", table)]
     (done,) = box.run({"program": "describe", "inputs": inputs})
     raster, vector, absent, rows = done.parsed
     assert raster["facts"]["size"] == [60, 50]
     assert "min" not in raster["facts"]["bands"][0]
     assert vector["facts"]["layers"][0]["features"] == 2
-    assert "zones" not in json.dumps([one.get("facts") for one in done.parsed])  # no text of a file
+    assert "zones" not in json.dumps([one.get("facts") for one in done.parsed])  # no text from the file
     assert absent == {"head": ""}
     assert rows["facts"]["layers"][0]["features"] is None
     assert (done.final["code"], done.final["failures"]) == (0, 0)
 
 
 def test_large_input_is_identical_with_any_thread_count(box: Box, oracle: Oracle):
-    """Above a size the worker has GDAL read what is not compressed with one thread; what comes out must not tell."""
+    """Above a certain size the worker makes GDAL read uncompressed data with one thread; the output must not depend
+    on it.
+    """
     folder = oracle.folder("large")
     ramp = ["gdal", "raster", "create", "-q", "--size=5000,4000", "--bbox=500000,5160000,650000,5280000"]
     oracle.must(*ramp, "--crs=EPSG:32633", "--burn=7", str(folder / "in.tif"))

@@ -1,4 +1,6 @@
-"""What is done while no job has come: it helps, leaves no trace and changes no answer. And what a running job tells."""
+"""The warm-up before a job arrives: it saves time, leaves no trace and changes no answer. Also the progress of
+running jobs.
+"""
 
 import json
 from pathlib import Path
@@ -61,7 +63,7 @@ with contextlib.redirect_stdout(io.StringIO()):
 print(json.dumps({"before": before, "after": state(), "partly": partly, "printed": printed.getvalue(), "heard": heard, "faults": faults}))
 """
 
-# each file is read by a process that has met no other, as PROJ's answers depend on what it met before
+# each file is read by a process that has read no other, because PROJ's answers depend on earlier use
 PLACES = r"""
 import json, os, sys, types
 warmed, folder, *codes = json.loads(sys.argv.pop())
@@ -120,11 +122,11 @@ def test_interrupted_warm_up_leaves_no_trace(traces: dict[str, Any]):
 
 def test_every_warm_up_step_succeeds_without_gdal_messages(traces: dict[str, Any]):
     assert traces["faults"] == []
-    assert traces["heard"] == []  # GDAL says some things only once: the job is the one to hear them
+    assert traces["heard"] == []  # GDAL reports some messages only once: the job must receive them
 
 
 def jobs(data: Path, out: Path) -> list[dict[str, Any]]:
-    """What calls run, as the host asks for it."""
+    """The jobs of calls, as the host sends them."""
 
     def writes(name: str, **job: Any) -> dict[str, Any]:
         outputs = [{"path": str(out / name), "kind": "dataset"}]
@@ -157,7 +159,7 @@ def jobs(data: Path, out: Path) -> list[dict[str, Any]]:
 
 
 def answers(box: Box, data: Path, out: Path, *, warmed: bool) -> tuple[list[Done], dict[str, bytes]]:
-    """What the jobs answered, and the files that they wrote; the files are gone afterwards."""
+    """Answers of the jobs and the files that they wrote; the files are removed afterwards."""
     done = box.run(*jobs(data, out), warmed=warmed)
     files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
     for path in out.iterdir():
@@ -206,7 +208,7 @@ def test_job_reports_progress_from_start_to_end(told: list[Done], name: str):
     number, title = TELLING[name]
     fractions, words = zip(*told[number].told, strict=True)
     assert list(fractions) == sorted(fractions)
-    assert fractions[0] <= 0.9  # of the program itself
+    assert fractions[0] <= 0.9  # by the program itself
     assert fractions[-1] == 1.0
     assert all(words)
     assert title in words or any(word.startswith("Processing") for word in words)

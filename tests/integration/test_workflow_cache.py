@@ -1,4 +1,4 @@
-"""Results of steps are used again for the same inputs and arguments alone, whatever a caller writes into them."""
+"""Results of steps are reused only for the same inputs and arguments, whatever a caller writes into them."""
 
 import os
 from collections.abc import Iterator

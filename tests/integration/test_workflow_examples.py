@@ -1,6 +1,7 @@
-"""Every example of a workflow: the same as its single calls, mistakes found before anything runs, killed and resumed, undone.
+"""Every workflow example: equal to its single calls, mistakes found before running, killed and resumed, undone.
 
-`pytest -s` prints what single calls and the workflow cost: questions to the person, bytes that a model reads, seconds.
+`pytest -s` prints the cost of single calls and of the workflow: questions to the person, bytes that a model reads,
+seconds.
 """
 
 import json
@@ -28,8 +29,8 @@ from tests.waiting import until
 pytestmark = pytest.mark.engine
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
-QUICK = {"flood_depth"}  # runs with every change; addresses_by_district does in test_workflows.py
-# three in each, in different steps where there are several: what a person or a model gets wrong
+QUICK = {"flood_depth"}  # runs with every change; addresses_by_district is run by test_workflows.py
+# three in each workflow, in different steps where possible: typical mistakes of people and models
 MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "addresses_by_district": [
         ("points", {"output": "points.xyzzy"}),
@@ -85,7 +86,7 @@ MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 
 class Files(web.Handler):
-    """A web server of a few files, by range."""
+    """A web server for a few files, with ranges."""
 
     files: Mapping[str, bytes] = {}
 
@@ -105,7 +106,7 @@ class Files(web.Handler):
 
 @dataclass(frozen=True)
 class Example:
-    """One workflow on a workspace of its own, and what its server needs besides."""
+    """One workflow in its own workspace, and the additional settings of its server."""
 
     name: str
     ground: Path
@@ -133,7 +134,7 @@ class Example:
 
 
 def made_cogs(ground: Path) -> dict[str, bytes]:
-    """COGs for a web server, made of data of the workspace, by their paths there."""
+    """COGs for a web server, made from data of the workspace, by their paths on the server."""
     files = {}
     with serving(ground) as client:
         for name, source in (("image.tif", "dem.asc"), ("scene.tif", "red_2024.asc")):
@@ -187,7 +188,7 @@ each_or_quick = pytest.mark.parametrize(
 
 @dataclass
 class Cost:
-    """What work costs through one client."""
+    """The cost of work through one client."""
 
     client: GdalMcpClient
     questions: int = 0
@@ -207,7 +208,7 @@ class Cost:
 
 
 def by_single_calls(cost: Cost, example: Example) -> dict[str, str]:
-    """The path of each output of the workflow when its steps are made one by one."""
+    """The path of each output of the workflow if its steps are made one by one."""
     document = load((EXAMPLES / f"{example.name}.yaml").read_text())
     workflow, made = bind(document, example.parameters), {}
     for step, declared in workflow.steps.items():
@@ -219,7 +220,9 @@ def by_single_calls(cost: Cost, example: Example) -> dict[str, str]:
 
 
 def content(path: Path) -> Any:
-    """What a file or folder holds; of a GeoPackage all rows of its tables, as the file also holds the time of writing."""
+    """The content of a file or folder; for a GeoPackage all rows of its tables, because the file also stores the time
+    of writing.
+    """
     if path.is_dir():
         return {str(one.relative_to(path)): content(one) for one in sorted(path.rglob("*")) if one.is_file()}
     if path.suffix != ".gpkg":
@@ -232,7 +235,7 @@ def content(path: Path) -> Any:
 @each_or_quick
 def test_example_equals_single_calls_and_is_undone_once(example: Example):
     with example.client() as client:
-        client.call("info", path="dem.asc")  # the first call of a server proves the host's isolation
+        client.call("info", path="dem.asc")  # the first call of a server attests the host's isolation
         single, whole = Cost(client), Cost(client)
         alone = by_single_calls(single, example)
         before = files(example.ground)
@@ -272,7 +275,7 @@ def test_planted_mistakes_are_found_before_running_or_asking(example: Example):
 def test_killed_run_leaves_nothing_and_the_next_continues(example: Example):
     steps, state = example.ground.parent / "state" / "workflows", example.ground.parent / "state"
     before = files(example.ground)
-    is_kept = example.name != "remote_study_area"  # what lies at an address may change
+    is_kept = example.name != "remote_study_area"  # data at an address may change
     document = load((EXAMPLES / f"{example.name}.yaml").read_text())
     second = list(bind(document, example.parameters).steps.values())[-1].tool
     killed = subprocess.Popen(example.run(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Mistakes in a later step are found in what the steps before it would make, before the first of them runs."""
+"""Mistakes in a later step are found in the predicted outputs of earlier steps, before the first step runs."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.integration.workflow_kit import events, files, made_ground, serving
 
 pytestmark = pytest.mark.engine
 
-REMOTE = "maps.example.org"  # no server answers there
+REMOTE = "maps.example.org"  # no server listens there
 
 
 def step(name: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ RASTER = step(
     "degrees", "reproject", input="dem.asc", dst_crs="EPSG:4326", resampling="bilinear", output="degrees.tif"
 )
 
-# what is planted; the workflow, the step, and the code of the check, "" where the arguments themselves are refused
+# the mistake; the workflow, the step, and the code of the check, "" if the arguments themselves are refused
 WRONG: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "zones in another CRS": (workflow(DEGREES, step("stats", "raster_zonal_stats", input="dem.asc", zones="${steps.degrees}", stat=["mean"], output="stats.csv")), "stats", "other_crs"),
     "a join of two CRSs": (workflow(POINTS, step("sums", "query_to_file", inputs=["${steps.points}", "districts.geojson"], sql="SELECT d.district AS d, count(*) AS n FROM districts d JOIN points p ON ST_Contains(d.geom, p.geom) GROUP BY 1", output="sums.csv")), "sums", "crs_mismatch"),
@@ -79,14 +79,14 @@ SHOWN: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "a table without its geometries": (workflow(DEGREES, step("table", "vector_convert", input="${steps.degrees}", output="table.csv")), "table", "geometry_left_out"),
 }  # fmt: skip
 
-# what is said to be unknown: only the values themselves show whether it is wrong
+# reported as unknown: only the values themselves show whether it is wrong
 UNKNOWN: Mapping[str, tuple[dict[str, Any], str, str]] = {
     "a format that cannot hold the type": (workflow(NDVI, step("picture", "convert", input="${steps.ndvi}", output="picture.png")), "picture", "pixel values of what step 'ndvi' writes"),
     "a type that cannot hold the values": (workflow(NDVI, step("small", "raster_set_type", input="${steps.ndvi}", output_data_type="Byte", output="small.tif")), "small", "pixel values of what step 'ndvi' writes"),
     "a type of geometry that depends on the values": (workflow(step("hulls", "vector_convex_hull", input="parcels.geojson", output="hulls.gpkg"), step("stats", "raster_zonal_stats", input="dem.asc", zones="${steps.hulls}", stat=["mean"], output="stats.csv")), "stats", "geometry type of what step 'hulls' writes"),
 }  # fmt: skip
 
-# documents and parameters that are refused as such
+# documents and parameters that are refused as invalid
 INVALID: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "two steps that wait for each other": (workflow(step("first", "convert", input="${steps.second}", output="first.tif"), step("second", "convert", input="${steps.first}", output="second.tif")), {}, ""),
     "a step that does not exist": (workflow(NDVI, step("copy", "convert", input="${steps.nvdi}", output="copy.tif")), {}, "copy"),
@@ -112,7 +112,7 @@ def client(ground: Path) -> Any:
 
 
 def question(client: Any, document: dict[str, Any]) -> str:
-    """The only question about a workflow, which a person answers with no."""
+    """The only question about a workflow, which a person denies."""
     client.person.asked.clear()
     with pytest.raises(CallFailed) as caught:
         client.call("workflow_run", workflow=document)

@@ -1,11 +1,12 @@
-"""Runs of a workflow in any order with everything that can happen to them, against a model.
+"""Runs of a workflow in any order with every possible event, against a model.
 
 Invariants:
+
 * a workspace has all outputs of a run that succeeded, and no output of a run that did not;
-* what is published is what the contents of the inputs at the time of approval give, also when steps are used again;
+* the published outputs follow from the contents of the inputs at the time of approval, also when steps are reused;
 * a step with the same contents, arguments and earlier steps runs once, unless everything is to run again;
-* private results are those of recorded steps alone, and what a killed run left is gone after the next;
-* an undo restores what was there before.
+* private results belong only to recorded steps, and leftovers of a killed run are gone after the next;
+* an undo restores the previous files.
 """
 
 import subprocess
@@ -62,11 +63,9 @@ class WorkflowModel(RuleBasedStateMachine):
         self.root = self.folder / "ws"
         self.root.mkdir(mode=0o755)
         self.files: dict[str, bytes] = {"one.bin": b"red", "two.bin": b"red", "in.bin": b"input"}
-        self.certain: set[Key] = set()  # steps with a result that is kept
-        self.possible: set[Key] = set()  # steps that may have one
-        self.runs: list[
-            tuple[str, dict[str, bytes]]
-        ] = []  # that can be undone: the call, and the files before it
+        self.certain: set[Key] = set()  # steps with a stored result
+        self.possible: set[Key] = set()  # steps that may have a stored result
+        self.runs: list[tuple[str, dict[str, bytes]]] = []  # undoable calls, each with the files before it
         self.was_killed = False
 
     @initialize()
@@ -93,7 +92,7 @@ class WorkflowModel(RuleBasedStateMachine):
         return {PUBLISHED["b"]: joined(word, first), PUBLISHED["c"]: joined("", self.files["two.bin"])}
 
     def _ended(self, reply: Reply, word: str, *, fresh: bool = False, stopped: str = "") -> None:
-        """What a run did, of which the step `stopped` did not succeed."""
+        """Records the effects of a run in which the step `stopped` did not succeed."""
         keys, ran = self._keys(word), self.world.ran
         assert len(set(ran)) == len(ran)
         if not fresh:
@@ -162,7 +161,7 @@ class WorkflowModel(RuleBasedStateMachine):
                 group.start_soon(call)
                 await anyio.to_thread.run_sync(begun.wait, 60, abandon_on_cancel=True)
                 group.cancel_scope.cancel()
-                over.set()  # a thread is not killed as a container is
+                over.set()  # unlike a container, a thread cannot be killed
             return replies[0] if replies else None
 
         self.world.ran.clear()
@@ -190,7 +189,7 @@ class WorkflowModel(RuleBasedStateMachine):
         if step in self.world.ran:
             assert reply.error is not None
             self.files["c.bin"] = FOREIGN
-            self.runs.clear()  # an undo would find other files than the run left
+            self.runs.clear()  # an undo would find files other than those of the run
         self._ended(reply, word)
 
     @rule(
@@ -206,7 +205,7 @@ class WorkflowModel(RuleBasedStateMachine):
         reply = self._with(step, lambda: (self.root / name).write_bytes(content) * 0, word, fresh=fresh)
         assert reply.error is None or step in self.world.ran
         read_by = "c" if name == "two.bin" else "a"
-        if reply.error is not None:  # also for the same content, which was written again
+        if reply.error is not None:  # even for the same content, written again
             assert (reply.error.check or {})["step"] == read_by
         self._ended(reply, word, fresh=fresh, stopped=read_by)
         if step in self.world.ran:
@@ -219,7 +218,7 @@ class WorkflowModel(RuleBasedStateMachine):
         words = [sys.executable, "-m", "tests.integration.memory_workflows", str(self.folder), step, word]
         ended = subprocess.run(words, capture_output=True, check=False)
         self._serve()
-        if ended.returncode == 0:  # the result of the step was there
+        if ended.returncode == 0:  # the result of the step existed
             assert keys[step] in self.certain | self.possible, ended.stderr
             self.files |= self._expected(word)
             self.runs.clear()
@@ -322,7 +321,7 @@ def test_half_written_file_is_noticed_even_when_restored(
 
 
 class Mistaken(Preflight):
-    """Predicts another CRS than the container describes, until it has learned better."""
+    """Predicts a CRS other than the one that the container describes, until it has learned the right one."""
 
     def __init__(self) -> None:
         self.learned: set[Path] = set()
@@ -348,7 +347,7 @@ def test_result_in_unpredicted_crs_is_asked_again(folder: Path):
     preflight = Mistaken()
     asked: list[str] = []
     with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as made:
-        for left in range(len(STEPS), -1, -1):  # each step in turn is not as predicted
+        for left in range(len(STEPS), -1, -1):  # each step in turn differs from its prediction
             person = Person()
             reply = anyio.run(lambda one=person: made.call("workflow_run", by=one, workflow=document()))
             asked += ["\n".join(one["command"] for one in row.details["steps"]) for row in person.asked]

@@ -1,4 +1,6 @@
-"""Workflows with real containers: one question, the same results as single calls, resume, undo, and mistakes found before anything runs."""
+"""Workflows with real containers: one question, the same results as single calls, resume, undo, and early detection
+of mistakes.
+"""
 
 import hashlib
 import json
@@ -43,7 +45,7 @@ def test_workflow_is_one_question_one_undo_equal_results(ground: Path):
         result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
         assert len(client.person.asked) - asked == 1
         question = client.person.asked[-1]
-        assert question.count("EPSG:32633") == 1  # of the points, which are a prediction
+        assert question.count("EPSG:32633") == 1  # of the points, which is predicted
         after = files(ground)
     assert {*after} - {*before} == {"addresses_by_district.csv", "made.json"}
     assert after["addresses_by_district.csv"] == Path(single["addresses_by_district.csv"]).read_bytes()
@@ -183,7 +185,7 @@ def test_cancelled_workflow_stops_container_and_publishes_nothing(ground: Path):
 
 
 def footprint(**more: Any) -> dict[str, Any]:
-    """The outline of a copy of the terrain, which GDAL writes with the name of the file."""
+    """The outline of a copy of the terrain, in which GDAL writes the name of the file."""
     steps = [
         {"id": "copy", "tool": "convert", "arguments": {"input": "dem.asc", "output": "copy.tif"}},
         {
@@ -318,7 +320,7 @@ def test_check_exit_code_and_report_name_wrong_step(ground: Path):
     assert program(ground, "run", str(ground / "bad.json"), "--yes").returncode == Exit.REFUSED
     assert program(ground, "run", flood, "--check").returncode == Exit.DONE
     assert program(ground, "run", flood, "--param", "level=high").returncode == Exit.USAGE
-    assert program(ground, "run", flood).returncode == Exit.DENIED  # no terminal on which to ask
+    assert program(ground, "run", flood).returncode == Exit.DENIED  # no terminal to ask on
     assert not (ground / "flood_depth.gpkg").exists()
 
 

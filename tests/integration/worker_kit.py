@@ -1,4 +1,6 @@
-"""Runs jobs of the GDAL handler inside the oracle's container: many in one process, with the words of the real command."""
+"""Runs jobs of the GDAL handler inside the oracle's container: many in one process, with the arguments of the real
+command.
+"""
 
 import base64
 import json
@@ -48,7 +50,7 @@ EMPTY = {
     "outputs": [],
 }  # fmt: skip
 
-# the beginning of a program that makes files in the folder that it is given: rasters and CRSs
+# the beginning of a program that creates files in the folder of its argument: rasters and CRSs
 MAKER = r"""
 import sys
 import numpy as np
@@ -104,13 +106,13 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Done:
-    """What one job said."""
+    """The output of one job."""
 
     final: dict[str, Any]
     printed: str
     picture: bytes | None
-    told: list[tuple[float, str]]  # of its progress
-    shown: str  # by the library itself, on the terminal
+    told: list[tuple[float, str]]  # progress reports
+    shown: str  # printed by the library itself to the terminal
 
     @property
     def parsed(self) -> Any:
@@ -118,7 +120,7 @@ class Done:
 
     @property
     def checks(self) -> list[dict[str, Any]]:
-        """Of the first output."""
+        """The checks of the first output."""
         return self.final["outputs"][0]["checks"]
 
     @property
@@ -149,7 +151,7 @@ class Box:
     oracle: Oracle
 
     def run(self, *jobs: dict[str, Any], first: str = "", warmed: bool = False) -> list[Done]:
-        """One answer for each job, in order; `first` is run before the handler is loaded."""
+        """Returns one answer for each job, in order; `first` is run before the handler is loaded."""
         filled = [{**EMPTY, "preview_pixels": 0, **job} for job in jobs]
         python, isolated, switch, _worker, *words = gdal_command()
         said = self.oracle.must(
@@ -173,7 +175,7 @@ class Box:
         return done
 
     def pictures(self, *done: Done) -> list[Picture]:
-        """What an independent GDAL reads from the PNGs."""
+        """Pixels of the PNGs, as an independent GDAL reads them."""
         folder = self.oracle.folder("pictures")
         paths = [folder / f"{number}.png" for number in range(len(done))]
         for path, one in zip(paths, done, strict=True):

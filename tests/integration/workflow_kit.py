@@ -1,4 +1,4 @@
-"""The examples of workflows on their data: a workspace with both, a server, the command line, and what a workflow is compared with."""
+"""The workflow examples with their data: a workspace, a server, the command line, and comparisons."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def made_ground(tmp_path: Path) -> Path:
         EXAMPLES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
     )
     (folder / "single").mkdir()
-    tmp_path.chmod(0o755)  # settings files lie there
+    tmp_path.chmod(0o755)  # contains the settings files
     for path in (folder, *folder.iterdir()):
         path.chmod(0o777 if path.is_dir() else 0o666)
     return folder
@@ -40,7 +40,7 @@ def options(ground: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """What a server needs of this process' environment to reach the engine that tests run on."""
+    """The variables that a server needs to reach the engine that the tests use."""
     return {
         name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("GDAL_MCP_")
     }
@@ -82,7 +82,7 @@ def containers(call_id: str) -> list[str]:
 
 
 def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
-    """The path of each output of a workflow when its steps are made one by one."""
+    """The path of each output of a workflow if its steps are made one by one."""
     workflow, made = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
     for step, declared in workflow.steps.items():
         arguments = workflow.arguments(step, made)

@@ -1,7 +1,7 @@
 """An independent GDAL: a plain container of the same image, started by testcontainers and not by our engine code.
 
-It has none of our settings: GDAL's own number of threads (one), its own cache, no limits, no overrides. A fault of GDAL that shows
-only under our settings would be on both sides if they were here too.
+It has none of our settings: GDAL's own number of threads (one), its own cache, no limits, no overrides. With our
+settings, a fault of GDAL that only they cause would be on both sides.
 """
 
 import json
@@ -22,13 +22,13 @@ from testcontainers.core.container import DockerContainer
 from sandbox.engines.discovery import discover
 from tests.oci_store import docker_address
 
-# testcontainers would otherwise pull a container of its own that removes ours; the `with` below does that
+# otherwise testcontainers would pull another image for a container that removes ours; the `with` below removes it
 testcontainers_config.ryuk_disabled = True
 
 STAGING = "/staging"
-# One process in the container does everything: an exec through the engine for each of some hundred commands
-# took longer than what they do. Programs are processes of their own; Python sources run in a copy of that
-# process, which has loaded GDAL once.
+# one process in the container runs everything: an exec through the engine for each of about a hundred commands took
+# longer than the commands. Programs are separate processes; Python sources run in a fork of that process, which has
+# loaded GDAL once
 _RUNS = """
 import gc, json, os, subprocess, sys, tempfile, traceback
 
@@ -87,7 +87,7 @@ print(json.dumps(gdal.VectorInfo(sys.argv[1], options=["-json", "-features"])))
 
 @dataclass(frozen=True)
 class Said:
-    """What a command left behind."""
+    """The output of a command."""
 
     code: int
     stdout: str
@@ -96,7 +96,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Runs GDAL commands. It reads everything below `sees` at the same paths as the host and writes below `out`."""
+    """Runs GDAL commands. It reads everything below `sees` at the same paths as the host, and writes below `out`."""
 
     runs: "_Commands"
     sees: Path
@@ -106,29 +106,29 @@ class Oracle:
         return self.runs.one(None, argv)
 
     def must(self, *argv: str) -> str:
-        """What a command that must succeed prints."""
+        """The output of a command that must succeed."""
         return _succeeded(self.run(*argv), argv)
 
     def python(self, source: str, *arguments: str) -> str:
-        """What a Python program that must succeed prints."""
+        """The output of a Python program that must succeed."""
         return _succeeded(self.runs.one(source, arguments), arguments)
 
     def folder(self, name: str) -> Path:
-        """A new empty folder that it may write to."""
+        """A new empty folder to which it may write."""
         made = self.out / name
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)
         return made
 
     def raster(self, path: Path) -> dict[str, Any]:
-        """What GDAL says of a raster, with a checksum of every band."""
+        """GDAL's description of a raster, with a checksum of every band."""
         return json.loads(self.python(_RASTER, str(path)))
 
     def checksums(self, path: Path) -> list[int]:
         return [band["checksum"] for band in self.raster(path)["bands"]]
 
     def vector(self, path: Path) -> dict[str, Any]:
-        """What GDAL says of a vector dataset, features included."""
+        """GDAL's description of a vector dataset, including features."""
         return json.loads(self.python(_VECTOR, str(path)))
 
     def counts(self, path: Path) -> list[int]:
@@ -142,7 +142,7 @@ def _succeeded(said: Said, argv: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Commands:
-    """The process in the container that does everything, one thing at a time."""
+    """The process in the container that runs everything, one command at a time."""
 
     connection: socket.socket
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -174,7 +174,7 @@ def _running_commands(container: DockerContainer) -> Iterator[_Commands]:
 
 @contextmanager
 def oracle_over(image: str, sees: Path, network: str = "none") -> Iterator[Oracle]:
-    """An oracle that reads below `sees`; its output folder lies there too."""
+    """An oracle that reads below `sees`, where its output folder is too."""
     endpoint, client = discover(docker_address())
     client.close()
     out = sees / "oracle"

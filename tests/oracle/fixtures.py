@@ -1,4 +1,6 @@
-"""The oracle, one for all tests of a process, and the folders that it sees. tests/conftest.py imports what is one for all."""
+"""The oracle, one for all tests of a process, and the folders that it sees. tests/conftest.py imports the shared
+fixtures.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -27,7 +29,9 @@ def oracle(image: Image, seen_by_oracle: Path) -> Iterator[Oracle]:
 
 @pytest.fixture(scope="session")
 def grounds(seen_by_oracle: Path) -> Path:
-    """The folder that everything of one folder's tests lies in: workspaces, state, what is outside. Each that imports it has its own."""
+    """The folder for the tests of one test folder: workspaces, state, and files outside them. Each importing module
+    has its own.
+    """
     made = seen_by_oracle / str(next(_NUMBERS))
     made.mkdir(mode=0o755)
     made.chmod(0o755)

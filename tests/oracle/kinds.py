@@ -1,4 +1,6 @@
-"""Rasters of every kind that GDAL treats by code of its own: data type, block layout, size, and what hides or scales pixels."""
+"""Rasters of every kind for which GDAL has separate code: data type, block layout, size, and masks or scales of
+pixels.
+"""
 
 import json
 from dataclasses import asdict, dataclass
@@ -29,10 +31,10 @@ SIZES: Final = {
     "small": (40, 30),
     "whole": (256, 256),
     "odd": (301, 203),
-}  # below a block, whole blocks, parts of blocks
+}  # smaller than a block, whole blocks, partial blocks
 HIDDEN: Final = ("nothing", "nodata", "nan", "mask", "scale")
 
-# makes each raster that the JSON on its command line names, with numbers that repeat
+# makes each raster that the JSON on its command line describes, with repeating numbers
 PROGRAM: Final = r"""
 import json, sys
 import numpy
@@ -92,7 +94,7 @@ def makes_sense(kind: Kind) -> bool:
 
 
 ALL: Final = tuple(filter(makes_sense, (Kind(*one) for one in product(TYPES, LAYOUTS, SIZES, HIDDEN))))
-# each type once; the types that share GDAL's code for statistics in more layouts, and hidden in each way
+# each type once; types that share GDAL's code for statistics also in more layouts, and with each kind of mask
 FEW: Final = (
     *(Kind(one, "tiles", "odd", "nothing") for one in TYPES),
     *(
@@ -114,5 +116,5 @@ FEW: Final = (
 
 
 def listed(kinds: tuple[Kind, ...]) -> str:
-    """What `PROGRAM` takes."""
+    """The input of `PROGRAM`."""
     return json.dumps([one.described() for one in kinds])

@@ -1,4 +1,6 @@
-"""Every algorithm, once, on real data through a server: it answers as the same command does in a container of its own."""
+"""Every algorithm, once, on real data through a server: its answer equals that of the same command in a separate
+container.
+"""
 
 import json
 import re
@@ -28,7 +30,7 @@ RAMP = "0 0 0 0 255\n500 0 255 0 255\n800 255 255 255 255\n"
 
 
 def points() -> str:
-    """A cloud of points with values, no three on a line."""
+    """A cloud of points with values, no three of them on a line."""
     rows = (((n % 5, n // 5 + 0.1 * n), {"value": n * n % 17}) for n in range(25))
     return features((point(*where), values) for where, values in rows)
 
@@ -57,10 +59,13 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="module")
 def replies(place: Place, oracle: Oracle, grounds: Path) -> Iterator[dict[str, Any]]:
-    """Every call with the command that ran, made by one server; several run at a time. What is updated in place is kept for the oracle first."""
+    """Answers of one server to every call, with the command that ran; several run at a time.
+
+    Files that a call updates in place are copied for the oracle first.
+    """
     before = oracle.folder("every-before")
     shutil.copytree(place.workspace, before, dirs_exist_ok=True)
-    command = place.command("--approval", "never", "--no-preview")  # and the limits that calls have
+    command = place.command("--approval", "never", "--no-preview")  # with the limits of calls
     with talking(command, grounds / "every.log", person=Person()) as talk:
         calls = {name: _started(talk, name, run) for name, run in MADE.items()}
         made = {name: call.result(timeout=300) for name, call in calls.items()}
@@ -76,7 +81,8 @@ def _started(talk: Talk, name: str, run: dict[str, Any]) -> Any:
 
 
 def test_every_algorithm_has_a_run_or_a_reason() -> None:
-    ours = {path for path in packaged().algorithms if path not in ("convert", "info")}  # shortcuts to others
+    # aliases of other algorithms
+    ours = {path for path in packaged().algorithms if path not in ("convert", "info")}
     assert set(RUNS) == ours
     for name, run in RUNS.items():
         assert ("reads" in run) + ("makes" in run) + ("absent" in run) == 1, name
@@ -94,12 +100,12 @@ def test_what_it_prints_is_the_same(replies, oracle, subtests):
         with subtests.test(name=name):
             reply, argv = replies[name]
             found = reply.structured_content
-            # where our containers keep the statistics of read-only data; progress goes through the protocol
+            # where our containers store the statistics of read-only data; progress goes through the protocol
             printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *argv)
             printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
             said = found.get("untrusted", {})
             if name == "mdim info":
-                # of arrays and dimensions, what stands in the facts is left out; CRSs are told once
+                # of arrays and dimensions, parts that the facts contain are left out; each CRS appears once
                 assert said["report"].pop("crs")
                 assert said["report"]["arrays"]
                 assert within(said["report"], json.loads(printed))
@@ -112,7 +118,7 @@ def test_what_it_prints_is_the_same(replies, oracle, subtests):
 
 
 def with_full_statistics(report: dict[str, Any]) -> dict[str, Any]:
-    """The mean and the deviation of each band, which GDAL prints to three decimals, as its metadata have them."""
+    """The report with the full mean and deviation of each band from its metadata; GDAL prints three decimals."""
     for band in report["bands"]:
         for name in ("mean", "stdDev"):
             band[name] = float(band["metadata"][""][f"STATISTICS_{name.upper()}"])
@@ -120,7 +126,7 @@ def with_full_statistics(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def within(part: Any, whole: Any) -> bool:
-    """Whether all of a JSON value stands in the same place of another one, which may have more keys."""
+    """True if all of a JSON value is at the same position in another value, which may have more keys."""
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(key in whole and within(value, whole[key]) for key, value in part.items())
     if isinstance(part, list) and isinstance(whole, list):
@@ -147,7 +153,7 @@ def test_what_it_makes_is_the_same(replies, oracle, place, subtests):
 
 
 def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:
-    """Files have moved, gone or been copied in the workspace itself."""
+    """Asserts that files were moved, removed or copied in the workspace itself."""
     arguments = run["arguments"]
     taken = [line.split(" -> ")[1] for line in run.get("setup", ())]
     assert not any(place.path(name).exists() for name in taken)
@@ -159,7 +165,7 @@ def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:
 
 
 def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
-    """What there is to compare of an output."""
+    """The comparable content of an output."""
     if kind == "raster":
         seen = oracle.raster(path)
         return {key: value for key, value in seen.items() if key not in ("description", "files")}

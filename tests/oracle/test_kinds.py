@@ -1,4 +1,4 @@
-"""What GDAL computes of rasters of every kind, in calls as they are, is what a GDAL without any of our settings computes."""
+"""GDAL's computations on rasters of every kind give the same in calls as in a GDAL without any of our settings."""
 
 import json
 import math
@@ -16,14 +16,15 @@ from tests.oracle.kinds import ALL, FEW, PROGRAM, Kind, listed
 
 pytestmark = pytest.mark.engine
 
-TOLERANCE = 1e-9  # of the numbers: sums that are taken in another order differ in the last digits
-AT_ONCE = 6  # calls; each has a container
+TOLERANCE = 1e-9  # relative difference: sums in another order differ in the last digits
+AT_ONCE = 6  # simultaneous calls; each has a container
 REST = tuple(one for one in ALL if one not in FEW)
 INFO = {"stats": True, "min-max": True, "checksum": True, "hist": True}
 ZONES = """{"type": "FeatureCollection", "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32631"}}, "features": [
 {"type": "Feature", "properties": {"n": 1}, "geometry": {"type": "Polygon", "coordinates":
 [[[500000, 4999700], [500300, 4999700], [500300, 5000000], [500000, 5000000], [500000, 4999700]]]}}]}"""
-RAMP = "nv 0 0 0\n0% 0 0 255\n50% 0 255 0\n100% 255 0 0\n"  # percents of the lowest and highest value of the input
+# percentages of the minimum and maximum of the input
+RAMP = "nv 0 0 0\n0% 0 0 255\n50% 0 255 0\n100% 255 0 0\n"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def place(grounds: Path, oracle: Oracle) -> Place:
     oracle.python(PROGRAM, str(folder), listed(FEW))
     (folder / "zones.geojson").write_text(ZONES)
     (folder / "ramp.txt").write_text(RAMP)
-    for kind in ("Int16", "Float32"):  # two halves of a mosaic, whose statistics GDAL takes of the sources
+    for kind in ("Int16", "Float32"):  # two halves of a mosaic, whose statistics GDAL takes from the sources
         whole, halves = folder / f"{kind}-tiles-odd-nothing.tif", []
         for number, left in enumerate((0, 150)):
             halves.append(folder / f"{kind}-{number}.tif")
@@ -45,7 +46,7 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="module")
 def talk(place: Place, grounds: Path) -> Iterator[Talk]:
-    """A server with the limits that calls have when nobody sets any."""
+    """A server with the default limits of calls."""
     with talking(
         place.command("--approval", "never", "--no-preview"), grounds / "kinds.log", person=Person()
     ) as made:
@@ -53,7 +54,7 @@ def talk(place: Place, grounds: Path) -> Iterator[Talk]:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Equal but for the digits that GDAL's report rounds away, also of numbers that metadata keep as text."""
+    """True if equal except for digits that GDAL's report rounds, including numbers in texts of metadata."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in ours)
     if isinstance(ours, list) and isinstance(theirs, list):
@@ -71,20 +72,22 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 def told_of(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
-    """Every number that GDAL has for the bands: statistics, extremes, histogram, checksum, and those of masks and overviews."""
+    """Every number that GDAL reports for the bands: statistics, extremes, histogram, checksum, also of masks and
+    overviews.
+    """
     words = ("gdal", "raster", "info", "--format=json", *(f"--{name}" for name in INFO))
-    # the workspace is read-only to it, as it is to our containers, which keep statistics elsewhere
+    # the workspace is read-only for it, as for our containers, which store statistics in another folder
     return list(json.loads(oracle.must("env", "GDAL_PAM_ENABLED=NO", *words, str(path)))["bands"])
 
 
 def kept_in(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
-    """What a file holds of its bands: pixels and overviews by checksum, and the statistics that are stored in it."""
+    """The stored content of a file's bands: checksums of pixels and overviews, and stored statistics."""
     words = ("gdal", "raster", "info", "--checksum", "--format=json")
     return list(json.loads(oracle.must(*words, str(path)))["bands"])
 
 
 def reports(talk: Talk, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """What calls say of the bands of these files, several calls at a time."""
+    """Reports of calls about the bands of these files, several calls at a time."""
     found: dict[str, list[dict[str, Any]]] = {}
     for start in range(0, len(names), AT_ONCE):
         batch = names[start : start + AT_ONCE]
@@ -133,7 +136,7 @@ def test_statistics_histograms_and_checksums_of_every_kind(talk, place, oracle, 
     compare_info(talk, place, oracle, [f"{one.name}.tif" for one in REST], subtests)
 
 
-# by name: the call, and the program that does the same without any of our settings; {i} is the input, {o} the output
+# by name: the call, and the equivalent program without any of our settings; {i} is the input, {o} the output
 WRITES = {
     "raster edit": ({"stats": True}, "cp {i} {o} && gdal raster edit --stats {o}"),
     "raster convert": (
@@ -180,7 +183,7 @@ WRITES = {
     ),
     "raster calc": ({"calc": ["X * 2"]}, "gdal raster calc -q --calc 'X * 2' --input X={i} {o}"),
 }
-HOLES = {"raster fill-nodata", "raster neighbors"}  # of rasters with nodata
+HOLES = {"raster fill-nodata", "raster neighbors"}  # for rasters with nodata
 IN_PLACE = {"raster edit": "dataset", "raster overview add": "input"}
 WRITTEN = tuple(
     Kind(one, "tiles", "odd", "nothing") for one in ("UInt8", "Int16", "Int32", "Float32", "Float64")
@@ -198,7 +201,7 @@ def compare_written(
         shutil.copy(place.path(source), place.path(output))
         given = {IN_PLACE[algorithm]: output, **arguments}
     else:
-        place.path(output).unlink(missing_ok=True)  # of the shorter test
+        place.path(output).unlink(missing_ok=True)  # in the shorter test
         name = [f"X={source}"] if algorithm == "raster calc" else source
         given = {"input": name, "output": output, **arguments}
     with subtests.test(name=f"{algorithm} {kind.name}"):
@@ -252,7 +255,7 @@ def test_features_of_rasters_of_every_type(talk, place, oracle, subtests):
 
 
 def test_a_mosaic_has_the_statistics_of_its_sources(talk, place, oracle, subtests):
-    """GDAL takes them of the sources, each by the code for its type."""
+    """GDAL takes them from the sources, each with the code for its type."""
     statistics = ["STATISTICS=YES"]
     for kind in ("Int16", "Float32"):
         mosaic, output = f"{kind}.vrt", f"{kind}-mosaic.tif"
@@ -288,7 +291,7 @@ def test_zones_of_every_type(talk, place, oracle, subtests):
 
 
 def test_receipt_names_settings_that_can_change_answers(talk, place):
-    """As the call had them: of the container, or as the worker changed them for it."""
+    """The settings of the call: of the container, or as the worker changed them for it."""
     source = f"{WRITTEN[1].name}.tif"
     read = talk.done("gdal_read", algorithm="raster info", arguments={"input": source, "stats": True})
     written = talk.done(

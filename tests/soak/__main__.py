@@ -1,4 +1,4 @@
-"""`python -m tests.soak [SECONDS]`: a long soak with its numbers; ends with 1 when there was a fault."""
+"""`python -m tests.soak [SECONDS]` runs a long soak and prints its numbers; exits with 1 after a fault."""
 
 import sys
 import tempfile

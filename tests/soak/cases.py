@@ -1,6 +1,6 @@
-"""What is called in a soak, and what an independent GDAL says of each.
+"""The calls of a soak, with the answers of an independent GDAL.
 
-The commands of the oracle are written here by hand: they do not come from the server that is held to them.
+The oracle's commands are written by hand here: they do not come from the server that is tested.
 """
 
 import hashlib
@@ -15,24 +15,24 @@ from typing import Any
 from tests.data.make import make_data
 from tests.oracle.container import Oracle
 
-OUTPUT = "OUTPUT"  # in arguments: the name of what is written
-_SIDE = 150_000  # pixels of a raster that is a page of text and takes minutes to read
+OUTPUT = "OUTPUT"  # in arguments: the name of the output
+_SIDE = 150_000  # pixels of a raster that has one page of text and takes minutes to read
 
 
 @dataclass(frozen=True)
 class Case:
-    """One call with all that it may end in: an answer that is the oracle's, or one of these error codes.
+    """One call with its possible ends: an answer equal to the oracle's, or one of these error codes.
 
-    `oracle` is a command with {in}, the folder of the data, and {out}, the path of what it writes.
+    `oracle` is a command with {in}, the folder of the data, and {out}, the path of the output.
     """
 
     name: str
     tool: str
     arguments: Mapping[str, Any]
     oracle: str = ""
-    suffix: str = ""  # of what it writes; without one it only reads
+    suffix: str = ""  # of the output; without one the call only reads
     codes: tuple[str, ...] = ()
-    cancelled: bool = False  # it would take minutes, so its client cancels it for certain
+    cancelled: bool = False  # it would take minutes, so its client always cancels it
 
     @property
     def fails(self) -> bool:
@@ -57,7 +57,7 @@ def _algorithm(name: str, tool: str, oracle: str, suffix: str = "", **arguments:
 
 
 READS = (
-    # with a format named, the answer has GDAL's own report whole
+    # with a named format, the answer contains GDAL's full report
     _algorithm("info of a raster", "gdal_read", "gdal raster info -f json {in}/dem.tif", input="dem.tif", output_format="json"),
     _algorithm("info of a vector", "gdal_read", "gdal vector info -f json {in}/zones.gpkg", input="zones.gpkg", output_format="json"),
     _case("statistics", "gdalinfo", "gdalinfo -json -stats {in}/dem.tif", dataset="dem.tif", json=True, stats=True),
@@ -110,12 +110,14 @@ DECK = (*GOOD, *BAD, *LONG)
 
 @dataclass(frozen=True)
 class Answers:
-    """What the oracle says: printed texts and contents of files, by the name of the case."""
+    """The oracle's answers: printed texts and contents of files, by the name of the case."""
 
     said: Mapping[str, Any]
 
     def wrong(self, case: Case, result: Mapping[str, Any], path: Path) -> str:
-        """Where a result is not the oracle's, or nothing; of a case that writes, what lies at the path that it names."""
+        """The difference between a result and the oracle's, or nothing; for a case that writes, of the file at its
+        path.
+        """
         if case.suffix:
             ours = content(path) if path.exists() else "nothing"
         else:
@@ -138,7 +140,7 @@ def lay(oracle: Oracle, workspace: Path) -> None:
 
 
 def answers(oracle: Oracle, workspace: Path) -> Answers:
-    """Each case once, by a plain GDAL."""
+    """Answers of a plain GDAL, for each case once."""
     made, said = oracle.folder("expected"), {}
     for number, case in enumerate(GOOD):
         out = made / f"{number}{case.suffix}"
@@ -152,7 +154,7 @@ def _parsed(text: str) -> Any:
 
 
 def content(path: Path) -> Any:
-    """What two files have in common that hold the same: names and times that a format keeps are left out."""
+    """The comparable content of a file: without names and times that a format stores."""
     return _CONTENTS.get(path.suffix, _digest)(path)
 
 

@@ -1,7 +1,8 @@
-"""A bounded soak: several clients, each with a server of its own, on one workspace and one state folder.
+"""A bounded soak: several clients, each with its own server, on one workspace and one state folder.
 
-So the servers share what servers of one user share: the audit log, the registry, approvals, locks, staging, undo, the memory
-that containers are promised. Each client makes several calls at once; every answer is held to what an independent GDAL says.
+The servers share what all servers of one user share: the audit log, the registry, approvals, locks, staging, undo,
+the memory reserved for containers. Each client makes several calls at once; every answer is compared with that of an
+independent GDAL.
 """
 
 import itertools
@@ -30,38 +31,39 @@ from tests.soak.cases import DEADLINE, DECK, GOOD, READS, WRITES, Answers, Case,
 from tests.soak.traces import COUNTED, Held, Servers
 from tests.waiting import until
 
-CANCELLED_SHARE = 0.12  # of the good calls are cancelled at a random moment, most of them before they end
+# share of the good calls that is cancelled at a random moment, most of them before they end
+CANCELLED_SHARE = 0.12
 LATEST_CANCEL = 1.5  # seconds after its start
-ANSWER_SECONDS = 180.0  # far above every deadline: a call that takes longer hangs
+ANSWER_SECONDS = 180.0  # far above every deadline: a call that takes longer is stuck
 CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
 class Noted:
-    """One call. `wrong` says what is wrong with its answer."""
+    """One call. `wrong` describes a fault of its answer."""
 
     case: str
-    outcome: str  # OK, an error code, or that the client cancelled it
+    outcome: str  # OK, an error code, or cancelled by the client
     pool: str = ""
     wrong: str = ""
 
 
 @dataclass
 class Lane:
-    """One call after the other through one client, the same ones in the same order for the same name."""
+    """Calls one after the other through one client; the name determines the calls and their order."""
 
     name: str
     talk: Talk
     place: Place
     answers: Answers
-    calls: list[Noted]  # of all lanes
+    calls: list[Noted]  # shared by all lanes
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.name)
         self._numbers = itertools.count(1)
 
     def run(self, hand: Sequence[Case], until: float) -> None:
-        """Those cases, and then any until that moment of the monotonic clock."""
+        """Runs these cases, and then random ones until that moment of the monotonic clock."""
         for case in hand:
             self.calls.append(self._one(case))
         while time.monotonic() < until:
@@ -92,34 +94,37 @@ class Lane:
         return Noted(case.name, "OK", pool, self.answers.wrong(case, said, self.place.path(output)))
 
 
-LANES = 2  # calls at once of each client
-UNDO_CALLS = 12  # few, so that undo is pruned all the time
-SETTLE_SECONDS = 60.0  # for idle threads to end and slots to be there again
-GROWTH = 4.0  # MB of all servers together in the second half of a soak, steadily; some 3 kB for each call of a long one
-# more of each server than after its first calls: connections to the engine that are kept for the next call, as many as were
-# ever used at once; one that is lost with each call is seen all the same
+LANES = 2  # simultaneous calls of each client
+UNDO_CALLS = 12  # few, so that undo is pruned continuously
+SETTLE_SECONDS = 60.0  # until idle threads have ended and slots exist again
+# MB of steady growth of all servers together in the second half of a soak; about 3 kB for each call of a long one
+GROWTH = 4.0
+# descriptors per server in addition to those after its first calls: connections to the engine that are reused, as many
+# as were ever needed at once; a loss with each call would still be detected
 KEPT_CONNECTIONS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long, and by how many."""
+    """Duration and number of clients."""
 
     seconds: float = 600.0
-    # seconds before what is held is read for the first time; 0 is a call or two by each
+    # seconds before the first measurement; 0 means after one or two calls by each client
     warm_up: float = 60.0
     clients: int = 4
-    timeout: float = 20.0  # seconds, of a call; only those that would take minutes reach it
+    timeout: float = 20.0  # seconds per call; only calls that would take minutes reach it
 
     def options(self) -> tuple[str, ...]:
-        """Of each server. The pool keeps its size, so that what is held at the end can be held to what was at the start."""
+        """The options of each server. The pool has a fixed size, so that the resources at the end can be compared
+        with those at the start.
+        """
         limits = f"--cpus 1 --memory 512MiB --timeout-seconds {self.timeout} --undo-calls {UNDO_CALLS}"
         return (*limits.split(), *"--pool-min 1 --pool-max 2".split())
 
 
 @dataclass
 class Found:
-    """What came of a soak. `faults` is empty when all is well."""
+    """The results of a soak. `faults` is empty after a success."""
 
     plan: Plan
     calls: list[Noted]
@@ -149,7 +154,7 @@ class Found:
 
 
 def soak(oracle: Oracle, client: docker.DockerClient, folder: Path, plan: Plan) -> Found:
-    """Everything, from empty folders to what is left when every server has ended."""
+    """The whole soak, from empty folders to leftovers after every server has ended."""
     place = Place.made(folder)
     lay(oracle, place.workspace)
     expected, servers, calls = answers(oracle, place.workspace), Servers(place, client), list[Noted]()
@@ -178,7 +183,7 @@ def soak(oracle: Oracle, client: docker.DockerClient, folder: Path, plan: Plan) 
 
 @contextmanager
 def _clients(place: Place, folder: Path, plan: Plan) -> Iterator[list[Talk]]:
-    """One server each; the eras take turns."""
+    """One server for each client, with alternating protocol eras."""
     with ExitStack() as stack:
         command = place.command(*plan.options())
         talks = []
@@ -189,12 +194,12 @@ def _clients(place: Place, folder: Path, plan: Plan) -> Iterator[list[Talk]]:
 
 
 def _dealt(deal: random.Random) -> Sequence[Case]:
-    """Every case once, a deadline among them."""
+    """Deals every case once, including one that reaches its deadline."""
     return deal.sample((*DECK, DEADLINE), len(DECK) + 1)
 
 
 def _together(lanes: Sequence[Lane], cards: Sequence[Case], seconds: float) -> None:
-    """Each of those by somebody, and then any until so many seconds have passed."""
+    """Distributes these cases among the clients, then runs random ones until so many seconds have passed."""
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(len(lanes)) as threads:
         begun = [threads.submit(lane.run, cards[n :: len(lanes)], end) for n, lane in enumerate(lanes)]
@@ -203,13 +208,15 @@ def _together(lanes: Sequence[Lane], cards: Sequence[Case], seconds: float) -> N
 
 
 def _at_rest(servers: Servers, plan: Plan) -> Held:
-    """After the first calls, once a slot that reads and one that writes wait in each server, and nothing else is there."""
+    """Measures after the first calls, when each server has one waiting slot that reads and one that writes, and
+    nothing else.
+    """
     until(lambda: (len(servers.containers()), len(servers.place.staged)) == (2 * plan.clients, plan.clients))
     return servers.held()
 
 
 def _allowed(start: Held, plan: Plan) -> Held:
-    """The most that may be held at the end."""
+    """The upper limits for the end."""
     return replace(start, descriptors=start.descriptors + KEPT_CONNECTIONS * plan.clients)
 
 

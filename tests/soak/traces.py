@@ -1,4 +1,4 @@
-"""What servers hold while they run, and what they leave behind: asked of the kernel, the engine and the files, not of them."""
+"""Resources of running servers, and their leftovers: measured by kernel, engine and files, not by the servers."""
 
 import os
 import statistics
@@ -23,7 +23,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Held:
-    """What all servers together hold."""
+    """Resources of all servers together."""
 
     memory: float  # MB
     descriptors: int
@@ -34,14 +34,14 @@ class Held:
 
 @dataclass
 class Servers:
-    """The servers on one place."""
+    """The servers of one workspace."""
 
     place: Place
     client: docker.DockerClient
-    curve: list[float] = field(default_factory=list)  # MB of all servers, once in SAMPLE_SECONDS
+    curve: list[float] = field(default_factory=list)  # MB of all servers, every SAMPLE_SECONDS
 
     def processes(self) -> list[Path]:
-        """Their folders in /proc."""
+        """The folders of the servers in /proc."""
         return [folder for folder in Path("/proc").glob("[0-9]*") if self._is_ours(folder)]
 
     def _is_ours(self, folder: Path) -> bool:
@@ -70,7 +70,7 @@ class Servers:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Their memory goes into `curve` meanwhile."""
+        """Adds their memory to `curve` meanwhile."""
         over = threading.Event()
 
         def look() -> None:
@@ -86,7 +86,7 @@ class Servers:
             watcher.join()
 
     def settled(self, least: Held, seconds: float) -> Held:
-        """What they hold once it is no more than that, or after so many seconds."""
+        """The resources once they are within these limits, or after so many seconds."""
         end, pause = time.monotonic() + seconds, threading.Event()
         while True:
             now = self.held()
@@ -97,10 +97,11 @@ class Servers:
 
 
 def steady_growth(curve: Sequence[float]) -> float:
-    """MB by which the memory grew over the second half of the curve, as far as it grew steadily; 0 for too short a curve.
+    """MB of steady growth of memory in the second half of the curve; 0 for a curve that is too short.
 
-    What is lost with each call is lost in the third quarter as in the fourth. A server that still warms up, in which it meets
-    kinds of calls for the first time, grows less and less: the smaller of both quarters counts, twice.
+    A leak with each call grows equally in the third and the fourth quarter. The growth of a server that is still
+    warming up slows down, because it meets fewer new kinds of calls. Therefore the smaller growth of both quarters is
+    counted twice.
     """
     width, size = max(1, len(curve) // 10), len(curve)
     if size < 4 * width:
@@ -119,14 +120,14 @@ def containers_of(client: docker.DockerClient, owners: set[str]) -> list[dict[st
 
 
 def left_behind(place: Place, client: docker.DockerClient, owners: set[str]) -> Iterator[str]:
-    """What is still there of servers that have ended."""
+    """Leftovers of servers that have ended."""
     yield from (f"container {row['Id'][:12]}: {row['Status']}" for row in containers_of(client, owners))
     yield from (f"staging folder {name}" for name in place.staged)
     yield from (f"lock of server {name}" for name in place.owners)
 
 
 def records(place: Place) -> Iterator[str]:
-    """What is wrong with the audit log."""
+    """Faults of the audit log."""
     found = verify(place.state / "audit.jsonl")
     if not (found.ok and found.head_matches):
         yield f"the hash chain: {found.reason or 'the head is not the end'}"

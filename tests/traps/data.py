@@ -1,4 +1,4 @@
-"""What the traps are about, made by GDAL alone. Each file is small, and its name says what is odd about it."""
+"""Data for the traps, made by GDAL only. Each file is small, and its name says what is unusual about it."""
 
 MAKE = r'''
 import sys

@@ -1,4 +1,4 @@
-"""Traps about what explains values: labels, epochs, fields with measures, spreadsheets, overviews below a mask.
+"""Traps about data that explains values: labels, epochs, fields with measures, spreadsheets, overviews below a mask.
 
 `MAKE` continues the program of `data.py`, and `TABLE` the table of `table.py`.
 """

@@ -1,4 +1,4 @@
-"""How the table of traps is read, and how a trap is tried."""
+"""Reads the table of traps and tries each trap."""
 
 import json
 import re
@@ -12,12 +12,14 @@ from tests.e2e.mcp.talk import Talk
 from tests.traps import explained
 from tests.traps.table import TABLE
 
-TWINS = 3  # of how many codes the quick test has a twin: of each, it would be twice as long
+TWINS = 3  # the quick test tries twins of one in so many codes: with all twins it would take twice as long
 
 
 @dataclass(frozen=True)
 class Case:
-    """The `twin` 0 is the trap itself: answered with the check `code`, or refused by it. The others get no check."""
+    """One call of a trap. `twin` 0 is the trap itself: answered with the check `code`, or refused by it. The others
+    get no check.
+    """
 
     code: str
     twin: int
@@ -31,7 +33,7 @@ class Case:
 
 
 def call(text: str) -> tuple[str, dict[str, Any]]:
-    """A tool, or an algorithm, whose names are of several words, and its arguments, which are JSON or plain text."""
+    """A tool, or an algorithm, whose name has several words, with its arguments as JSON or plain text."""
     tool, *pairs = re.split(r" (?=[a-z][a-z_-]*=)", text)
     given = {}
     for name, _, value in (pair.partition("=") for pair in pairs):
@@ -75,7 +77,7 @@ def codes(told: dict[str, Any]) -> set[str]:
 
 
 def spring(talk: Talk, made: Iterable[Case], subtests: pytest.Subtests) -> None:
-    """All calls are sent at once, after all that is asked beforehand: some calls change their own input."""
+    """Sends all calls at once, after all requests that precede them: some calls change their own input."""
     made = list(made)
     asked = [
         None
@@ -87,7 +89,7 @@ def spring(talk: Talk, made: Iterable[Case], subtests: pytest.Subtests) -> None:
     under_way = [
         (case, seen, talk.start(case.tool, **case.arguments)) for case, seen in zip(made, told, strict=True)
     ]
-    for _, _, call in under_way:  # a mending call would wait behind all of them
+    for _, _, call in under_way:  # a corrected call would wait behind all of them
         call.result(timeout=300)
     for case, seen, call in under_way:
         with subtests.test(case.code, twin=case.twin, arguments=str(case.arguments)):

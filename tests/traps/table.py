@@ -1,8 +1,9 @@
-"""Calls that GDAL runs and whose result is wrong, each beside clean twins about which nothing may be said.
+"""Calls that GDAL runs with a wrong result, each with clean twins that must get no check.
 
-A row that is not indented has a check's code, and how it comes: `refused` the call is refused by it; `before` `validate_call` knows it; `mends`
-a call that corrects it is told, `unmended` none is, as it would not do all that was asked; `ignoring:CODE` a check that a twin may have for another reason. The first call below it is the trap,
-the others are its twins. OUT is a name of its own.
+A row that is not indented has a check's code and how it appears: `refused` the call is refused by it; `before`
+`validate_call` reports it; `mends` a corrected call is suggested, `unmended` none is, because it would not do
+everything that was requested; `ignoring:CODE` a check that a twin may have for another reason. The first call below
+it is the trap, the others are its twins. OUT is a unique name.
 """
 
 TABLE = r"""

@@ -1,4 +1,4 @@
-"""What must be the same after a call as before it: the data through a format and back, counts, areas and sums."""
+"""Properties that a call must preserve: the data through a format and back, counts, areas and sums."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ from tests.traps.texts import features, point, square
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
-# within what all four formats state: names of ten letters, texts of 80, whole numbers of 32 bits, numbers of 15 digits
+# within the limits of all four formats: names of ten letters, texts of 80, integers of 32 bits, numbers of 15 digits
 TEXTS = st.text(st.characters(codec="latin-1", exclude_categories=["C", "Z"]), min_size=1, max_size=80)
 WHOLE = st.integers(-(2**31), 2**31 - 1)
 REAL = st.integers(-(10**9), 10**9).map(lambda number: number / 1024)
@@ -27,14 +27,14 @@ COPIES = iter(range(1_000_000))
 
 
 def rows_of(path: Path) -> list[Any]:
-    """Properties and coordinates, in an order that is not the file's."""
+    """Properties and coordinates, in an order that does not depend on the file."""
     found = json.loads(path.read_text())["features"]
     kept = ([sorted(one["properties"].items()), one["geometry"]["coordinates"]] for one in found)
     return sorted(kept, key=json.dumps)
 
 
 def rings(path: Path) -> Iterator[tuple[bool, list[list[float]]]]:
-    """Each ring of a file's polygons, and whether it is a hole."""
+    """Each ring of a file's polygons, with True for a hole."""
     for feature in json.loads(path.read_text())["features"]:
         shape = feature["geometry"]
         polygons = shape["coordinates"] if shape["type"] == "MultiPolygon" else [shape["coordinates"]]
@@ -81,7 +81,7 @@ def run(talk: Talk, place: Place, algorithm: str, output: str, /, **arguments: A
 
 @pytest.fixture
 def fields(place: Place) -> Path:
-    """Nine squares of 100 metres, side by side, and one that lies over their middle."""
+    """Nine squares of 100 metres side by side, and one over their middle."""
     corners = [(4_000_000 + x * 100, 3_000_000 + y * 100) for x in range(3) for y in range(3)]
     grid = [(square(*corner, 100), {"id": number // 3}) for number, corner in enumerate(corners)]
     over = [(square(4_000_050, 3_000_050, 130), {"b": 1})]

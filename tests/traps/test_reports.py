@@ -1,4 +1,4 @@
-"""What people reported of other tools and was wrong here: the right values, by the calls that they made."""
+"""Faults that people reported of other tools and that occurred here: the right values, by the same calls."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from tests.traps.kit import codes, rows_of
 pytestmark = pytest.mark.engine
 
 
-MOST_GENERAL = 4  # refusals with no better advice than to read GDAL's messages
+MOST_GENERAL = 4  # refusals whose only advice is to read GDAL's messages
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,7 +119,7 @@ def test_position_from_the_raster_itself_can_be_chosen(talk: Talk) -> None:
 def test_archive_files_have_usable_paths(talk: Talk, place: Place) -> None:
     error = talk.failed("info", path="deep.zip")
     path = f"/vsizip/{place.path('deep.zip')}/data/sub/roads.shp"
-    # a long error is cut, so that only the beginning of the path is certain to be there
+    # a long error is truncated, so that only the beginning of the path is certain to appear
     assert path[:60] in json.dumps(error)
     assert talk.done("info", path=path)["layers"][0]["featureCount"] == 1
 
@@ -186,7 +186,7 @@ def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None
     [
         ("/vsizip/deep.zip", "data/sub/roads.shp"),
         ("deep.zip", "data/sub/roads.shp"),
-        ("rasters.zip", "a/low.tif"),  # whose only file it is
+        ("rasters.zip", "a/low.tif"),  # an archive with this single file
         ("/vsizip/rasters.zip", "a/low.tif"),
     ],
 )
@@ -218,7 +218,8 @@ def test_blocks_that_compression_cannot_write_are_a_failure(
     options = [f"COMPRESS={compression}"]
     error = talk.failed("convert", input=source, output="zeros.tif", creation_options=options)
     assert not place.path("zeros.tif").exists()
-    assert len(error["untrusted"]["gdal"]) > 1  # with what GDAL's threads say, not the count of blocks alone
+    # with the messages of GDAL's threads, not only the count of blocks
+    assert len(error["untrusted"]["gdal"]) > 1
 
 
 def test_other_fractions_are_not_the_same_pixels(talk: Talk) -> None:

@@ -1,4 +1,4 @@
-"""Temporary files of a call lie where there is room for them, or the call says which setting bounds them."""
+"""Temporary files of a call are where there is room for them, or the error names the setting that limits them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-# two bands of four million pixels: 16 MB as they are
+# two bands of four million pixels: 16 MB uncompressed
 MAKE = """
 import sys
 import numpy

@@ -1,4 +1,4 @@
-"""Wrong results are told, right ones are not remarked on; and what is told is true in numbers."""
+"""Wrong results are reported, correct ones get no check, and reported numbers are right."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def test_ballpark_transformation_runs_when_explicitly_allowed(talk: Talk) -> Non
     assert talk.failed(tool, **arguments, allow=["everything"])["code"] == "INVALID_ARGUMENT"
 
 
-# which operation PROJ uses, by the numbers that its own database has for it: metres, codes
+# the operation that PROJ uses, by the numbers in its own database: metres, codes
 USED = (
     ("monte_mario.tif", "EPSG:4326", 4.0, "EPSG:1660"),
     ("bng.tif", "EPSG:4326", 2.0, "EPSG:1314"),
@@ -94,13 +94,13 @@ def test_tables_of_a_join_are_indexed(talk: Talk, place: Place) -> None:
     rows = "".join(f"{i},{i % 7}\n" for i in range(20_000))
     for name in ("left", "right"):
         place.path(f"{name}_rows.csv").write_text(f"id,{name}\n{rows}")
-    # without an index these are four hundred million comparisons, and the call ends at its limit
+    # without an index these are four hundred million comparisons, and the call reaches its time limit
     counted = "SELECT count(*) AS n FROM left_rows a JOIN right_rows b ON a.id = b.id"
     done = talk.done("query", inputs=["left_rows.csv", "right_rows.csv"], sql=counted)
     assert done["untrusted"]["report"]["rows"] == [{"n": 20_000}]
 
 
-# read lazily, a table would go on where its other reading is: rows were missing, or there twice
+# if read lazily, a table would continue where its other reading is: rows were missing or appeared twice
 TWICE = (
     ("SELECT name FROM wards WHERE pop * 2 > (SELECT avg(pop) FROM wards) * 2", "ac"),
     ("SELECT name, (SELECT count(*) FROM wards) AS n FROM wards", "abcd"),

@@ -1,4 +1,4 @@
-"""Lengths and areas of a statement come with their units, in a field that a program can read."""
+"""Lengths and areas of a statement have their units, in a field that a program can read."""
 
 import pytest
 

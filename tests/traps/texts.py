@@ -1,4 +1,4 @@
-"""Features and tables that traps are about, as text."""
+"""Features and tables for the traps, as text."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,8 @@
-"""Cases with known answers from GDAL's own test-suite. They lie beside the repository, not in it; where they do not, this
-folder holds no tests, and `tests/e2e/mcp/test_tools.py` compares the same tools with an independent GDAL on our own data."""
+"""Cases with known answers from GDAL's own test suite.
+
+They are outside the repository. Without them this folder has no tests, and `tests/e2e/mcp/test_tools.py` compares the
+same tools with an independent GDAL on our own data.
+"""
 
 import os
 from pathlib import Path

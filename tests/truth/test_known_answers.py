@@ -1,4 +1,4 @@
-"""Every case with a known answer, through the server; a case that is not made has its reason."""
+"""Every case with a known answer, through the server; a case that is left out has its reason."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.truth.conftest import DATA, TRUTH
 
 pytestmark = pytest.mark.engine
 
-# The classic programs have the parameters of their tools, not a command line: case -> what says the same
+# the classic programs have the parameters of their tools, not a command line: case -> equivalent call
 SAMPLES = ",".join(f'"{{data}}/sample{number}.tif"' for number in (1, 2, 3, 4))
 EXPRESSED: Mapping[str, str] = {
     "c01_gdalinfo_checksum": "raster info input={data}/byte.tif checksum=true output-format=text",
@@ -24,7 +24,7 @@ EXPRESSED: Mapping[str, str] = {
     "c05_translate": "gdal_translate src_dataset={data}/byte.tif dst_dataset={out}/o.tif",
     "c06_translate_bands": 'gdal_translate src_dataset={data}/rgbsmall.tif dst_dataset={out}/o.tif bands=["3","2","1"]',
     "c07_translate_expand": "raster color-map input={data}/bug407.gif output={out}/o.tif",
-    # t_srs is required here; the raster's own CRS asks for what no CRS does
+    # t_srs is required here; the raster's own CRS has the same effect as no CRS
     "c11_warp": 'gdalwarp src_datasets=["{data}/byte.tif"] dst_dataset={out}/o.tif t_srs=EPSG:26711',
     "c15_warp_dstalpha": "raster reproject input={data}/rgbsmall.tif output={out}/o.tif add-alpha=true",
     "c17_buildvrt_separate": f"gdalbuildvrt src_datasets=[{SAMPLES}] dst_vrt={{out}}/m.vrt separate=true",
@@ -197,7 +197,7 @@ def _check_vector(expected: Mapping[str, Any], out: Path, oracle: Oracle) -> Non
 
 
 def _check_geometry(wkt: str, path: Path, oracle: Oracle) -> None:
-    """The first geometry is the same set of points."""
+    """Asserts that the first geometry is the same set of points."""
     program = (
         "import sys; from osgeo import ogr; made = ogr.Open(sys.argv[1]); layer = made.GetLayer(0);"
         "feature = layer.GetNextFeature(); found = feature.GetGeometryRef(); asked = ogr.CreateGeometryFromWkt(sys.argv[2]);"
