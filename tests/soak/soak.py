@@ -99,8 +99,8 @@ UNDO_CALLS = 12  # few, so that undo is pruned continuously
 SETTLE_SECONDS = 60.0  # until idle threads have ended and slots exist again
 # MB of steady growth of all servers together in the second half of a soak; about 3 kB for each call of a long one
 GROWTH = 4.0
-# descriptors per server in addition to those after its first calls: connections to the engine that are reused, as many
-# as were ever needed at once; a loss with each call would still be detected
+# additional descriptors per server compared with the end of its first calls: connections to the engine that are reused, as
+# many as were ever needed at once; a loss with each call would still be detected
 KEPT_CONNECTIONS = 6
 
 

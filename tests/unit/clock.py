@@ -1,4 +1,4 @@
-"""A clock that stands until a test moves it."""
+"""A clock that advances only when a test moves it."""
 
 
 class Clock:

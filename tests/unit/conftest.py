@@ -1,4 +1,4 @@
-"""What several unit tests share."""
+"""Fixtures that several unit tests share."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.unit.records.audit_kit import COUNT
 
 @pytest.fixture
 def root(workspace: Path) -> Path:
-    """An empty folder to be a workspace."""
+    """An empty folder for a workspace."""
     return workspace
 
 
@@ -25,5 +25,5 @@ def log(tmp_path: Path) -> AuditLog:
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Of tests that are coroutines."""
+    """The backend of tests that are coroutines."""
     return "asyncio"

@@ -1,4 +1,6 @@
-"""The question that a person decides by: it names everything that will happen, and nothing can forge or hide a part of it."""
+"""The question that a person answers: it names everything that will happen, and no value can forge or hide a part of
+it.
+"""
 
 import io
 import os
@@ -88,7 +90,7 @@ def test_outputs_are_named_however_many_inputs():
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A terminal as standard input; what is written to the descriptor is what the person types."""
+    """A terminal as standard input; text that is written to the descriptor is the person's input."""
     person, terminal = pty.openpty()
     with os.fdopen(terminal, encoding="utf-8") as stdin, os.fdopen(person, "wb", buffering=0) as keyboard:
         monkeypatch.setattr(sys, "stdin", stdin)

@@ -94,7 +94,7 @@ def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> No
 
 @pytest.mark.claim("approval.first-decides")
 def test_approval_covers_only_the_call_it_names(approvals: Approvals) -> None:
-    """A and B are equal and approved; A's yes is taken back while A waits for a slot."""
+    """A and B are equal and approved; the approval of A is withdrawn while A waits for a slot."""
     a, b = (approvals.request(asked("d", "alice", f"s:{one}"), TTL) for one in "ab")
     for row in (a, b):
         approvals.decide(row.id, Decision(True, "bob", "console", "console"))
@@ -198,7 +198,7 @@ def test_an_approval_expires_so_long_after_the_decision(approvals: Approvals, cl
     clock.now += 0.001
     assert approvals.reclaim("d", "alice", "s:c") is None
     assert approvals.approval(row.id).state == "expired"
-    clock.now = 0.0  # a clock that is set back does not bring it back
+    clock.now = 0.0  # setting the clock back does not restore it
     assert approvals.reclaim("d", "alice", "s:c") is None
 
 

@@ -1,4 +1,4 @@
-"""Code in a question: all of it, line by line, unforgeable, coloured, and compared with what was approved last."""
+"""Code in a question: complete, line by line, unforgeable, coloured, and compared with the previously approved code."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_no_code_line_hides_forges_or_is_cut():
     assert lines[1:] == [f"  {number} | {text}" for number, text in enumerate(joined(told), 1)]
     assert all(line.isprintable() for line in lines)
     assert "y" * 5000 in lines[3]
-    assert len(lines) == 5  # no line end but Python's own makes a line
+    assert len(lines) == 5  # only Python's own line ends start a line
 
 
 def test_code_is_coloured_and_other_text_is_shown():

@@ -1,4 +1,4 @@
-"""A check is identified by its code and its place: only what says the same of the same place is left out of an answer."""
+"""A check is identified by its code and its place: only repetitions about the same place are left out of an answer."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,6 @@
-"""Drafts are made a bounded number at a time: what hangs for one principal holds nobody else, and everybody is answered."""
+"""A bounded number of drafts is made at a time: one principal's hanging draft delays no other, and every caller gets
+an answer.
+"""
 
 import gc
 import threading
@@ -26,13 +28,13 @@ from tests.waiting import until
 pytestmark = pytest.mark.anyio
 
 ANN, BEN, EVE = (local(name) for name in ("ann", "ben", "eve"))
-SOON = 0.3  # seconds that callers are made to wait, where waiting is what is tested
+SOON = 0.3  # seconds that callers wait, in tests of waiting
 NEVER = 600.0
 
 
 @dataclass
 class Hanging:
-    """A tool whose drafts do not end before the test lets them."""
+    """A tool whose drafts do not end until the test allows it."""
 
     let_go: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -79,7 +81,7 @@ def turns(at_once: int, of_one: int, seconds: float) -> BoundedThreads:
 
 @contextmanager
 def hanging(app: App, drafts: BoundedThreads) -> Iterator[tuple[Hanging, Pipeline]]:
-    """Such a tool, and the server's pipeline with it."""
+    """Such a tool with the server's pipeline."""
     hang = Hanging()
     reaches = _Offering(
         app.entitlements.whole, app.entitlements.policy, app.entitlements.toolboxes, hang=hang
@@ -96,7 +98,7 @@ async def call(pipeline: Pipeline, who: Principal, tool: str = "hang") -> Reply:
 
 
 async def hung(hang: Hanging, count: int) -> None:
-    """Returns when so many drafts are under way."""
+    """Returns when so many drafts are in progress."""
     await anyio.to_thread.run_sync(until, lambda: hang.now == count)
 
 
@@ -145,7 +147,7 @@ async def test_abandoned_draft_frees_its_turn_with_its_thread(app: App):
         async with anyio.create_task_group() as group:
             group.start_soon(call, pipeline, ANN)  # has the turn
             await hung(hang, 1)
-            group.start_soon(call, pipeline, ANN)  # waits for it
+            group.start_soon(call, pipeline, ANN)  # waits for the turn
             await anyio.wait_all_tasks_blocked()
             group.cancel_scope.cancel()
         assert hang.now == 1
@@ -163,6 +165,6 @@ async def test_error_in_draft_propagates_and_frees_the_turn(kind: type[Exception
         with pytest.raises(kind):
             await drafts.run("ann", fails)
     with anyio.fail_after(30):
-        while drafts._lines:  # nothing is kept of who was here, once the threads have ended
+        while drafts._lines:  # callers are forgotten once the threads have ended
             gc.collect()
             await anyio.sleep(0.001)

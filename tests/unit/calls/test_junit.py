@@ -1,4 +1,4 @@
-"""The JUnit file of a workflow is XML, whatever is in the texts of a call."""
+"""The JUnit file of a workflow is valid XML, whatever the texts of a call contain."""
 
 from typing import Any
 from xml.etree import ElementTree as ET

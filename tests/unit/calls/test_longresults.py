@@ -1,4 +1,4 @@
-"""Results that are cut to a stated size, and the whole of them kept for a while."""
+"""Results that are truncated to a stated size, and their full versions, which are stored for a while."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def size(value: Any) -> int:
 
 
 def swollen(value: Any, times: int, depth: int = 3) -> Any:
-    """The same shape with longer lists, objects and texts, down to some depth."""
+    """The same structure with longer lists, objects and texts, down to some depth."""
     if depth == 0:
         return value
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
 
 def test_unstorable_full_result_is_cut_and_says_so(store: ResultStore):
     store.folder.parent.mkdir(parents=True)
-    store.folder.touch()  # a file where the folder belongs
+    store.folder.touch()  # a file in place of the folder
     told = fit({"untrusted": "x" * 10_000}, ID, LIMIT, store)
     assert told[FULL_RESULT]["uri"] is None
     assert size(told) <= LIMIT

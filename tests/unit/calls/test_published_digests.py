@@ -1,4 +1,4 @@
-"""A digest is told of a file that was seen to be the one that was published, and of no other."""
+"""Only a file that is verified as unchanged since publication has its digest in a list."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def resources(kept: Kept, tmp_path: Path) -> Resources:
 
 
 def read(resources: Resources, artifact: Artifact) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is said of a part, in words and beside its bytes."""
+    """The text contents of a resource as JSON, and the metadata of its bytes."""
     words, blob = resources.read(artifact.uri, "2025-11-25", None).contents
     return json.loads(words.text), blob.meta  # type: ignore[union-attr,return-value]
 
@@ -44,7 +44,7 @@ def listed(resources: Resources) -> dict[str, Any]:
 
 
 def touch(made: Artifact) -> None:
-    """Until it shows: the clock of files goes in steps of some milliseconds."""
+    """Touches the file until its time changes: file times advance in steps of some milliseconds."""
 
     def shows() -> bool:
         os.utime(made.path)

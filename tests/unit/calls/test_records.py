@@ -1,4 +1,4 @@
-"""What is written down about a call: before it, after it, whatever became of it."""
+"""Records of a call: before it and after it, whatever its outcome."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a caller is told of each way in which a job, or the sandbox itself, can end."""
+"""The answer to a caller for each way in which a job, or the sandbox itself, can end."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     (ProtocolViolated("x"), Code.INTERNAL),
     *(
         (ended, Code.INTERNAL) for ended in (Declined(), HostReadFailed())
-    ),  # who ended it says why; this is never told
+    ),  # the canceller gives its own reason; this text is never shown
 ]
 SANDBOX = {
     "LaunchCancelled": Code.CANCELLED,
@@ -97,7 +97,7 @@ NONSENSE = (
 
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=map(repr, NONSENSE))
 def test_a_container_may_answer_anything(nonsense: Any):
-    """Whatever takes over a container can send any JSON as its last word."""
+    """An attacker who controls a container can send any JSON as its final answer."""
     final = dict.fromkeys(("errors", "outputs", "done", "gdal_version", "return_code"), nonsense)
     told = judge(result(Exited(1), final), GDAL, writes=True)
     assert told is not None

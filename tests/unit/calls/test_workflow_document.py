@@ -1,4 +1,4 @@
-"""The workflow document: what is accepted, what each error points at, and in which order steps run."""
+"""The workflow document: what is accepted, where each error points, and in which order steps run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Steps run in order and stop at the first failure; results are found again, and only whole ones."""
+"""Steps run in order and stop at the first failure; only complete results are found again."""
 
 import os
 import subprocess
@@ -136,7 +136,7 @@ def test_old_results_and_excess_bytes_go_first(tmp_path):
     for n, key in enumerate(keys):
         put(store, key, "0123456789", run=f"{n:016x}")
         now[0] += 10
-        assert store.find(key) is not None  # which also says that it was used now
+        assert store.find(key) is not None  # which also marks it as used now
     put(store, step_key({"n": 4}), "", run="a" * 16)
     assert [store.find(key) is not None for key in keys] == [False, True, True]
     now[0] += 1000

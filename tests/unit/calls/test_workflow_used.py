@@ -1,4 +1,4 @@
-"""A file that a step reads is the same only if nothing was written to it."""
+"""A file that a step reads counts as the same only if nothing was written to it."""
 
 import os
 from pathlib import Path, PurePosixPath

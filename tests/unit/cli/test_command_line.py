@@ -1,4 +1,4 @@
-"""What the program takes, what it refuses, and how it ends where no command is at fault."""
+"""Commands that the program accepts or refuses, and how it ends if no command is at fault."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ from gdal_mcp.settings import Settings, SettingsError
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Every command at the end of a branch."""
+    """Every command at the end of a branch of subcommands."""
     groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     if not groups:
         yield parser
@@ -177,7 +177,7 @@ def test_terminal_progress_leaves_nothing_behind(monkeypatch, capsys):
         monkeypatch.setattr(sys, "stderr", stderr)
         assert calls.call_once(app, "info", {}, assume_yes=True) is Exit.DONE
     shown = ""
-    with open(terminal, newline="") as screen, suppress(OSError):  # which is a terminal's end
+    with open(terminal, newline="") as screen, suppress(OSError):  # which is how a terminal ends
         while letter := screen.read(1):
             shown += letter
     assert " 50% half" in shown

@@ -1,4 +1,4 @@
-"""Files that commands write outside the workspaces replace nothing but their own kind."""
+"""Files that commands write outside the workspaces replace only reports."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_report_replaces_an_earlier_report_atomically(tmp_path: Path):
         write_report(path, _REPORT)
         assert path.read_text() == _REPORT
         assert path.stat().st_mode & 0o777 == 0o644
-    path.write_bytes(b"")  # as `mktemp` makes it
+    path.write_bytes(b"")  # as created by `mktemp`
     require_replaceable(path, _KIND, "--junit")
     assert os.listdir(tmp_path) == ["report.xml"]
 

@@ -1,4 +1,4 @@
-"""The start of a server: what it does not load for its first answers, and what its process is set to."""
+"""The start of a server: modules that its first answers do not load, and settings of its process."""
 
 import gc
 import io
@@ -12,7 +12,7 @@ import pytest
 from gdal_mcp.cli import main as cli
 from gdal_mcp.cli.exits import Exit
 
-# a server over streams in memory, which asks itself for its first answers
+# a server over in-memory streams that requests its first answers itself
 _FIRST_ANSWERS = """
 import json, os, sys
 import gdal_mcp.cli.main
@@ -65,7 +65,7 @@ os._exit(0)
 
 
 def told_by(code: str, *arguments: object) -> Any:
-    """What a new process of that code prints, as JSON."""
+    """The JSON that a new process with that code prints."""
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ def test_first_answers_wait_only_for_what_they_use(tmp_path, era):
 
 
 def test_failed_start_leaves_garbage_collection_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # of a client that has left
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # of a client that has disconnected
     assert (
         cli.main(["serve", "--workspace", str(tmp_path / "nowhere"), "--state-dir", str(tmp_path)])
         == Exit.USAGE
@@ -95,7 +95,7 @@ def test_failed_start_leaves_garbage_collection_on(tmp_path, monkeypatch):
 
 
 def test_threads_of_a_standing_server_share_their_memory():
-    """glibc's areas lie at multiples of 64 MiB; without the setting each of these threads has one."""
+    """glibc's arenas are at multiples of 64 MiB; without the setting each of these threads has its own."""
     told = told_by(
         """
 import json, sys, threading

@@ -19,14 +19,14 @@ NAMES = ("ann", "bob", "eve")
 
 @dataclass(eq=False)
 class Visit:
-    """One call, driven by hand: it holds its place until `end` or `cancel`."""
+    """One call, driven by hand: it holds its slot until `end` or `cancel`."""
 
     who: str
     number: int
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     done: anyio.Event = field(default_factory=anyio.Event)
     state: str = "came"
-    asked: int = 0  # how often it was told to wait
+    asked: int = 0  # number of notices that it has to wait
     refusal: ToolError | None = None
 
     def end(self) -> None:
@@ -38,12 +38,12 @@ class Visit:
 
 @dataclass(eq=False)
 class Hall:
-    """An admission and everybody who came."""
+    """An admission and all calls that arrived."""
 
     admission: Admission
     group: TaskGroup
     visits: list[Visit] = field(default_factory=list)
-    served: list[Visit] = field(default_factory=list)  # in the order of their places
+    served: list[Visit] = field(default_factory=list)  # in the order of admission
 
     def come(self, who: str, times: int = 1) -> list[Visit]:
         visits = [Visit(who, len(self.visits) + one) for one in range(times)]
@@ -76,7 +76,7 @@ class Hall:
         return [visit for visit in self.visits if visit.state == state]
 
     async def drain(self) -> None:
-        """Everybody leaves, one after another."""
+        """Ends all calls, one after another."""
         await settle()
         while running := self.those("runs"):
             running[0].end()
@@ -87,7 +87,7 @@ Play = Callable[[Hall], Coroutine[Any, Any, None]]
 
 
 def play(admission: Admission, acts: Play) -> None:
-    """Acts it out at once, and sees that everybody is gone and forgotten at the end."""
+    """Runs the actions, and asserts that no call is left or remembered at the end."""
 
     async def whole() -> None:
         async with anyio.create_task_group() as group:
@@ -137,7 +137,7 @@ def test_full_queue_refuses_at_once_with_retry_time():
     async def acts(hall: Hall) -> None:
         hall.come("ann", 1)
         await settle()
-        await anyio.sleep(30)  # so long, at least, does a call take here
+        await anyio.sleep(30)  # the shortest duration of a call here
         (late,) = hall.come("ann")
         await settle()
         assert late.refusal is not None
@@ -171,7 +171,7 @@ def test_a_cancelled_calls_place_goes_to_the_next():
         first, second, third = hall.come("ann", 3)
         await settle()
         second.cancel()
-        hall.admission.resize(2)  # the place is the second call's before that knows of its end
+        hall.admission.resize(2)  # the second call gets the slot before it learns that it is cancelled
         assert hall.admission.running == 2
         await settle()
         assert [first.state, second.state, third.state] == ["runs", "cancelled", "runs"]
@@ -195,7 +195,7 @@ def test_hundred_calls_delay_another_principal_by_one_run(places: int):
 
 
 def test_repeated_requests_do_not_starve_waiting_ones():
-    """Two that send their next call as soon as one is answered, beside one with a long queue."""
+    """Two principals send their next call as soon as one is answered; a third has a long queue."""
 
     async def acts(hall: Hall) -> None:
         hall.come("ann", 20)
@@ -222,11 +222,11 @@ def test_long_holder_leaves_other_places_to_others():
         await settle()
         hall.served[0].end()
         await settle()
-        for _ in range(2):  # the one of ann's goes on
+        for _ in range(2):  # the long call of ann continues
             hall.served[-1].end()
             await settle()
         assert names(hall.served) == ["ann", "ann", "bob", "bob", "bob"]
-        assert [visit.number for visit in hall.served] == [0, 1, 6, 7, 8]  # each in order
+        assert [visit.number for visit in hall.served] == [0, 1, 6, 7, 8]  # in order for each principal
 
     play(Admission(2, 60, 60), acts)
 

@@ -1,4 +1,4 @@
-"""What the policy decides: pure, rule by rule."""
+"""Decisions of the policy: pure functions, rule by rule."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""The policy file: what is read, and that a slip in it never passes for a rule."""
+"""The policy file: its contents are read, and a mistake in it never passes for a rule."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def settings(folders: tuple[Path, Path], **more: object) -> Settings:
 
 
 def test_rules_and_entries_are_read(folders: tuple[Path, Path], tmp_path: Path):
-    (tmp_path / "link").symlink_to(folders[1])  # a workspace is the folder, however it is spelt
+    (tmp_path / "link").symlink_to(folders[1])  # a workspace means the folder, however it is written
     policy = loaded(
         folders,
         f"""
@@ -69,7 +69,7 @@ def test_rules_and_entries_are_read(folders: tuple[Path, Path], tmp_path: Path):
     assert (entry.workspaces, entry.memory, entry.calls_per_minute) == ((folders[1],), 256 << 20, 3)
     assert (entry.concurrent, entry.output_bytes_a_day, entry.cpu_seconds_a_day) == (2, 1 << 20, None)
     assert len(policy.digest) == 64
-    (rule,) = loaded(folders, '[[rule]]\ndecision = "deny"').rules  # what is left out fits everything
+    (rule,) = loaded(folders, '[[rule]]\ndecision = "deny"').rules  # an omitted condition matches everything
     assert (rule.tools, rule.effects, rule.ways) == (("*",), set(Effect), WAYS)
 
 

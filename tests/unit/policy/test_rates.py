@@ -1,4 +1,4 @@
-"""What one principal may ask for: exactly that, whoever asks at the same time."""
+"""Limits of one principal are exact, however many calls arrive at once."""
 
 import sqlite3
 import threading
@@ -48,7 +48,7 @@ def admitted(rates: Rates, bounds: PolicyEntry, principal: str = "token:ann") ->
         rates.require_allowance(principal, bounds, writes=True)
         with rates.admit(principal, bounds):
             return True
-    except ToolError as error:  # any other error than a refusal that says when to come again counts as a pass
+    except ToolError as error:  # an error other than a refusal with a retry time counts as a pass
         return not (error.code is Code.RATE_LIMITED and error.retry_after)
 
 

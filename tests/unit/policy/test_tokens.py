@@ -1,4 +1,4 @@
-"""Static tokens: what is kept of them, when they are good, and `gdal-mcp token` as a person runs it."""
+"""Static tokens: what is stored of them, when they are valid, and `gdal-mcp token` as a person runs it."""
 
 import json
 import re
@@ -131,7 +131,8 @@ def test_new_token_is_printed_alone_and_only_reads(capsys, state):
     found = TokenStore(state / "tokens.sqlite").find(text)
     assert found is not None
     assert found.scopes == (READ,)
-    assert [main(["token", "new", name]) for name in ("ann", "Ann!")] == [2, 2]  # it is there, and no name
+    # the first exists, the second is not a valid name
+    assert [main(["token", "new", name]) for name in ("ann", "Ann!")] == [2, 2]
     assert events(state) == [("token.made", "token:ann")]
     assert text not in (state / "audit.jsonl").read_text()
 

@@ -1,4 +1,4 @@
-"""The files of the audit log that the tests share (the fixture `log`)."""
+"""The files of the audit log that several tests share (the fixture `log`)."""
 
 from pathlib import Path
 

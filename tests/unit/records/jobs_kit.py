@@ -1,4 +1,4 @@
-"""Calls that end when a test says so, and the table of jobs that they are in."""
+"""Calls that end when a test says so, and the table of jobs for them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ DONE = text("done")
 
 @dataclass
 class Call:
-    """A call that ends when the test says so, and tells how it went."""
+    """A call that ends when the test says so, and reports its outcome."""
 
     go: anyio.Event = field(default_factory=anyio.Event)
     begun: anyio.Event = field(default_factory=anyio.Event)
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass
 class Table:
-    """The jobs of a server that runs, and what is behind them."""
+    """The jobs of a running server, and its stores."""
 
     jobs: jobs.Jobs
     store: TaskStore
@@ -62,7 +62,7 @@ class Table:
         return found
 
     async def as_task(self, call: Call, principal: str = "ann", *, ends: bool = False) -> Task:
-        """A task of this call, which goes on to its outcome where it `ends`."""
+        """A task for this call, which continues to its outcome if `ends`."""
         made = await self.jobs.call(call.job(principal))
         assert isinstance(made, Task)
         await call.begun.wait()
@@ -75,11 +75,11 @@ class Table:
 async def table(
     path: Path, after: float = 0.0, answer_seconds: float = 600.0, store: TaskStore | None = None
 ) -> AsyncIterator[Table]:
-    """With `after` 0 every call is a task at once, with infinity none is."""
+    """With `after` 0 every call is a task at once, with infinity no call is."""
     store = store or TaskStore(path, "one", lambda _server: False, most=2)
     pending: set[str] = set()
     rules = jobs.Rules(after, answer_seconds)
-    with anyio.fail_after(30):  # far above what anything takes
+    with anyio.fail_after(30):  # far above any duration here
         async with jobs.running(None, store, rules, pending) as made:  # type: ignore[arg-type]
             yield Table(made, store, pending)
     assert pending == set()

@@ -1,4 +1,4 @@
-"""What the tests of the registry share: one on a clock that a test moves, and calls with their artifacts in it."""
+"""Fixtures for tests of the registry: a registry on a clock that a test moves, and calls with artifacts."""
 
 from collections.abc import Iterator
 from pathlib import Path

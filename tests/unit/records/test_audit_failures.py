@@ -43,7 +43,7 @@ def test_an_acknowledged_record_that_was_torn_is_refused(log: AuditLog) -> None:
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Ends the process at this point."""
 
 
 def crash(*_: Any) -> None:
@@ -169,7 +169,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(log: AuditLog, size: int) -> int:
-    """Append until there is no room; the number of the last record that was acknowledged."""
+    """Appends until there is no room and returns the number of the last acknowledged record."""
     acknowledged = 0
     try:
         while True:

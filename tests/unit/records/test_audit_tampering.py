@@ -26,7 +26,7 @@ def append(log: AuditLog, data: bytes) -> None:
 
 
 def refuses_to_go_on(log: AuditLog) -> bool:
-    """Whether nothing is appended, and the log stays as it is."""
+    """True if nothing is appended and the log stays unchanged."""
     before = log.path.read_bytes()
     with pytest.raises(AuditUnavailable):
         log.append({"type": "after"})
@@ -62,7 +62,7 @@ def test_first_line_that_breaks_the_chain_is_named(log: AuditLog) -> None:
 
     for line in range(COUNT):
         before, this, after = whole[:line], whole[line], whole[line + 1 :]
-        # what is done to the last line shows in the head only: no line follows that would hold its hash
+        # a change of the last line shows only in the head: no line follows that contains its hash
         assert first_bad([*before, this.replace(b"file-", b"fire-"), *after]) == (line + 2 if after else None)
         assert first_bad([*before, *after]) == (line + 1 if after else None)
         if after:

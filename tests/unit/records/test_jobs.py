@@ -1,4 +1,4 @@
-"""Calls that outlive their requests: how each ends exactly once, whoever is quicker."""
+"""Calls that outlive their requests: each ends exactly once, whichever side is faster."""
 
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ async def test_long_call_becomes_task_with_stored_result(path: Path):
         call = Call()
         task = await made.as_task(call)
         assert (task.status, task.principal) == ("working", "ann")
-        assert made.store.get(task.id, "ann") is not None  # it was on disk before anybody was told
+        assert made.store.get(task.id, "ann") is not None  # it was on disk before anybody was informed
         assert made.pending != set()
         call.tell(0.4, "warping")
         told = await made.jobs.get(task.id, "ann")
@@ -79,7 +79,7 @@ async def test_only_protocol_errors_fail_a_task(path: Path):
             assert ended.status == status
             assert ended.payload.items() >= shown.items()
             assert "secret" not in repr(ended)
-            await made.as_task(Call(), ends=True)  # the server lives on
+            await made.as_task(Call(), ends=True)  # the server continues to run
 
 
 async def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
@@ -89,7 +89,7 @@ async def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
         await made.jobs.cancel(task.id, "ann")
         ended = await made.until(task, "cancelled", "completed")
         assert (ended.status, ended.payload, call.cancelled) == ("cancelled", None, True)
-        await made.jobs.cancel(task.id, "ann")  # again: nothing more
+        await made.jobs.cancel(task.id, "ann")  # a second time has no effect
         assert await made.jobs.get(task.id, "ann") == ended
 
 
@@ -231,12 +231,12 @@ async def test_task_asks_and_continues_with_all_answers(path: Path):
         assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
         with pytest.raises(ValidationError):
             await made.jobs.update(task.id, "ann", {"second": {"action": 5}})
-        await made.jobs.update(task.id, "ann", {"first": {"nonsense": 1}})  # it has its answer
+        await made.jobs.update(task.id, "ann", {"first": {"nonsense": 1}})  # the question has its answer
         assert (await made.jobs.get(task.id, "ann")).payload.keys() == {"second"}
         await made.jobs.update(task.id, "ann", {"second": YES})
         await made.until(task, "completed")
         assert [sorted(heard) for heard in call.heard] == [[], ["first", "second"]]
-        await made.jobs.update(task.id, "ann", {"first": YES})  # too late: passed over
+        await made.jobs.update(task.id, "ann", {"first": YES})  # too late: ignored
 
 
 @pytest.mark.claim("identity.answers-as-calls")

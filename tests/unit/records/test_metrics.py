@@ -29,7 +29,7 @@ IDLE = Admission(4, 32, 60.0)
 
 @dataclass
 class Book:
-    """A registry in which calls are written by hand."""
+    """A registry with calls that tests insert."""
 
     path: Path
     now: float = 1_000.0
@@ -67,7 +67,7 @@ def ran(pool: str = "warm", cpu: Any = 0.5, memory: Any = 64 * MIB) -> dict[str,
 def test_refused_call_is_counted_too(book: Book):
     book.registry.add_refused(Call("r1", "ann", "info", {}, outcome=str(Code.BUSY)))
     assert book.all()["by_tool_and_outcome"] == [{"tool": "info", "outcome": "BUSY", "count": 1}]
-    assert book.all()["seconds"]["total"]["count"] == 0  # it has no time of its own
+    assert book.all()["seconds"]["total"]["count"] == 0  # it has no duration
 
 
 def test_window_holds_only_recently_ended_calls(book: Book):
@@ -98,7 +98,7 @@ def test_seconds_are_given_per_phase_and_in_total(book: Book):
         "queue": 1.0, "start": 2.0, "run": 3.0, "publish": 0.5, "total": 9.0,
     }  # fmt: skip
     back = book.begin()
-    book.now -= 500  # a clock that went back
+    book.now -= 500  # a clock that was set back
     book.end(back, durations={"run": 1.0})
     assert book.all()["seconds"]["total"]["p50"] == 0
 
@@ -150,7 +150,7 @@ def test_calls_of_earlier_versions_are_counted_once(book: Book):
 
 
 def shown(*calls: tuple[str, str, dict[str, Any]], slots: dict[str, int] | None = None) -> str:
-    """The text after these calls ended, each a tool, an outcome and more of its end."""
+    """The metrics text after these calls ended, each with a tool, an outcome and more about its end."""
     metrics = Metrics(KNOWN)
     for tool, outcome, more in calls:
         metrics.count(Call("c", "ann", tool, {}, limits=LIMITS, outcome=outcome, **more))
@@ -158,7 +158,7 @@ def shown(*calls: tuple[str, str, dict[str, Any]], slots: dict[str, int] | None 
 
 
 def samples(shown: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Every sample as Prometheus itself would read it; each is there once."""
+    """Every sample as Prometheus itself would parse it; each occurs once."""
     found: Counter[tuple[str, frozenset[tuple[str, str]]]] = Counter()
     values = {}
     for family in text_string_to_metric_families(shown):

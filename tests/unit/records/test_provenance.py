@@ -1,4 +1,4 @@
-"""What a call was made of: digests of its inputs while it runs, and the statement about it."""
+"""Sources of a call: digests of its inputs while it runs, and the statement about it."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ def test_inputs_have_size_digest_and_their_companions_after(root: Path, spaces: 
         data = (root / name).read_bytes()
         assert (one.sha256, one.size, one.changed) == (sha256(data), len(data), False)
         assert one.companion is (name in ("a.tif.aux.xml", "a.tfw"))
-    named = made_of(spaces, "a.tif", "a.tfw", "a.tif")  # twice, and what is the companion of another
+    named = made_of(spaces, "a.tif", "a.tfw", "a.tif")  # named twice, and a companion of another input
     assert {name: one.companion for name, one in named.items()} == {
         "a.tif": False, "a.tfw": False, "a.tif.aux.xml": True,
     }  # fmt: skip
@@ -139,7 +139,7 @@ def test_partly_readable_folder_has_no_digest(root, spaces, monkeypatch, odd):
         limit = 99
     one = made_of(spaces, "d", limit=limit)["d"]
     assert (one.sha256, bool(one.reason)) == (None, True)
-    assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has one
+    assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has a digest
 
 
 def test_digests_stop_at_the_recorded_file_count(root, spaces, monkeypatch):
@@ -185,7 +185,7 @@ CALL = Call(
     ),
     removed=("/ws/old.ovr",),
 )  # fmt: skip
-SHAPE = {  # of in-toto's statement and of the predicate that it names, as far as other programs rely on it
+SHAPE = {  # in-toto's statement and its predicate, as far as other programs rely on them
     "type": "object",
     "required": ["_type", "subject", "predicateType", "predicate"],
     "properties": {
@@ -251,12 +251,14 @@ def test_impossible_date_does_not_break_the_statement():
 @pytest.mark.claim("resources.deadline")
 @pytest.mark.parametrize("call", ["pread", "stat"])
 def test_hanging_file_system_does_not_delay_call_end(root, spaces, monkeypatch, call):
-    """Reads hang, or the last look at the file; the call gets its rows, and the thread ends once the file system answers."""
+    """Reads hang, or the final check of the file does; the call gets its rows, and the thread ends once the file
+    system answers.
+    """
     (root / "a.bin").write_bytes(b"x")
     let_go, real, hangs = threading.Event(), getattr(os, call), threading.Event()
 
     def hang(*given: object, **named: object) -> object:
-        if threading.current_thread().name.startswith("Dummy-"):  # not one of threading's
+        if threading.current_thread().name.startswith("Dummy-"):  # not a thread of `threading`
             hangs.set()
             let_go.wait()
         return real(*given, **named)

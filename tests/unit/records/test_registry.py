@@ -13,7 +13,7 @@ __all__ = ["clock", "path", "registry"]
 
 
 def standing(name: str, sha256: str) -> Artifact:
-    """An artifact whose file is there."""
+    """An artifact whose file exists."""
     return replace(artifact(name, sha256), path="/")
 
 
@@ -162,9 +162,9 @@ def test_undo_restores_replaced_artifacts_in_any_order(registry, subtests):
     for published, undone, left in (
         (three, ("c3", "c2"), "11"),
         (three, ("c2", "c3"), "11"),
-        (three, ("c2",), "33"),  # one that was replaced
-        (three, ("c1", "c2", "c3"), None),  # what was undone is never listed again
-        ((("c1", ["11"]), ("c2", ["22", "23"])), ("c2",), "11"),  # one that wrote a place twice
+        (three, ("c2",), "33"),  # its output has been replaced since
+        (three, ("c1", "c2", "c3"), None),  # an undone output is never listed again
+        ((("c1", ["11"]), ("c2", ["22", "23"])), ("c2",), "11"),  # a call that wrote to one path twice
     ):
         with subtests.test(undone=undone, left=left):
             name = f"{undone}-{left}"

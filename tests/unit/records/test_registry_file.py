@@ -112,7 +112,7 @@ def test_a_database_that_cannot_be_written_is_unavailable() -> None:
 
 
 def test_several_open_a_new_database_at_once(tmp_path):
-    """SQLite refuses all but one of them now and then, so it is tried often."""
+    """SQLite occasionally refuses all but one of them, so many attempts are made."""
     ready = threading.Barrier(4)
 
     def connected(path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What is kept, and for how long: the audit log goes on as one chain over several files, and only records that nobody needs are removed."""
+"""Retention: the audit log continues as one chain over several files, and only records that are no longer needed are
+removed.
+"""
 
 import os
 import time
@@ -46,7 +48,7 @@ def test_closed_and_open_files_form_one_chain(log: AuditLog):
     assert (found.ok, found.first, found.records) == (True, 1, 5 + 2 * 4)
     assert found.last == log.checkpoint()
     assert (first.stat().st_mode & 0o777, log.path.stat().st_mode & 0o777) == (0o600, 0o600)
-    # a byte of a closed file, a closed file that is gone, and two that changed places are noticed
+    # a changed byte of a closed file, a missing closed file, and two swapped files are noticed
     whole = first.read_bytes()
     first.write_bytes(whole.replace(b'"number":2', b'"number":3'))
     assert not verify(log.path).ok
@@ -69,7 +71,7 @@ def test_only_checkpoints_in_archived_files_count_as_missing(log: AuditLog, tmp_
     found = verify(log.path)
     assert (found.ok, found.first, found.records) == (True, 6, 2 * 4)
     assert not verify(log.path, before).ok
-    assert verify(log.path, end).ok  # the next record is bound to it
+    assert verify(log.path, end).ok  # the next record contains its hash
     second.rename(archive / second.name)
     assert verify(log.path).ok
     for one in archive.iterdir():
@@ -145,7 +147,7 @@ def test_old_records_without_outputs_are_removed_keeping_figures(tmp_path: Path)
         assert there == {"listed", "waits", "runs", "new"}
         assert figures(registry, {"info"}, 0.0)["total"] == before["total"]
         with closing(Approvals(settings.state.registry)) as approvals:
-            approvals.decided()  # what expired is marked so, and goes the next time
+            approvals.decided()  # expired records are marked, and removed the next time
             registry.prune(time.time() - 30 * DAY)
             assert approvals.get(over) is None
             assert approvals.get(open_) is not None

@@ -1,4 +1,4 @@
-"""What is kept of long calls: for whom, for how long, and what becomes of them when their server is gone."""
+"""Records of long calls: for whom and how long they are stored, and what happens to them when their server is gone."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ RESULT = {"content": [{"type": "text", "text": "é \ud800 \x00"}], "isError": Fa
 
 @dataclass
 class World:
-    """The time, and the servers that live."""
+    """The time, and the servers that are alive."""
 
     now: float = 1_000.0
     living: set[str] = field(default_factory=lambda: {"one", "two"})
@@ -40,7 +40,7 @@ Open = Callable[..., TaskStore]
 
 @pytest.fixture
 def opened(tmp_path: Path, world: World) -> Open:
-    """`opened("one", most=...)`: the store of a server; all of them share one file."""
+    """`opened("one", most=...)` is the store of a server; all of them share one file."""
 
     def make(server: str = "one", most: int = 5) -> TaskStore:
         store = world.store(tmp_path / "registry.sqlite", server, most)
@@ -70,7 +70,7 @@ def test_ids_are_long_and_never_the_same(opened: Open):
 def test_result_is_available_until_it_expires(opened: Open, world: World):
     store = opened()
     task = store.create("ann", "warp")
-    world.now += 10 * KEPT  # it works for long
+    world.now += 10 * KEPT  # the task works for a long time
     assert store.get(task.id, "ann").status == "working"
     ended = store.end(task, "completed", "done", RESULT)
     world.now += KEPT - 1
@@ -97,7 +97,7 @@ def test_tasks_per_principal_are_bounded_and_never_dropped(opened, world):
     assert store.create("ann", "warp") is None
     assert store.create("bob", "warp") is not None
     assert [store.get(task.id, "ann").id for task in mine] == [task.id for task in mine]
-    world.now += KEPT  # the one that has ended makes room
+    world.now += KEPT  # the ended task makes room
     assert store.create("ann", "warp") is not None
     assert store.create("ann", "warp") is None
 
@@ -105,7 +105,7 @@ def test_tasks_per_principal_are_bounded_and_never_dropped(opened, world):
 def test_task_of_dead_server_has_failed(opened: Open, world: World):
     running, ended = (opened("one").create("ann", "warp") for _ in range(2))
     later = opened("two")
-    assert later.get(ended.id, "ann").status == "working"  # of another server that lives: it is left to that
+    assert later.get(ended.id, "ann").status == "working"  # of another living server, which handles it
     assert opened("one").end(ended, "completed", "done", RESULT).ended
     world.living.discard("one")
     world.now += 5
@@ -125,7 +125,7 @@ def test_lost_tasks_do_not_take_room_for_ever(opened: Open, world: World):
     assert lost is not None
     world.living.discard("one")
     store = opened("two", most=1)
-    assert store.create("ann", "warp") is None  # its end is still to be told
+    assert store.create("ann", "warp") is None  # its end is not announced yet
     world.now += KEPT
     assert store.create("ann", "warp") is not None
 

@@ -1,4 +1,4 @@
-"""What is never shown of an address is covered by the approval all the same."""
+"""Parts of an address that are never shown are still covered by the approval."""
 
 from dataclasses import replace
 from pathlib import Path

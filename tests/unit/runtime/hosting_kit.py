@@ -1,4 +1,4 @@
-"""A hosting on engines in memory: whatever looks at isolation is left out, as such containers have none."""
+"""A hosting on in-memory engines, without the checks of isolation, because such containers have none."""
 
 import contextlib
 import threading
@@ -27,7 +27,9 @@ IMAGE = Image("gdal:1", "sha256:a", "sha256:a", "3.13.3", standin=False)
 
 
 class Machine:
-    """One engine of a machine, and every connection to it that was opened. `refuse` is what the next set-ups raise."""
+    """One engine of a machine, and every connection to it that was opened. The next set-ups raise the errors in
+    `refuse`.
+    """
 
     def __init__(self) -> None:
         self.engine = MemoryEngine(worker)
@@ -42,7 +44,7 @@ class Machine:
         return made
 
     def restart(self) -> None:
-        """Its containers end, and another engine answers from now on."""
+        """Ends its containers; from now on another engine answers."""
         old = self.engine
         self.engine = MemoryEngine(worker, numbers=old.numbers)
         self._past.append(old)
@@ -52,7 +54,7 @@ class Machine:
             one.end(KILLED)
 
     def sweep(self) -> None:
-        """As the machine does with what was left of engines that are gone."""
+        """Removes leftovers of engines that are gone, as a machine does."""
         for one in self._past:
             one.gone, one.before = False, lambda _what, _about: None
             for name in [*one.boxes]:
@@ -61,7 +63,7 @@ class Machine:
 
 
 class Connected:
-    """A connection to an engine in memory, which is to be closed once."""
+    """A connection to an in-memory engine, which must be closed exactly once."""
 
     def __init__(self, engine: MemoryEngine) -> None:
         self._engine, self.closed = engine, 0
@@ -108,7 +110,7 @@ def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: An
 
 
 class Gate:
-    """Holds up whoever comes, once closed, until it is opened."""
+    """Blocks all callers while closed, until it is opened."""
 
     def __init__(self) -> None:
         self._open, self.reached = threading.Event(), threading.Event()

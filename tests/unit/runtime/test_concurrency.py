@@ -1,4 +1,4 @@
-"""How many calls fit on a machine at once."""
+"""Number of simultaneous calls that fit on a machine."""
 
 from hypothesis import given
 from hypothesis import strategies as st

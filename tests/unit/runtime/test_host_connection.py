@@ -1,4 +1,4 @@
-"""The hosts of a server when containers, engines and set-ups fail: each failure costs only what it is of."""
+"""The hosts of a server when containers, engines and set-ups fail: each failure affects only its own part."""
 
 import contextlib
 import gc
@@ -36,7 +36,7 @@ def boxes(hosting: Hosting):
 
 
 def call(hosting: Hosting, host, cancel: Cancellation):
-    """As the server makes it. Raises what the call raised, once the hosting was told of it."""
+    """Calls as the server does. Raises the error of the call, after reporting it to the hosting."""
     try:
         with host.pool.claim(hosting.kind(host, None), "call-0001", cancel) as lease:
             return run(lease, cancel)
@@ -46,7 +46,7 @@ def call(hosting: Hosting, host, cancel: Cancellation):
 
 
 def in_time(do) -> list[object]:
-    """What `do` returns in a thread of its own, which must end."""
+    """The result of `do` in a separate thread, which must end."""
     got: list[object] = []
     thread = threading.Thread(target=lambda: got.append(do()), daemon=True)
     thread.start()
@@ -85,7 +85,7 @@ def test_call_on_old_engine_never_drops_new_host(hosting, machine, cancel):
         call(hosting, old, cancel)
     new = hosting.ready()
     assert new is not old
-    hosting.failed(old)  # a second call of the old one fails later
+    hosting.failed(old)  # a second call on the old engine fails later
     hosting.invalidate(old)
     assert hosting.ready() is new
     assert call(hosting, new, cancel)
@@ -100,10 +100,10 @@ def test_lost_engine_closes_after_its_last_call(hosting, machine, cancel):
         hosting.failed(old)
         assert hosting.ready() is not old
         assert old.engine.closed == 0
-        with pytest.raises(EngineUnavailable):  # its container went with its engine
+        with pytest.raises(EngineUnavailable):  # its container disappeared with its engine
             stack.close()
     until(lambda: old.engine.closed == 1)
-    until(lambda: sum(not one.closed for one in machine.opened) == 1)  # that of the host in use
+    until(lambda: sum(not one.closed for one in machine.opened) == 1)  # the engine of the current host
 
 
 @pytest.mark.claim("faults.engine-fails")
@@ -116,10 +116,10 @@ def test_a_set_up_that_fails_leaves_nothing_open(hosting, machine):
             hosting.ready()
 
     machine.attest = refuse
-    attempt()  # whatever is opened once
+    attempt()  # everything that is opened once
     gc.collect()
     before = len(os.listdir("/proc/self/fd")), threading.active_count()
-    gc.disable()  # which could hide what nobody closes
+    gc.disable()  # which could hide connections that were never closed
     try:
         for _ in range(20):
             attempt()
@@ -155,7 +155,7 @@ def test_endless_removal_blocks_no_call_or_new_host(hosting, machine, cancel):
     assert gate.reached.wait(SECONDS)
     (new,) = in_time(hosting.ready)
     assert new is not host
-    # a container of another toolbox is made, started and used meanwhile; its own removal waits with the others
+    # meanwhile a container of another toolbox is created, started and used; its own removal waits with the others
     other = hosting.ready(boxes(hosting)[1])
     lease = in_time(lambda: other.pool.claim(hosting.kind(other, None), "call-0002", cancel))[0]
     gate.open()

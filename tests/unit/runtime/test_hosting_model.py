@@ -1,7 +1,8 @@
-"""A model of the hosts and their pools: whatever fails, in any order, costs only what it is of, and nothing stays open.
+"""A model of the hosts and their pools: a failure, in any order, affects only its own part, and nothing stays open.
 
-Invariants: a healthy container is never removed because another one failed; a call waits for nothing that a removal holds; an engine
-is closed once, and only after its last call; after the end descriptors and threads are as many as before.
+Invariants: a healthy container is never removed because another one failed; a call waits for nothing that a removal
+holds; an engine is closed once, and only after its last call; at the end there are as many descriptors and threads as
+before.
 """
 
 import contextlib
@@ -30,11 +31,11 @@ SECONDS = 30
 TOOLBOXES = st.integers(0, 1)
 NUMBERS = st.integers(
     0, 9
-)  # of one of those that there are, which depends on threads and so is nothing to draw from
+)  # of an existing container; which exist depends on threads, so Hypothesis cannot draw from them
 
 
 def nothing(_what: str, _about: Any) -> None:
-    """An engine that does as it is asked."""
+    """An engine that works normally."""
 
 
 class Hosts(RuleBasedStateMachine):
@@ -60,7 +61,7 @@ class Hosts(RuleBasedStateMachine):
         return self.hosting.ready(self.hosting._toolboxes[toolbox])
 
     def claim(self, host: Host, *, cold: bool = False) -> Lease | None:
-        """None when that failed, as the server handles it."""
+        """A claim, or None if it failed, as the server handles it."""
         get = host.pool.start if cold else host.pool.claim
         try:
             return get(self.hosting.kind(host, None), "call-0001", self.cancel)
@@ -206,7 +207,7 @@ class Hosts(RuleBasedStateMachine):
         until(lambda: {*threading.enumerate()} <= self.before[1])
 
 
-# 300 steps; `make fuzz` asks for 10,000
+# 300 steps; `make fuzz` uses 10,000
 Hosts.TestCase.settings = settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", "12")), stateful_step_count=25, deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""Which image is used, what is refused, and how one is pulled. The engine is a fake behind the real SDK."""
+"""Which image is used or refused, and how one is pulled. The engine is a fake behind the real SDK."""
 
 import itertools
 import re
@@ -131,7 +131,7 @@ def test_suggested_command_fetches_the_missing_named_image(engine, images):
 
 @pytest.mark.claim("supply.image-named")
 def test_unlabelled_image_is_ordinary_and_id_gets_algorithm(engine, images):
-    engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # as Podman says it
+    engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # in Podman's format
     found = resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
     assert (found.standin, found.id) == (False, ID)
 
@@ -165,8 +165,8 @@ def test_version_is_read_from_labels_and_tags() -> None:
         assert parse_version({"org.opencontainers.image.version": text}, "x") == version, text
         assert parse_version({}, f"localhost:5000/gdal:{text}") == version, text
     labels = {"org.opencontainers.image.version": "3.10.0", VERSION_LABEL: "3.13.3"}
-    assert parse_version(labels, "x:3.9.0") == "3.13.3"  # our own label says more than the others
-    assert parse_version({}, "registry.test:3.13/gdal") == ""  # that is a port
+    assert parse_version(labels, "x:3.9.0") == "3.13.3"  # our own label takes precedence over the others
+    assert parse_version({}, "registry.test:3.13/gdal") == ""  # this is a port
 
 
 def test_ensure_pulls_what_is_missing_and_only_that(engine: SocketEngine, images: DockerImages) -> None:
@@ -220,10 +220,10 @@ def test_a_pull_reports_progress_and_the_engines_error() -> None:
     events = [begun, loading("a", 10_000_000), loading("b", 20_000_000), arrived]
     for step, expected in ((0.0, ["10 of 100 MB"]), (6.0, ["10 of 100 MB", "30 of 200 MB", "120 of 200 MB"])):
         lines: list[str] = []
-        times = itertools.count(0.0, step)  # of one look at the clock after another
+        times = itertools.count(0.0, step)  # between two reads of the clock
         follow(events, lines.append, lambda times=times: next(times))
         told = [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines]
-        assert told == [*expected, "120 of 200 MB"]  # what came in the end
+        assert told == [*expected, "120 of 200 MB"]  # the final result
     with pytest.raises(PullFailed):
         follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
 

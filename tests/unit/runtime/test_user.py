@@ -1,4 +1,4 @@
-"""A server that is started as root is root no more once it has seen whose its workspace is."""
+"""A server that is started as root gives up root once it knows the owner of its workspace."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def started(maps: Path, state: Path, run_as: str) -> dict[str, list[str]]:
 
 @pytest.fixture
 def maps(tmp_path: Path) -> Path:
-    """A workspace of somebody else."""
+    """A workspace of another user."""
     made = tmp_path / "maps"
     made.mkdir()
     os.chown(made, 1234, 1235)
@@ -52,7 +52,7 @@ def test_server_becomes_owner_permanently_with_its_records(tmp_path: Path, maps:
     assert (int(told["CapEff"][0], 16), int(told["CapPrm"][0], 16), told["NoNewPrivs"]) == (0, 0, ["1"])
     assert told["home"] == [
         str(state)
-    ]  # not root's, in which the owner can read no configuration of the engine
+    ]  # not root's home, in which the owner cannot read the engine's configuration
     assert {(one.stat().st_uid, one.stat().st_gid) for one in (state, state / "servers")} == {(1234, 1235)}
 
 

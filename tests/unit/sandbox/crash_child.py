@@ -1,6 +1,6 @@
-"""Forks for tests: reads pickled work from stdin, does each in a child, writes how that ended.
+"""Forks for tests: reads pickled work from stdin, does each in a child, and writes how it ended.
 
-A fork of this small process costs a tenth of a fork of pytest, and the tests want thousands.
+A fork of this small process costs a tenth of a fork of pytest, and the tests need thousands.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 def ended(work: Callable[[], object]) -> int:
-    """The exit code of a child that does some work; 0 when it came to the end."""
+    """The exit code of a child that does this work; 0 if it finished."""
     child = os.fork()
     if child == 0:
         try:
@@ -24,7 +24,7 @@ def ended(work: Callable[[], object]) -> int:
 
 
 def main() -> None:
-    os.fsync = lambda _file: None  # a dead process loses nothing that it wrote; only a power cut would
+    os.fsync = lambda _file: None  # a killed process loses nothing that it wrote; only a power cut would
     while True:
         try:
             work = pickle.load(sys.stdin.buffer)

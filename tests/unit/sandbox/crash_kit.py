@@ -1,4 +1,4 @@
-"""The means to kill a process at any step of a scenario, and to look at what is left."""
+"""Kills a process at any step of a scenario, and examines the leftovers."""
 
 import atexit
 import pickle
@@ -15,13 +15,13 @@ from sandbox.outputs.dirops import POINTS, DirOps
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import RecoveryOutcome
 
-# each with whether the file system knows the flags of renameat2; without them nothing is replaced
+# each with True if the file system supports the flags of renameat2; without them nothing is replaced
 BOTH = {"native": (ALL_AT_ONCE, True), "links": (NOTHING_REPLACED, False)}
 EVERY = {**{name: (scenario, True) for name, scenario in PUBLICATIONS.items()}, **BOTH}
 
 
 class Forks:
-    """A small process that does work in children of its own."""
+    """A small process that does work in its own children."""
 
     def __init__(self) -> None:
         program = Path(__file__).with_name("crash_child.py")
@@ -30,7 +30,7 @@ class Forks:
         )
 
     def ended(self, work: Callable[[], object]) -> int:
-        """The exit code of a process that does this; 0 when it came to the end."""
+        """The exit code of a process that does this work; 0 if it finished."""
         sending, telling = self._process.stdin, self._process.stdout
         assert sending is not None
         assert telling is not None
@@ -56,7 +56,7 @@ def in_child(work: Callable[[], object]) -> int:
 def each_step(
     tmp_path: Path, setup: Callable[[Path], None], work: Callable[[StagingArea], object], *, native: bool
 ) -> Iterator[tuple[int, str, Path]]:
-    """For every checkpoint that some work passes: its number, its name and a fresh workspace."""
+    """For every checkpoint of this work: its number, its name and a fresh workspace."""
     trail = Trail()
     first = tmp_path / "first"
     first.mkdir(parents=True)
@@ -75,7 +75,7 @@ def killed(root: Path, number: int, work: Work, *, native: bool) -> None:
 
 
 def settled(area: StagingArea) -> dict[str, bytes]:
-    """The workspace after recovery, which must be complete in one go, need no person and leave nothing behind."""
+    """The workspace after recovery, which must complete in one run, need no person and leave nothing behind."""
     findings = {one.outcome for one in area.recover()}
     assert not findings & {RecoveryOutcome.CONFLICT, RecoveryOutcome.DAMAGED}
     found = tree(area.workspace.root)
@@ -93,7 +93,7 @@ def first_point(
     *,
     native: bool,
 ) -> int:
-    """The number of the first checkpoint of a name, counted in a workspace of its own."""
+    """The number of the first checkpoint with this name, counted in a separate workspace."""
     setup(tmp_path / "twin")
     trail = Trail()
     work(area_at(tmp_path / "twin", DirOps(trail, native=native)))

@@ -1,5 +1,6 @@
-"""Scenarios, and work on a workspace that ends at any step of it. Sent to a small process (`crash_child.py`), so nothing of
-pytest is imported here.
+"""Scenarios, and work on a workspace that ends at any of its steps.
+
+This module is sent to a small process (`crash_child.py`), so it imports nothing of pytest.
 """
 
 import errno
@@ -21,7 +22,7 @@ SHAPEFILE = ("roads.shp", "roads.shx", "roads.dbf")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A workspace, something done in it, and the workspace that should come of it."""
+    """A workspace, an operation in it, and the expected workspace afterwards."""
 
     before: Tree
     staged: Tree
@@ -122,14 +123,14 @@ def fail(_point: str) -> None:
 
 
 class Work(Protocol):
-    """Something done in a workspace."""
+    """An operation in a workspace."""
 
     def __call__(self, area: StagingArea) -> object: ...
 
 
 @dataclass(frozen=True)
 class Dying:
-    """Work whose process ends at one of the checkpoints that it passes."""
+    """Work whose process ends at one of its checkpoints."""
 
     work: Work
     root: Path

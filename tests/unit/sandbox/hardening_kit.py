@@ -13,7 +13,7 @@ WORKSPACE, STAGING = PurePosixPath("/data/ws"), PurePosixPath("/staging")
 
 
 def engine_info(api, architecture, cgroup, *options):
-    """What an engine says of itself, as far as a create body depends on it."""
+    """The engine's information about itself, as far as a create body depends on it."""
     return EngineInfo("Docker", "20.10", api, architecture, cgroup, options, False, (), "unix:///x", "")
 
 
@@ -48,7 +48,7 @@ def host(facts=DOCKER_20, **changes):
 
 
 def truthful(asked):
-    """What an engine answers to inspect when it made exactly what was asked."""
+    """The engine's inspect answer for a container that was created exactly as requested."""
     config = copy.deepcopy({name: value for name, value in asked.items() if name != "HostConfig"})
     mounts = asked["HostConfig"]["Mounts"]
     filled_in = {"Links": None, "Binds": None, "ShmSize": 67108864}

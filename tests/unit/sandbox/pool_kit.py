@@ -1,4 +1,4 @@
-"""What the tests of the pool run on the engine in memory: kinds of containers, a worker that does as its job says, and calls."""
+"""Kinds of containers, a worker and calls for tests of the pool on an in-memory engine."""
 
 import json
 import os
@@ -32,13 +32,13 @@ LIMITS = Limits(memory_bytes=64 * MIB, wall_seconds=20.0)
 
 
 def measure_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Containers in memory have no isolation to measure; the machine has enough memory for them."""
+    """In-memory containers have no isolation to measure; the machine has enough memory for them."""
     patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     patch.setattr(pool_module, "machine_memory", dict)
 
 
 def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> SlotKey:
-    """A kind of its own for each name, on these folders."""
+    """A separate kind for each name, on these folders."""
     mounts = tuple(Mount(host_source(folder), PurePosixPath(str(folder))) for folder in folders)
     template = SandboxTemplate("sha256:a", (name,), USER, more.pop("limits", LIMITS), mounts, **more)
     return SlotKey(template, area)
@@ -59,7 +59,7 @@ def frame(letter: bytes, value: Any) -> bytes:
 
 
 def worker(box: Box) -> int:
-    """Says that it is ready, waits for its one job and does what the job's `do` says."""
+    """Reports that it is ready, waits for its one job and does what the job's `do` says."""
     box.say(frame(b"R", {}))
     while length := _exactly(box, LENGTH.size):
         data = _exactly(box, LENGTH.unpack(length)[0])
@@ -71,7 +71,7 @@ def worker(box: Box) -> int:
             box.say(frame(b"F", {"code": 0, "box": box.name}))
         if "stay" in what:
             box.read(1)
-        if "close" in what:  # and goes on
+        if "close" in what:  # and continues
             box.hang_up()
             box.removed.wait()
         break
@@ -93,7 +93,7 @@ def _exactly(box: Box, count: int) -> bytes:
 
 
 class Clock:
-    """`time.monotonic` that can be put forward."""
+    """`time.monotonic` that a test can advance."""
 
     def __init__(self) -> None:
         self.ahead, self._real = 0.0, time.monotonic
@@ -107,7 +107,7 @@ def run(lease: Lease, cancel: Cancellation, **request: object):
 
 
 def served(pool: WarmPool, kind: SlotKey, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:
-    """One call; which container did it, and how that was found."""
+    """One call: its container, and "warm" or "cold"."""
     with pool.claim(kind, call, cancel) as lease:
         result = run(lease, cancel)
         assert result.outcome == Exited(0)
@@ -119,12 +119,12 @@ def filled(pool: WarmPool, waiting: int) -> None:
 
 
 def wake(pool: WarmPool) -> None:
-    """As the end of a call does: the pool looks at everything again."""
+    """Makes the pool look at everything again, as the end of a call does."""
     pool._wakeup.wake()
 
 
 def together(count: int, do: Callable[[int], object]) -> list[object]:
-    """What so many threads got, all begun in one moment."""
+    """Results of so many threads that start at the same moment."""
     start, results = threading.Barrier(count), [None] * count
 
     def one(number: int) -> None:

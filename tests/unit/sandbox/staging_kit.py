@@ -1,4 +1,4 @@
-"""What the tests of staging, publication and undo share: a workspace as a dict, a publication in one line."""
+"""Helpers for tests of staging, publication and undo: a workspace as a dict, a publication in one line."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Workspace, WorkspacePath, Workspaces
 
 CALL = "call-0001"
-# the container's user; a root host uses somebody else's ids
+# the container's user; a host that runs as root uses another user's ids
 USER = (os.geteuid() or 65534, os.getegid() or 65534)
 
 Tree = Mapping[str, bytes]  # relative path -> contents; a path that ends with a slash is an empty folder
@@ -26,7 +26,7 @@ def area_at(root: Path, moves: DirOps | None = None, keep: Retention | None = No
 
 
 def place(area: StagingArea, name: str) -> WorkspacePath:
-    """What a plan would hold for an output of that name, as of now."""
+    """The target of an output with that name, as a plan would record it now."""
     return Workspaces((area.workspace,)).output(name)
 
 
@@ -55,7 +55,7 @@ def leftovers(root: Path, folder: str = "staging") -> list[str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """An output and the target it was planned for, with the companions that must go."""
+    """An output and its planned target, with the companions to remove."""
 
     staged: Tree
     publications: tuple[Publication, ...]  # of top-level names, under the same name

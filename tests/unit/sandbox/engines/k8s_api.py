@@ -1,4 +1,4 @@
-"""An API server of a cluster as far as our engine asks it: its Pods are a dictionary."""
+"""An API server of a cluster with the parts that our engine uses: its Pods are a dictionary."""
 
 import json
 import ssl
@@ -25,7 +25,7 @@ class ApiHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def admitted(self) -> bool:
-        """True if the request may be answered; else it was refused."""
+        """True if the request may be answered; otherwise it was refused."""
         return True
 
     def do_GET(self) -> None:
@@ -53,7 +53,7 @@ class ApiHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(folder: Path, handler: type[ApiHandler]) -> Iterator[ThreadingHTTPServer]:
-    """A server on loopback with TLS; `trust` is the context of its clients."""
+    """A server on loopback with TLS; `trust` is the SSL context of its clients."""
     _, both = self_signed(folder, "127.0.0.1")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(both)

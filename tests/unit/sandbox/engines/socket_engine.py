@@ -1,4 +1,4 @@
-"""An engine's API as far as discovery and the image need it, on a real Unix socket, so that the real SDK is used."""
+"""An engine's API, as far as discovery and the image need it, on a real Unix socket, so that the real SDK is used."""
 
 import json
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ VERSION = {"Version": "20.10.24", "ApiVersion": "1.41", "MinAPIVersion": "1.12"}
 
 
 class SocketEngine(ThreadingMixIn, UnixStreamServer):
-    """Knows the images in `images` (reference -> inspect body) and can pull those in `registry`.
+    """Has the images in `images` (reference -> inspect body) and can pull those in `registry`.
 
-    `requests` is every path asked for. `reach_status` is what asking the registry gives, `pull_events` replaces
-    what a pull streams, `trouble` is "hangs up" or the words of an internal error.
+    `requests` has every requested path. `reach_status` is the answer to questions about the registry, `pull_events`
+    replaces the stream of a pull, `trouble` is "hangs up" or the text of an internal error.
     """
 
     daemon_threads = True
@@ -80,7 +80,7 @@ class _Handler(Handler):
         reference = f"{name}@{tag}" if tag.startswith("sha256:") else f"{name}:{tag}"
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Transfer-Encoding", "chunked")  # by which the SDK knows a stream
+        self.send_header("Transfer-Encoding", "chunked")  # by which the SDK recognises a stream
         self.end_headers()
         for event in self.server.pulled(reference):
             line = json.dumps(event).encode() + b"\r\n"

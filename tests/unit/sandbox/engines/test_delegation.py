@@ -1,4 +1,6 @@
-"""A limit that the low-level runtime cannot set for a user is refused; the same error as root is the engine's own."""
+"""A limit that the low-level runtime cannot set for a user is refused; the same error as root is a fault of the
+engine.
+"""
 
 import pytest
 

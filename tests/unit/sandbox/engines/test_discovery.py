@@ -1,4 +1,4 @@
-"""Which engine is used, and that one a person named is never replaced by another."""
+"""Which engine is used; an engine that a person named is never replaced by another."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from sandbox.errors import EngineUnavailable
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home without any engine; a short path, as a socket's has at most 107 bytes."""
+    """A home folder without any engine; a short path, because a socket's path has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="e") as folder:
         for name in list(os.environ):
             if name.startswith("DOCKER_"):
@@ -186,7 +186,8 @@ def test_command_prints_address_and_signals_silent_named_engine(home: Path) -> N
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
 
     def told() -> tuple[int, str]:
-        # what cannot be masked in another process is named, which also is what the set-up script relies on
+        # an engine is named, because other sockets cannot be hidden from another process; the set-up script relies on
+        # it too
         environment = {**kept, "HOME": str(home), "DOCKER_HOST": address}
         command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Which of several engines is used: the first on which a container starts, and what is kept of the trials."""
+"""Which of several engines is used: the first on which a container starts; and which results of trials are stored."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ INFO = EngineInfo("one", "1", (1, 0), "x86_64", "1", (), False, (), "", "")
 
 
 class Fake:
-    """An engine as far as the choice needs it. `closed` counts its ends."""
+    """An engine as far as the selection needs it. `closed` counts calls of `close`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class Fake:
 
 
 class Ladder:
-    """Candidates by name: what their trial finds ("" when it passes), or the error of opening them."""
+    """Candidates by name, each with the result of its trial ("" for success), or the error of opening it."""
 
     def __init__(self, file: Path, **found: str | Exception) -> None:
         self.found, self.file = found, file
@@ -154,7 +154,7 @@ def test_the_trial_program_sends_back_what_it_reads(tmp_path: Path) -> None:
 
 
 class Machine:
-    """A host for a person's set-up: which packages make an engine start there, and what was installed."""
+    """A host for a person's set-up: packages that make an engine start there, and packages that were installed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, helps: str, blocked: str = "") -> None:
         self.installed: list[str] = []

@@ -1,4 +1,6 @@
-"""A Pod whose node never makes its container, on an API server that says so: its caller can cancel, and nothing is left."""
+"""A Pod whose node never creates its container, as the API server reports: its caller can cancel, and nothing is
+left.
+"""
 
 import json
 import threading
@@ -22,7 +24,7 @@ TEMPLATE = SandboxTemplate("sha256:" + "a" * 64, ("true",), (1000, 1000), Limits
 
 
 class Api(ApiHandler):
-    """Every Pod waits on its node for good. `server.pods` are those that there are, by name."""
+    """Every Pod waits on its node forever. `server.pods` has the existing Pods by name."""
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         pod = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

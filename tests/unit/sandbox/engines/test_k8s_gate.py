@@ -1,4 +1,4 @@
-"""The gate, run as a process of this machine: what is closed by it, for whom, and when the command begins."""
+"""The gate, run as a process of this machine: what it closes, for whom, and when the command begins."""
 
 import ctypes
 import json

@@ -1,4 +1,6 @@
-"""Namespaces as operators have them, on an API server that keeps their rules: Pod Security "restricted", quotas, tokens that change."""
+"""Namespaces as operators configure them, on an API server that enforces their rules: Pod Security "restricted",
+quotas, token rotation.
+"""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ _VOLUMES = {
 
 
 def restricted(spec: dict[str, Any]) -> str:
-    """What of a Pod the Pod Security Standard "restricted" (1.30) forbids; "" for nothing."""
+    """The violation of the Pod Security Standard "restricted" (1.30) by a Pod; "" for none."""
     whole = spec.get("securityContext") or {}
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         own = container.get("securityContext") or {}
@@ -59,7 +61,7 @@ def restricted(spec: dict[str, Any]) -> str:
 
 
 class Api(ApiHandler):
-    """Keeps the namespace's rules. Pods never begin; removed ones are gone."""
+    """Enforces the namespace's rules. Pods never begin; removed ones disappear."""
 
     def admitted(self) -> bool:
         if self.headers["Authorization"] == f"Bearer {self.server.token}":
@@ -99,7 +101,7 @@ def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Path:
-    """The token of a ServiceAccount, which the node exchanges in place."""
+    """The token of a ServiceAccount, which the node rotates in place."""
     file = tmp_path / "token"
     file.write_text("first\n")
     return file

@@ -1,4 +1,6 @@
-"""A Pod is asked for as the policy says, what came back is compared, and every answer of a cluster means one thing to a call."""
+"""A Pod is requested as the policy says, the result is compared, and every answer of a cluster has one meaning for a
+call.
+"""
 
 import base64
 import copy
@@ -64,7 +66,7 @@ def test_pod_holds_exactly_what_the_policy_says():
     told = json.loads(container["command"][4].replace("$$", "$"))
     assert (told["writable"], told["readable"]) == (["/tmp", "/staging"], ["/workspace", "/other"])
     assert told["environment"] == {"PATH": "/usr/bin"}
-    # a node takes $(NAME) for a variable
+    # a node would expand $(NAME) as a variable
     assert container["command"][-1].replace("$$", "$") == TEMPLATE.command[-1]
     assert asked(image=TEMPLATE.image)["spec"]["containers"][0]["imagePullPolicy"] == "Never"
     assert "runtimeClassName" not in spec
@@ -95,7 +97,7 @@ def test_mounts_are_claim_parts_and_never_node_paths():
 
 
 def made():
-    """As an API gives it back: with its own defaults, false things left out, amounts in its own words."""
+    """A Pod as an API returns it: with its own defaults, without false values, with quantities in its own notation."""
     spec = copy.deepcopy(asked()["spec"])
     for name in ("hostNetwork", "hostPID", "hostIPC"):
         del spec[name]
@@ -114,7 +116,7 @@ def test_what_a_cluster_fills_in_is_no_difference():
 
 
 def test_node_pulls_image_with_named_and_account_secrets():
-    """Admission adds the ones of the ServiceAccount, and leaves out none of ours."""
+    """Admission adds the secrets of the ServiceAccount, and removes none of ours."""
     marks = labels("abc", "call", 60)
     ours = pod(TEMPLATE, NAME, "call-0", marks, "x86_64", ["registry"])["spec"]
     assert ours["imagePullSecrets"] == [{"name": "registry"}]
@@ -209,7 +211,8 @@ def test_pod_end_maps_to_the_call_outcome():
         (ended(0), {"code": 0}, Exited(0)),
         (ended(139, "Error"), None, Killed(139)),
         (ended(137, "OOMKilled"), None, OutOfMemory(LIMITS.memory_bytes, killed=True)),
-        (ended(0, "OOMKilled"), {"code": 0}, Exited(0)),  # a child of its own was ended, not it
+        # one of its children was killed, not the process itself
+        (ended(0, "OOMKilled"), {"code": 0}, Exited(0)),
         (removed, None, Evicted("somebody deleted its Pod")),
         (told(EVICTED), {"code": 0}, Evicted("Evicted: The node was low on memory")),
         (told({"phase": "Failed", "reason": "DeadlineExceeded"}), None, Evicted("DeadlineExceeded")),
@@ -219,7 +222,7 @@ def test_pod_end_maps_to_the_call_outcome():
 
 @pytest.mark.claim("engine.kubernetes-told-by-the-end")
 def test_only_terminated_containers_have_ended():
-    """A phase is no proof, and neither is a deletion that was asked for."""
+    """Neither a phase nor a requested deletion is proof."""
     assert has_ended(ended(0))
     assert has_ended(told(node=""))
     for going_on in (told(EVICTED), told({"phase": "Failed"}), GOES_ON, told(deletionTimestamp="now")):
@@ -255,7 +258,7 @@ def test_api_refusal_maps_to_its_error():
 
 
 def test_deadline_follows_the_api_clock():
-    """A Pod of another server, whose clock is a day ahead, is there for ten seconds of its sixty."""
+    """A Pod of another server, whose clock is a day ahead, has existed for ten of its sixty seconds."""
     marks = labels("abc", "call", 60)
     ahead = {
         name: str(float(value) + 86_400) if "started" in name or name.endswith(".deadline") else value
@@ -272,8 +275,8 @@ def test_only_long_ended_pods_are_leftovers():
     for there, seconds, left in (
         (ended(0), 200, True),
         (ended(0), 20, False),  # its server is about to remove it
-        (ended(0), None, False),  # an API that keeps no record of changes
-        (with_state(running={}), 200, False),  # its server may only stand still
+        (ended(0), None, False),  # an API that does not record changes
+        (with_state(running={}), 200, False),  # its server may only be suspended
     ):
         changes = [] if seconds is None else [seconds, seconds + 300]
         times = [(now - dt.timedelta(seconds=one)).isoformat() for one in (900, *changes)]
@@ -313,7 +316,7 @@ def test_mirror_image_is_pulled_and_known_by_digest():
 
 @pytest.fixture
 def kubeconfig(tmp_path, monkeypatch):
-    """`kubeconfig(cluster, user)`: the configuration in force, with these values."""
+    """`kubeconfig(cluster, user)` puts a configuration with these values in effect."""
 
     def write(cluster=None, user=None):
         cluster = {"server": "https://api:6443/", **(cluster or {})}

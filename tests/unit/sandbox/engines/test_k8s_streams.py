@@ -1,4 +1,6 @@
-"""The websocket over real TLS: whole, bounded in time, safe for bytes; and nothing waits where a poll cannot see it."""
+"""The WebSocket over real TLS: complete, bounded in time, safe for any bytes; and no data waits where a poll cannot
+see it.
+"""
 
 import base64
 import hashlib
@@ -37,7 +39,7 @@ def certificate(tmp_path_factory):
 
 
 class Server:
-    """Answers one connection as `play` does, which gets it and is done when it returns."""
+    """Answers one connection with `play`, which receives it and ends when it returns."""
 
     def __init__(self, certificate, play):
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -57,7 +59,7 @@ class Server:
             with self._tls.wrap_socket(plain, server_side=True) as connection:
                 connection.settimeout(SECONDS)
                 self._play(connection)
-        except OSError:  # the client went away, as some are to
+        except OSError:  # the client disconnected, as some tests intend
             return
         except AssertionError as error:
             self.error = error
@@ -78,7 +80,7 @@ def request(connection):
 
 
 def upgraded(asked):
-    """The answer that accepts a request for a websocket."""
+    """The answer that accepts a request for a WebSocket."""
     (key,) = re.findall(r"(?i)^sec-websocket-key: (\S+)", asked, re.MULTILINE)
     token = base64.b64encode(hashlib.sha1(f"{key}{MAGIC}".encode(), usedforsecurity=False).digest()).decode()
     lines = [
@@ -108,7 +110,7 @@ def exactly(connection, count):
 
 
 def message(connection):
-    """One whole frame of a client: kind and body. It must be masked."""
+    """One complete frame of a client: kind and body. It must be masked."""
     head, length = exactly(connection, 2)
     assert length & 0x80
     length &= 127
@@ -129,7 +131,7 @@ def frame(body, kind=2, last=True):
 
 
 def heard(wire, enough):
-    """What comes on both streams until `enough` bytes are there, or the end."""
+    """Data from both streams until `enough` bytes have arrived, or the end."""
     found, end = {STDOUT: b"", STDERR: b""}, time.monotonic() + SECONDS
     while sum(map(len, found.values())) < enough and time.monotonic() < end:
         if not readable([wire], SECONDS):
@@ -159,7 +161,9 @@ def test_a_refusal_is_told_with_its_status(certificate):
 
 
 def test_streams_are_separate_and_complete_in_any_pieces(certificate):
-    """Frames of every length of head, one in parts, a ping between them, and the API's own channel, which is nobody's output."""
+    """Frames of every header length, one of them fragmented, a ping between them, and the API's own channel, which is
+    not output.
+    """
     big = os.urandom(3_000_000)
 
     def play(connection):
@@ -182,7 +186,7 @@ def test_streams_are_separate_and_complete_in_any_pieces(certificate):
 
 
 def test_what_came_before_an_end_is_read_whole(certificate):
-    """Another thread ends it while what came is not read yet."""
+    """Another thread ends the connection while received data is not read yet."""
     sent, ended = threading.Event(), threading.Event()
 
     def play(connection):
@@ -203,7 +207,7 @@ def test_what_came_before_an_end_is_read_whole(certificate):
 
 
 def test_what_is_sent_arrives_whole_while_it_speaks(certificate):
-    """Neither side waits for the other: what comes back is read by another thread than the one that sends."""
+    """Neither side waits for the other: another thread reads the answers while this one sends."""
     sent, back = os.urandom(5_000_000), []
 
     def play(connection):
@@ -238,7 +242,7 @@ def test_unread_send_times_out_and_closing_ends_it(certificate):
         wire = opened(server)
         if end == "close":
             threading.Timer(0.2, wire.close).start()
-        with pytest.raises(OSError):  # of which TimeoutError is one
+        with pytest.raises(OSError):  # TimeoutError is a subclass
             wire.send(bytes(1 << 26), 0.5 if end == "time" else SECONDS)
         wire.close()
         hold.set()
@@ -258,7 +262,7 @@ def test_untrusted_api_server_gets_no_token(certificate, tmp_path):
 
 
 def test_unused_watch_ends_and_restarts_on_demand():
-    """As that of an engine which was lost while calls ran: nobody closes it."""
+    """The watch of an engine that was lost while calls ran: nobody closes it."""
     needed = threading.Event()
     nobody = Cluster("https://127.0.0.1:9", "calls", ssl.create_default_context())
     watch = PodWatch(Api(nobody), "app=call", lambda _: None, needed.is_set)
@@ -330,7 +334,7 @@ def listing(*pods):
 
 
 def test_list_without_date_ends_no_running_pod(certificate):
-    """A proxy may leave the date out. Then no age is known, by which a Pod would be overdue."""
+    """A proxy may leave out the date. Then the age of a Pod is unknown, so none is overdue."""
     marks = {OWNER: "another machine's", DEADLINE: "10.0", STARTED: "0.0"}
     metadata = {"name": "call-0", "annotations": marks, "creationTimestamp": "2020-01-01T00:00:00+00:00"}
     server = Server(certificate, listing({"metadata": metadata, "spec": {"nodeName": "node"}, "status": {}}))
@@ -343,7 +347,7 @@ def test_list_without_date_ends_no_running_pod(certificate):
 
 
 def test_authority_without_key_identifiers_needs_operator_consent(tmp_path, monkeypatch):
-    """As many clusters have one. Python checks authorities strictly since 3.13."""
+    """Many clusters have such an authority. Python checks authorities strictly since 3.13."""
     real = ssl.create_default_context
 
     def strict(**given):

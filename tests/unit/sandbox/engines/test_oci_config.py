@@ -1,4 +1,4 @@
-"""What a runtime is told, and when there is none to be told: the pure part of the engine without a daemon."""
+"""The configuration for a runtime, and when no runtime can be used: the pure part of the engine without a daemon."""
 
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -92,7 +92,7 @@ def test_delegated_controllers_come_from_own_version_2_group(tmp_path: Path) -> 
         ("0::/user.slice\n", "cpu memory pids\n", {"cpu", "memory", "pids"}),
         ("0::/user.slice\n", "memory pids\n", {"memory", "pids"}),
         ("0::/elsewhere\n", "cpu memory pids\n", set()),
-        ("4:memory:/user.slice\n1:cpu:/user.slice\n", "cpu memory pids\n", set()),  # version 1 alone
+        ("4:memory:/user.slice\n1:cpu:/user.slice\n", "cpu memory pids\n", set()),  # version 1 only
         ("4:memory:/user.slice\n0::/user.slice\n", None, set()),  # hybrid: no controller is of version 2
     ):
         (tmp_path / "groups").write_text(groups)

@@ -1,4 +1,4 @@
-"""Unpacked images: found by name and content, told from what they were, moved by name, and collected when nothing names them."""
+"""Unpacked images: found by name and content, moved by name, and collected when nothing uses them."""
 
 import os
 import stat
@@ -37,7 +37,7 @@ def image(text: str = "one", name: str = NAME) -> Callable[[Path], Mapping[str, 
 
 
 def again(store: ImageStore) -> ImageStore:
-    """As another process has it."""
+    """The store as another process opens it."""
     return ImageStore(store.root, fetch)
 
 
@@ -120,7 +120,7 @@ def test_damaged_labels_are_none_or_texts(tmp_path: Path) -> None:
 def test_image_name_moves_to_newest_unused_are_collected(store, monkeypatch):
     old, new = store.add(image("one")), store.add(image("two"))
     assert store.find(NAME).id == new.id
-    assert store.rootfs(old.id).is_dir()  # for servers that make containers of it
+    assert store.rootfs(old.id).is_dir()  # for servers that create containers from it
     store.add(image("two"))
     assert again(store).find(old.id) is not None
     container = store.root / "containers/1"

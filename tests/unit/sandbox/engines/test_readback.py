@@ -1,4 +1,4 @@
-"""The read-back, against an engine that breaks its word in one thing."""
+"""The read-back, against an engine that deviates in one field."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_podman_list_of_dropped_capabilities_equals_all():
 
 
 def _lies(value):
-    """Every smallest change of a JSON value: a leaf altered, an element or key added or gone."""
+    """Every minimal change of a JSON value: a leaf altered, an element or key added or removed."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
@@ -57,7 +57,7 @@ def _lies(value):
             yield from ({**value, key: lie} for lie in _lies(inner))
 
 
-# (section, field) -> parts of it that decide nothing, checked by tests of their own above
+# (section, field) -> parts of it that decide nothing; separate tests above check them
 FREE = {("Config", "Labels"): "an image adds its own", ("Config", "Healthcheck"): "an image's intervals stay"}
 
 
@@ -96,7 +96,7 @@ def test_any_change_in_derived_fields_is_noticed(name):
 
 
 def _only_undecisive(lie, truth):
-    """The `Mode` of a bind only repeats `RW` and `Propagation`; an unknown key of a row is no mount."""
+    """The `Mode` of a bind only repeats `RW` and `Propagation`; an unknown key of a row is not a mount."""
     known = ("Type", "Source", "Destination", "RW", "Propagation")
     rows = [[row.get(key) for key in known] for row in lie]
     return rows == [[row[key] for key in known] for row in truth]
@@ -152,7 +152,7 @@ def test_new_field_is_read_back_too():
 
 
 def test_unlimited_swap_is_accepted_only_from_incapable_engine():
-    """A kernel without swap accounting: Docker warns, and records -1. What is in force is measured from inside."""
+    """A kernel without swap accounting: Docker warns, and records -1. The actual limit is measured from inside."""
     asked = body()
     made = truthful(asked)
     made["HostConfig"]["MemorySwap"] = -1

@@ -1,4 +1,4 @@
-"""What the tests of the pool on an engine in memory share."""
+"""Fixtures for tests of the pool on an in-memory engine."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(engine: MemoryEngine, _machine: None) -> Iterator[None]:
-    """No container, no descriptor and no thread more than before."""
+    """Asserts that no container, descriptor or thread is left."""
     before = {*os.listdir("/proc/self/fd"), *threading.enumerate()}
     yield
     assert engine.boxes == {}
@@ -60,7 +60,9 @@ def ended() -> threading.Event:
 
 @pytest.fixture
 def make(engine: MemoryEngine, ended: threading.Event, room: LockFileCapacity) -> Iterator[Making]:
-    """`make(least=, most=, age=, standing=[kinds], capacity=)`: a pool that keeps; closed at the end, before `room`."""
+    """`make(least=, most=, age=, standing=[kinds], capacity=)` is a pool with waiting slots, closed at the end,
+    before `room`.
+    """
     pools = []
 
     def one(
@@ -93,5 +95,5 @@ def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[LockFileCapacity]:
 
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch, ended: threading.Event) -> None:
-    """The pool looks once, and hears nothing afterwards: only who claims can notice anything."""
+    """The pool looks once and gets no events afterwards: only a claim can notice a change."""
     monkeypatch.setattr(pool_module, "readable", lambda *_: ended.wait() and ())

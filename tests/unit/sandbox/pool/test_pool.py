@@ -1,4 +1,6 @@
-"""The pool on an engine in memory: who gets which slot, what a miss does, and whose memory it is."""
+"""The pool on an in-memory engine: which call gets which slot, what a call without a slot does, and how memory is
+shared.
+"""
 
 import secrets
 import threading
@@ -107,7 +109,7 @@ def test_replaced_folder_of_same_name_matches_no_slot(make, workspace, cancel):
 
 
 def covering(workspace: Path) -> tuple[Path, SlotKey]:
-    """A folder to cover in a workspace, and a kind of containers that does."""
+    """A folder to cover in a workspace, and a kind of container that covers it."""
     covered = workspace / "covered"
     covered.mkdir()
     return covered, kind("reads", workspace, masks=(PurePosixPath(covered),))
@@ -191,7 +193,7 @@ def test_ended_or_talking_slot_never_gets_a_call(make, engine, cancel, spoil):
     assert pool.figures().lost == 1
 
 
-# --- a miss
+# --- calls without a slot
 
 
 @pytest.mark.parametrize("where", ["create", "start"])
@@ -278,7 +280,7 @@ def test_waiting_slots_leave_room_for_one_call(make: Making, room):
 
 
 def test_call_takes_memory_from_another_pool(make, engine, room, cancel, monkeypatch):
-    """Two toolboxes have two pools, and the machine one memory."""
+    """Two toolboxes have two pools, and the machine has one memory."""
     monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
     full, empty = make(capacity=room), make(most=0, capacity=room)
     filled(full, 1)
@@ -289,7 +291,7 @@ def test_call_takes_memory_from_another_pool(make, engine, room, cancel, monkeyp
 
 
 def test_waiting_call_gets_memory_of_ended_refill(make: Making, engine, room, cancel):
-    """Else it waited for another call to end, with an idle slot beside it."""
+    """Otherwise it would wait for another call to end, next to an idle slot."""
     hangs, go_on = threading.Event(), threading.Event()
 
     def before(what, about):

@@ -1,4 +1,4 @@
-"""The pool on an engine in memory: what it keeps waiting, and that its end leaves nothing."""
+"""The pool on an in-memory engine: which slots wait, and that closing the pool leaves nothing."""
 
 import threading
 import time
@@ -41,9 +41,9 @@ def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
 def test_pool_size_follows_simultaneous_calls(make, engine, clock, cancel):
     pool = make(most=3)
     filled(pool, 1)
-    pool._sizing.at_once_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
+    pool._sizing.at_once_seconds = 1000.0  # so that "together" does not depend on the speed of this machine
     together(5, lambda n: served(pool, READS, cancel, f"call-000{n}"))
-    filled(pool, 3)  # never more than may be
+    filled(pool, 3)  # never more than the maximum
     clock.ahead += MEMORY_SECONDS + 1
     wake(pool)
     filled(pool, 1)
@@ -62,7 +62,7 @@ def test_slot_is_replaced_only_when_old(make: Making, engine):
 
 
 def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
-    """Else its unread words would wake the pool again and again."""
+    """Otherwise its unread output would wake the pool again and again."""
     looks = []
     real = WarmPool._reconcile
     monkeypatch.setattr(WarmPool, "_reconcile", lambda pool, now: (looks.append(now), real(pool, now)))
@@ -80,7 +80,7 @@ def test_a_slot_that_spoke_is_heard_once(make: Making, engine, monkeypatch):
 
 
 def test_slots_are_checked_after_calls_not_at_claim(make, cancel):
-    pool = make(most=0)  # without a thread, whose part the test plays
+    pool = make(most=0)  # without its thread, whose part the test plays
     pool._inventory.starting.append(READS)
     pool._refill(READS)
     assert pool._wait(time.monotonic())
@@ -117,7 +117,7 @@ def test_failed_refill_is_retried_and_recovers(make: Making, engine, clock, erro
 
 
 def test_refills_change_shared_state_only_under_lock(engine, room, monkeypatch):
-    """Both ways that a refill ends without a slot, and the one with."""
+    """Both ways in which a refill ends without a slot, and the way with one."""
     changed = []
 
     def watched(name):
@@ -149,7 +149,7 @@ def test_refills_change_shared_state_only_under_lock(engine, room, monkeypatch):
 
 
 def test_temporarily_absent_workspace_ends_no_pool(make: Making, engine, cancel):
-    """As when its folder is being replaced, or its disk is not mounted."""
+    """As while its folder is being replaced, or its disk is not mounted."""
     away = threading.Event()
 
     def standing():
@@ -225,7 +225,7 @@ def test_unremovable_slot_does_not_delay_closing(make: Making, engine):
     engine.before = lambda what, _about: refuse() if what == "remove" else None
     pool.close()
     engine.before = lambda *_: None
-    assert list(engine.boxes) == ["box-1"]  # the reaper's
+    assert list(engine.boxes) == ["box-1"]  # by the reaper
     engine.container("box-1").remove()
 
 
@@ -257,7 +257,7 @@ def test_a_call_cancelled_before_its_job_gives_none(make: Making, engine, cancel
 
 
 def test_a_container_goes_before_its_staging(make: Making, engine, area, cancel):
-    """Else it could still write where nobody looks any more."""
+    """Otherwise it could still write after the output was examined."""
     at_removal = []
     engine.before = lambda what, _about: at_removal.append(len(staged(area))) if what == "remove" else None
     pool = make(standing=[kind("w", area=area)])

@@ -1,4 +1,4 @@
-"""One slot and its job: when the answer is enough, who removes the container, and what a held slot is sent."""
+"""One slot and its job: when the answer is final, who removes the container, and which request the container gets."""
 
 import os
 import socket
@@ -30,7 +30,9 @@ def exited() -> list[Slot]:
 
 @pytest.fixture
 def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
-    """`play("answer", result_only=True)`: what became of a job whose container does that; who is left is removed last."""
+    """`play("answer", result_only=True)` is the result of a job whose container does that; leftover containers are
+    removed last.
+    """
     template = kind(limits=Limits(wall_seconds=5.0)).template
 
     def one(what: str, *, result_only: bool):
@@ -51,7 +53,7 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
     [("answer", True), ("answer and stay", True), ("answer and close", True), ("answer", False)],
 )
 def test_a_reading_job_ends_with_its_answer(play, exited, what, result_only):
-    """A reader's container is removed whether or not it goes on; nobody waits for that."""
+    """The container of a reading call is removed whether or not it continues; nobody waits for the removal."""
     assert play(what, result_only=result_only).outcome == Exited(0)
     assert len(exited) == 1
 
@@ -90,7 +92,7 @@ def test_reserved_memory_is_freed_however_a_slot_ends(engine, cancel, room):
 
 
 def test_what_another_thread_closed_meanwhile_has_ended():
-    """Else who looks after all that waits would fall over one that was just claimed and is gone."""
+    """Otherwise the thread that watches waiting slots would fail on a slot that was just claimed and is gone."""
     ours, theirs = socket.socketpair()
     silent, other = socket.socketpair()
     ours.close()
