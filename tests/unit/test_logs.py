@@ -34,7 +34,7 @@ def _logging_as_before() -> Iterator[None]:
 
 
 def log_as(module: str, method: str, *arguments: Any, **values: Any) -> None:
-    """Log as a module of that name does: `_log = structlog.get_logger()`."""
+    """Logs like a module of that name: `_log = structlog.get_logger()`."""
     namespace = {"__name__": module}
     code = "import structlog\n_log = structlog.get_logger()\ndef log(m, *a, **v): getattr(_log, m)(*a, **v)"
     exec(code, namespace)
@@ -78,7 +78,7 @@ def test_libraries_are_heard_from_warning_on(capsys, level, name):
     configure(level)
     library = logging.getLogger(name)
     before = library.level
-    library.setLevel(logging.DEBUG)  # some set a level of their own
+    library.setLevel(logging.DEBUG)  # some set their own level
     try:
         for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
             library.log(number, "level %d", number)

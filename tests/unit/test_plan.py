@@ -1,4 +1,4 @@
-"""A plan's digest changes with everything that an approval is about, and with nothing else."""
+"""A plan's digest changes with everything that an approval covers, and with nothing else."""
 
 from dataclasses import replace
 

@@ -17,7 +17,7 @@ RECEIPT = {
 
 
 def located(name: str, size: int | None = 10, inode: int = 1) -> WorkspacePath:
-    """A file in a workspace; nothing is there when the size is None."""
+    """A file in a workspace; it does not exist if the size is None."""
     identity = None if size is None else Identity(1, inode, size, 1_000)
     return WorkspacePath(SPACE, PurePosixPath(name), identity)
 

@@ -1,4 +1,4 @@
-"""An event loop in which nothing takes time: where all wait for a clock, the clock is put forward."""
+"""An event loop in which nothing takes time: when all tasks wait for the clock, the clock advances."""
 
 import asyncio
 import selectors
@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-_STEPS = 30  # a cancellation or a wake-up passes through a handful of them
+_STEPS = 30  # a cancellation or a wake-up needs a few passes of the loop
 
 
 class _Instant(selectors.SelectSelector):
@@ -33,11 +33,11 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def run(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """As `anyio.run`, without waiting. Fails the test where all would wait for ever."""
+    """Like `anyio.run`, without waiting. Fails the test if all tasks would wait forever."""
     return anyio.run(function, *arguments, backend_options={"loop_factory": _Loop})
 
 
 async def settle() -> None:
-    """Returns when every task has gone as far as it can, at the same time of the clock."""
+    """Returns when no task can continue without the clock advancing."""
     for _ in range(_STEPS):
         await anyio.lowlevel.checkpoint()

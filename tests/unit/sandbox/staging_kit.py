@@ -58,7 +58,7 @@ class Plan:
     """An output and its planned target, with the companions to remove."""
 
     staged: Tree
-    publications: tuple[Publication, ...]  # of top-level names, under the same name
+    publications: tuple[Publication, ...]  # of top-level names, staged under the same name
     gone: tuple[WorkspacePath, ...]
 
 
@@ -80,7 +80,7 @@ def rearrange(
     staged: Tree = MappingProxyType({}),
     call_id: str = CALL,
 ) -> Published:
-    """Renames, takes away and publishes at once, as planned now."""
+    """Renames, removes and publishes at once, with a plan made now."""
     planned = plan(area, staged)
     transfers = [Transfer(place(area, source), place(area, target)) for source, target in moves.items()]
     return act(area, planned, transfers, [place(area, name) for name in removes], call_id)
@@ -94,7 +94,7 @@ def act(
     call_id: str = CALL,
     between: Callable[[], object] = lambda: None,
 ) -> Published:
-    """What `between` does, happens after the plan was made."""
+    """Runs `between` after the plan was made and before the call acts."""
     places = [*gone, *(one for transfer in transfers for one in (transfer.source, transfer.target))]
     listings = {one.relative: listing_of(one) for one in places if one.is_folder}
     between()
@@ -109,7 +109,7 @@ def publish(area: StagingArea, staged: Tree, call_id: str = CALL) -> Published:
 
 
 class Trail:
-    """A checkpoint that writes down where it was called, and does something at one of the places."""
+    """A checkpoint that records its calls and does something at one of them."""
 
     def __init__(self, act: Callable[[str], None] | None = None, at: int = -1) -> None:
         self.points: list[str] = []

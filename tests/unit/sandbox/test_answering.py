@@ -1,4 +1,4 @@
-"""Questions are answered beside the thread that listens: each once, whole, and within bounds."""
+"""Questions are answered in a separate thread: each once, completely, and within bounds."""
 
 import threading
 
@@ -11,7 +11,7 @@ from tests.waiting import until
 
 
 class Wire:
-    """Keeps what is sent, and is slow about it: pieces of two answers would show."""
+    """Stores what is sent, slowly, so that interleaved parts of two answers would show."""
 
     def __init__(self):
         self.sent, self.taken = bytearray(), threading.Event()
@@ -34,7 +34,7 @@ class Wire:
 
 
 class Held:
-    """Answers with the name, once it is let; knows the most that was under way."""
+    """Answers with the name once it may; knows the maximum of simultaneous questions."""
 
     def __init__(self):
         self.gate, self.lock, self.closed = threading.Event(), threading.Lock(), False
@@ -72,7 +72,7 @@ def test_every_question_is_answered_once_and_whole(held):
     until(lambda: len(wire.sent) >= MAX_IN_FLIGHT * (ANSWER.size + 50 * len("0/a.tif")) + 54 * 50)
     assert wire.answers == {n: (Status.OK, f"{n}/a.tif".encode() * 50) for n in range(MAX_IN_FLIGHT)}
     assert held.most <= THREADS
-    answering.ask(Question(0, Op.LOOK, "again"))  # an id whose answer is out is free
+    answering.ask(Question(0, Op.LOOK, "again"))  # an id is free again once its answer is sent
     answering.close()
 
 

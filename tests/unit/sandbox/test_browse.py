@@ -1,4 +1,4 @@
-"""A walk tells all that is in a folder, in one order, and follows nothing out of it."""
+"""A walk lists everything in a folder, in one order, and follows no link out of it."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 
 def walk(folder: Folder) -> Iterator[tuple[FolderEntry, bool]]:
-    """What is in a folder and below it, each with whether it is a folder that was not entered."""
+    """Entries of a folder and below, each with True if it is a folder that was not entered."""
     for name in folder.names:
         found = folder.look(name)
         if found is None or found.kind is not EntryKind.FOLDER:

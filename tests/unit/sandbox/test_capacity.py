@@ -1,4 +1,4 @@
-"""The sum of what is promised, among the threads of a process and among processes."""
+"""The total of reserved memory, among threads of a process and among processes."""
 
 import math
 import os
@@ -82,7 +82,7 @@ def test_promised_memory_stays_within_total_and_is_reusable(ours: LockFileCapaci
     assert all(places)
     assert ours.take(64 * MIB) is None
     places[1].release()
-    places[1].release()  # nothing more is free for it
+    places[1].release()  # no more is free for it
     assert ours.take(64 * MIB) is not None
     assert ours.take(64 * MIB) is None
     assert promised(ours) == 256 * MIB
@@ -125,7 +125,7 @@ def test_what_another_process_holds_is_not_promised_again(ours: LockFileCapacity
 def test_refill_leaves_room_unclaimed_by_another_process(ours: LockFileCapacity, other: Other):
     assert [other.do("take") for _ in range(3)] == ["taken"] * 3
     assert ours.take(64 * MIB, leaving=64 * MIB) is None
-    assert other.do("take") == "taken"  # nothing of the attempt stays
+    assert other.do("take") == "taken"  # the failed attempt leaves no reservation
 
 
 @pytest.mark.claim("resources.memory-promised")
@@ -190,7 +190,7 @@ def test_promise_outliving_its_file_touches_no_other(file: Path, tmp_path: Path)
     capacity = LockFileCapacity(file, 256 * MIB)
     place = capacity.take(64 * MIB)
     capacity.close()
-    successor = LockFileCapacity(file, 256 * MIB)  # most likely under the same descriptor
+    successor = LockFileCapacity(file, 256 * MIB)  # most likely with the same descriptor number
     assert all(successor.take(64 * MIB) for _ in range(4))
     place.release()
     watcher = Other(file, 256 * MIB, 64 * MIB)
@@ -212,7 +212,7 @@ def test_child_process_neither_inherits_nor_drops_promises(ours: LockFileCapacit
 def test_scattered_free_memory_can_be_promised_whole(ours: LockFileCapacity):
     first, second = ours.take(64 * MIB), ours.take(64 * MIB)
     first.release()
-    assert ours.take(192 * MIB)  # with 64 MiB still held in the middle of it
+    assert ours.take(192 * MIB)  # with 64 MiB still reserved in the middle of it
     assert second is not None
 
 
@@ -230,7 +230,7 @@ def test_reopening_files_in_process_drops_no_promise(ours: LockFileCapacity, fil
 
 @pytest.mark.claim("resources.memory-promised")
 def test_large_request_precedes_later_small_ones(ours: LockFileCapacity, other: Other):
-    """Small requests, of this process and another one, never leave as much free at once as the large one needs."""
+    """Small requests, of this process and another one, never leave enough free at once for the large one."""
     held, looked, got = [ours.take(64 * MIB) for _ in range(4)], threading.Event(), []
 
     def look() -> bool:
@@ -259,8 +259,8 @@ def test_request_of_killed_process_delays_nobody(file: Path, ours: LockFileCapac
     )
     waiter = subprocess.Popen([sys.executable, "-c", asking, str(file)], stdout=subprocess.PIPE)
     assert waiter.stdout is not None
-    waiter.stdout.readline()  # it has looked, and waits
-    assert ours.take(64 * MIB) is None  # it came first
+    waiter.stdout.readline()  # it has tried, and waits
+    assert ours.take(64 * MIB) is None  # the other request was first
     waiter.kill()
     waiter.communicate()
     assert ours.take(64 * MIB)
@@ -277,7 +277,7 @@ def test_unreadable_ledger_counts_as_all_the_memory(file: Path, ours: LockFileCa
 
 
 class Promises(RuleBasedStateMachine):
-    """Sizes of every kind, taken and given back in any order."""
+    """Reservations of every size, taken and released in any order."""
 
     places = Bundle("places")
 

@@ -1,4 +1,4 @@
-"""What is said of a workspace that the container's user cannot reach: who cannot enter what, not only that something differs."""
+"""The report about a workspace that the container's user cannot reach names the user and the closed folder."""
 
 from dataclasses import replace
 

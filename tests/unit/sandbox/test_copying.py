@@ -1,4 +1,4 @@
-"""A dataset is copied into staging whole, unchanged since the plan, and within the limits, or not at all."""
+"""A dataset is copied into staging completely, unchanged since the plan, and within the limits, or not at all."""
 
 import os
 
@@ -11,7 +11,7 @@ from sandbox.outputs import copying
 from sandbox.owner import Owner
 from sandbox.template import Limits
 
-# modes that bar the container's user: from what is root's where this is root, else from what is its own
+# modes that exclude the container's user: from root's files if this runs as root, otherwise from the user's own
 CLOSED_FILE, CLOSED_FOLDER = (0o600, 0o700) if os.geteuid() == 0 else (0, 0)
 SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
 
@@ -147,7 +147,7 @@ def test_root_copies_nothing_the_user_may_not_read(workspace, named, closed, mod
 
 
 def test_shown_part_of_closed_workspace_is_copied(workspace, tmp_path):
-    """A view shows root's own files to the user that calls run as, as a mount in a container does."""
+    """A view shows root's own files to the user of calls, like a mount in a container."""
     write(workspace, {"dem.tif": b"1", "cube.zarr/a/0": b"2"})
     (workspace / "dem.tif").chmod(0o600)
     (workspace / "cube.zarr").chmod(0o700)

@@ -1,6 +1,6 @@
 """The process dies, or the disk fails, at every single step: no user file is lost or half-written.
 
-Each test walks through every checkpoint that its scenarios pass, in a fresh workspace each time.
+Each test visits every checkpoint of its scenarios, each time in a fresh workspace.
 """
 
 import os
@@ -28,7 +28,7 @@ from sandbox.errors import SandboxError
 from sandbox.outputs.dirops import POINTS, DirOps
 from sandbox.outputs.undo import Retention
 
-# the first does all that a publication can do, with and without the flags of renameat2
+# the first has every operation of a publication, with and without the flags of renameat2
 BY_NIGHT_EVERY = pytest.mark.parametrize(
     "scenarios", [BOTH, pytest.param(EVERY, marks=pytest.mark.nightly)], ids=["all at once", "each"]
 )
@@ -36,7 +36,7 @@ BY_NIGHT_EVERY = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def unsynced(monkeypatch):
-    """A dead process loses nothing that it wrote; only a power cut would, and that is not played here."""
+    """A killed process loses nothing that it wrote; only a power cut would, which is not simulated here."""
     monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
@@ -68,7 +68,7 @@ def test_kill_during_publication_leaves_all_old_or_new(tmp_path, subtests, scena
 
 
 def _is_new(scenario: Scenario, root: Path, point: str, *, native: bool) -> bool:
-    """Whether recovery led to the new workspace, which can be undone then; or else to the old one."""
+    """True if recovery led to the new workspace, which can then be undone; False if it led to the old one."""
     area = area_at(root, DirOps(native=native))
     found = settled(area)
     assert found in (scenario.before, scenario.after), point
@@ -79,7 +79,7 @@ def _is_new(scenario: Scenario, root: Path, point: str, *, native: bool) -> bool
 
 
 def _refuse_half_written(scenario: Scenario, found: Tree, point: str) -> None:
-    """Even before recovery a file is old or new, and a file that is replaced is never missing."""
+    """Asserts that even before recovery each file is old or new, and a replaced file is never missing."""
     for name, contents in found.items():
         assert contents in (scenario.before.get(name), scenario.after.get(name)), (point, name)
     stay = {name for name in scenario.before if name in scenario.after and "/" not in name}
@@ -133,7 +133,8 @@ def test_failed_step_is_rolled_back_at_once(tmp_path, subtests):
         with subtests.test(name):
             for number, point, root in publishing(tmp_path / name, scenario, native=native):
                 area = area_at(root, DirOps(Trail(fail, number), native=native))
-                if point.startswith("discard"):  # published; that rubbish stays is no reason to say otherwise
+                # published; remaining temporary files do not make it a failure
+                if point.startswith("discard"):
                     scenario.run(area)
                     assert tree(root) == scenario.after, point
                 else:

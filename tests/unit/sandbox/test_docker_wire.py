@@ -1,4 +1,4 @@
-"""The engine's attach stream, cut into the container's stdout and stderr, over a real socket pair."""
+"""The engine's attach stream, split into the container's stdout and stderr, over a real socket pair."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ class Pair:
         self.engine.close()
 
     def drain(self):
-        """Everything until the end, as (stream, all its bytes)."""
+        """All data until the end, as (stream, bytes)."""
         found = {STDOUT: b"", STDERR: b""}
         while True:
             readable([self.wire], 10)
@@ -71,7 +71,7 @@ def test_nothing_yet_is_not_the_end(pair):
 
 
 def test_long_frame_is_forwarded_as_it_arrives(pair):
-    """What is held back is never more than one read, so that a container cannot fill the host's memory."""
+    """At most one read is buffered, so that a container cannot fill the host's memory."""
     pair.engine.sendall(struct.pack(">BxxxI", STDOUT, 1 << 31))
     total = 0
     for _ in range(200):
@@ -83,7 +83,7 @@ def test_long_frame_is_forwarded_as_it_arrives(pair):
 
 def test_a_reset_connection_is_the_end(pair):
     pair.wire.send(b"never read", 5)
-    pair.engine.close()  # with something unread: the other side is reset
+    pair.engine.close()  # with unread data, so that the other side is reset
     assert pair.wire.receive() is None
 
 

@@ -1,4 +1,4 @@
-"""With any other code of the sandbox a host is attested again."""
+"""A change in the code of the sandbox causes a new attestation of the host."""
 
 import shutil
 from importlib import resources

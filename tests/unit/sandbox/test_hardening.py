@@ -1,4 +1,4 @@
-"""The create body, where no test of a container shows it: values, and what depends on the engine."""
+"""The create body, where no test of a container covers it: values, and parts that depend on the engine."""
 
 from dataclasses import replace
 
@@ -25,7 +25,9 @@ def test_capable_engine_makes_binds_recursively_read_only():
 
 
 def test_template_overrides_name_servers_devices_and_binds():
-    """Name servers in resolv.conf, and what an engine adds only where it is configured to, or the host has it."""
+    """Name servers in resolv.conf, and settings that an engine adds only if it is configured to, or if the host has
+    them.
+    """
     nothing = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
     asked = {
         "Dns": ["127.0.0.1"], "AutoRemove": False, "OomKillDisable": False, **{one: [] for one in nothing},

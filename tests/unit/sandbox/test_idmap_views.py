@@ -1,4 +1,7 @@
-"""Views of workspaces that only root may enter, where the first one cannot be made and where the kernel refuses. As another user there are none."""
+"""Views of workspaces that only root may enter, if the first one cannot be made and if the kernel refuses.
+
+Without root there are no views.
+"""
 
 import ctypes
 import os
@@ -20,9 +23,9 @@ def test_workspace_gets_view_after_another_failed(tmp_path: Path, owner: Owner):
     closed.mkdir(mode=0o700)
     (closed / "file").touch()
     with closing(Views(tmp_path / "views", owner)) as views:
-        without = Path("/proc/self/fd")  # of a file system that has no such views
+        without = Path("/proc/self/fd")  # of a file system that does not support such views
         assert views.source(without, USER) == without
-        assert not [*tmp_path.glob("views/*/*")]  # nothing of the attempt is left
+        assert not [*tmp_path.glob("views/*/*")]  # the failed attempt leaves nothing
         view = views.source(closed, USER)
         assert (view != closed) is ROOT
         assert (view / "file").stat().st_uid == (USER[0] if ROOT else os.geteuid())

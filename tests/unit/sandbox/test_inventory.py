@@ -1,4 +1,4 @@
-"""Which slots are claimed, retired and refilled, told without a thread and without a clock."""
+"""Which slots are claimed, retired and refilled, without threads and without a clock."""
 
 from sandbox.pool.inventory import (
     ALONE_SECONDS,

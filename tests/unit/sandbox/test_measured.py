@@ -1,4 +1,4 @@
-"""Facts measured inside a container, weakened one at a time: each weakness is found, whatever the rest says."""
+"""Facts measured inside a container, weakened one at a time: each weakness is found, whatever the other facts are."""
 
 import copy
 import json
@@ -26,7 +26,7 @@ def mount(target, options="ro,relatime", kind="ext4", shared=()):
 
 
 def tree(rows):
-    """The rows with the numbers that mounts get when they are made in this order, and of what each one lies on."""
+    """The rows with the numbers that mounts get if they are made in this order, and the number of each parent mount."""
     made, reached = [], {"": "0"}  # number by target
     for number, row in enumerate(rows, 1):
         target = row["target"].rstrip("/")
@@ -104,7 +104,7 @@ def status(**changed):
 
 
 def in_namespace(uid, gid):
-    """Root of a user namespace whose root is that user of the host, as in a container of a rootless Docker."""
+    """Root of a user namespace that is this user on the host, as in a container of a rootless Docker."""
     further = ["1", "300000", "65536"]
     namespace = {"uid": [["0", uid, "1"], further], "gid": [["0", gid, "1"], further]}
     return {**status(Uid=["0"] * 4, Gid=["0"] * 4), "ids": namespace}
@@ -139,7 +139,7 @@ KINDS = ("ext4", "xfs", "btrfs", "overlay", "9p", "fuse-overlayfs", "nfs", "virt
 FOREIGN = ("/host", "/data/ws/sub", "/staging/x", "/run/docker.sock", "/tmp/x", "/proc/x")
 NAMES = ("AWS_SECRET_ACCESS_KEY", "GDAL_DATA", "LD_PRELOAD", "http_proxy")
 BITS = ("0000000000000001", "0000008000000000", "00000000a80425fb")
-# row -> facts that it, and no other row, must notice
+# row -> facts that this row, and no other, must notice
 WEAK = {
     "user": [
         *(ids(name, which) for name in ("Uid", "Gid") for which in range(4)),
@@ -166,7 +166,7 @@ WEAK = {
         with_mounts(without=("/staging",)),
         with_mounts(mount("/staging", "ro"), without=("/staging",)),
     ],
-    # absent, of another kind, or under the workspace instead of over it
+    # absent, of another kind, or below the workspace instead of above it
     "mask /data/ws/.gdal-mcp": [
         with_mask(),
         with_mask(mount("/data/ws/.gdal-mcp", "rw", "tmpfs")),
@@ -185,7 +185,7 @@ WEAK = {
         *(with_mounts(mount(target, "rw", "tmpfs")) for target in ("/etc", "/opt/x", "/tmpx", "/stagingx", "/devx")),
     ],
 }  # fmt: skip
-# notices of one weakness that come with another
+# rows that fail because of the same weakness
 TOO = {"mask /data/ws/.gdal-mcp": {"writable mounts"}, "mount /staging": set(), "writable mounts": set()}
 
 
@@ -198,7 +198,7 @@ TOO = {"mask /data/ws/.gdal-mcp": {"writable mounts"}, "mount /staging": set(), 
     "sandbox.self-measured",
 )
 def test_each_weakness_fails_its_row_and_no_other(subtests):
-    # a kernel without Landlock is a warning, and no weakness that refuses a host
+    # a kernel without Landlock is a warning, not a weakness that refuses a host
     never_fails = {"mount /", "writing to named pipes"}
     assert {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))} == {*WEAK, *never_fails}
     assert names(TEMPLATE, FACTS) == set()
@@ -217,7 +217,7 @@ def test_user_namespace_root_is_its_host_user():
 
 @pytest.mark.claim("engine.gvisor-is-judged-by-effect")
 def test_facts_hidden_by_gvisor_are_named():
-    """As its release 20221219 shows itself: nothing of these, and no control groups."""
+    """As gVisor's release 20221219 reports: none of these, and no control groups."""
     hidden = {"CapAmb", "NoNewPrivs", "Seccomp"}
     status = {name: value for name, value in FACTS["status"].items() if name not in hidden}
     assert names(TEMPLATE, {**FACTS, "status": status}) == hidden
@@ -277,7 +277,7 @@ def test_limit_that_engine_did_not_set_is_found():
             for value in values:
                 row = "cgroup cpus" if name.startswith("cpu") else f"cgroup {name}"
                 found = names(SHOWN, with_cgroup(**{**version, name: value}))
-                assert found in ({row}, {"cgroup"}), (name, value)  # all of them, where one is no number
+                assert found in ({row}, {"cgroup"}), (name, value)  # all of them, if one is not a number
 
 
 def _paths(value, way=()):
@@ -317,7 +317,9 @@ POD["mounts"] = [{"bytes": 0, "closed": False, **row} for row in POD["mounts"]]
 
 @pytest.mark.claim("engine.kubernetes-nodes-without")
 def test_effects_are_judged_only_for_pods():
-    """What a node mounts unasked is closed, its interfaces lead nowhere, scratch runs nothing, shared memory is one page."""
+    """Mounts that a node adds are not writable, its interfaces lead nowhere, scratch runs no program, shared memory
+    is one page.
+    """
     scratch = mount("/tmp", "rw,relatime", "tmpfs")
     shared = mount("/dev/shm", "ro,relatime", "tmpfs")
     log = mount("/dev/termination-log", "rw,relatime")
@@ -357,7 +359,7 @@ def test_process_limit_of_a_pod_is_tested():
 
 
 def test_named_pipes_open_for_writing_are_a_warning():
-    """A kernel without Landlock, one that does not say, and a workspace that lies where the job may write."""
+    """A kernel without Landlock, one that does not report it, and a workspace where the job may write."""
 
     def verdict_of(template, fence):
         rows = judged(RULES, Evidence(template, {**FACTS, "fence": fence}))

@@ -1,4 +1,4 @@
-"""Living and dead servers: told apart by a lock that the kernel releases, never by a name or a process id."""
+"""Living and dead servers are distinguished by a lock that the kernel releases, never by a name or a process id."""
 
 import fcntl
 import os
@@ -30,7 +30,7 @@ def owner(tmp_path):
 
 @pytest.fixture
 def other(owner):
-    """Another server, in a process of its own: (its id, its process)."""
+    """Another server in a separate process, as (its id, its process)."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(owner.folder)],
         stdin=subprocess.PIPE,
@@ -72,11 +72,11 @@ def test_asking_does_not_keep_a_lock(owner, other):
     assert owner.is_dead(name)
     with (owner.folder / f"{name}.lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert not owner.is_dead(name)  # somebody holds it again
+        assert not owner.is_dead(name)  # a process holds it again
 
 
 def test_simultaneous_checks_are_not_mistaken_for_the_owner(owner, other):
-    """Else each would leave the dead one's containers to the others, and the last would forget it."""
+    """Otherwise each would leave the dead server's containers to the others, and the last would forget it."""
     name, process = other
     kill(process)
     together = threading.Barrier(4)
@@ -96,7 +96,7 @@ def test_a_server_that_ends_in_order_leaves_nothing(tmp_path):
 
 
 def test_lock_never_appears_free_during_creation(owner, monkeypatch):
-    """Between the making of a lock file and the locking of it, another server must not take it for a dead one's."""
+    """Between creating and locking a lock file, another server must not mistake it for one of a dead server."""
     seen, actual = [], fcntl.flock
 
     def flock(file, how):

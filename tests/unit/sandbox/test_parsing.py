@@ -1,4 +1,4 @@
-"""JSON of untrusted writers: values and levels are counted before a parser makes objects of them."""
+"""JSON from untrusted sources: values and levels are counted before a parser creates objects from them."""
 
 import json
 import tracemalloc
@@ -23,7 +23,7 @@ def test_texts_full_of_structure_are_no_structure():
         b"[" * 150_000,
         b'["' + b'\\"' * 1000 + b'",' + b"0," * 100_000 + b"0]",
         b'["\\\\",' + b"0," * 100_000 + b"0]",
-        b"[" + b"0," * 100_000 + b'0]\\"\\"',  # malformed, but only at its end
+        b"[" + b"0," * 100_000 + b'0]\\"\\"',  # malformed only at its end
         b'["' + b'","' * 200_000 + b'"]',
     ],
 )

@@ -1,4 +1,4 @@
-"""Three pipes as the streams of one container: both outputs apart and to the end, and failures that are told."""
+"""Three pipes as the streams of one container: both outputs separate and complete, and failures that are reported."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def pair() -> Iterator[tuple[PipeStreams, tuple[int, int, int]]]:
-    """Our ends, and those of the container."""
+    """The host's ends and the container's ends."""
     wire, theirs = piped()
     yield wire, theirs
     wire.close()
@@ -34,7 +34,7 @@ def test_stdout_and_stderr_stay_separate_to_the_end(pair) -> None:
     assert wire.receive() == [(STDERR, b"err")]
     os.close(stderr)
     assert [wire.receive() for _ in range(2)] == [None, None]
-    assert readable([wire], 0) == (wire,)  # as who waits for its end must see
+    assert readable([wire], 0) == (wire,)  # so that a thread that waits for the end is notified
     os.close(stdin)
 
 

@@ -1,4 +1,4 @@
-"""Which named pipes a workspace holds, and whether that is all of them."""
+"""Named pipes in a workspace, and whether all of them were found."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The program that goes in through stdin is the one that the command names, and runs as if it had been named itself."""
+"""The program that is sent through stdin is the one that the command identifies, and runs as if the command named it
+directly.
+"""
 
 import json
 import subprocess
@@ -51,7 +53,7 @@ def test_command_is_short_and_specific_to_its_program():
 
 
 def test_a_compiled_program_is_the_same_program():
-    """With parts and words that are no programs, and refused as any other whose digest is not the command's."""
+    """With parts and arguments that are not programs; refused like any program whose digest is not the command's."""
     part = "part\ndef told(what):\n    return [what, __name__]\n"
     text = """import json, sys
 space = {"__name__": "of the part"}
@@ -80,7 +82,7 @@ print(json.dumps({name: resource.getrlimit(getattr(resource, "RLIMIT_" + name.up
 
 
 def test_missing_engine_limits_are_set_before_program_runs():
-    """And no other: what an engine says that it sets is measured, not repaired."""
+    """Only those: a limit that an engine claims to set is measured, not set again."""
     sent = delivered(("python3", "-I", "-c", LIMITS_TEXT))
     template = SandboxTemplate("sha256:a", sent.command, (1, 1), Limits(open_files=100), program=sent.program)
     assert with_rlimits(template, RLIMITS) == template

@@ -1,4 +1,4 @@
-"""The reader of what comes out of a container: right whatever the pieces, and never more than a breach."""
+"""The reader of a container's output: correct however the data is split, and any violation is a breach."""
 
 import json
 import sys
@@ -38,7 +38,7 @@ def frame(kind, payload=b""):
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     with (
         tempfile.TemporaryFile() as file
-    ):  # by a worker's own code, which runs nowhere else than in containers
+    ):  # made by a worker's own code, which otherwise runs only in containers
         worker.FrameWriter(file.fileno()).send(kind, data)
         file.seek(0)
         return file.read()
@@ -65,7 +65,7 @@ def breaches(data):
 def test_line_ends_arrive_though_none_is_written(payload, draw):
     sent = frame(b"O", payload)
     assert b"\n" not in sent
-    assert len(sent) <= 2 * (HEADER.size + len(payload))  # what a node keeps of it grows no further
+    assert len(sent) <= 2 * (HEADER.size + len(payload))  # which bounds the size of what a node stores
     sizes = draw.draw(st.lists(st.integers(1, 9), max_size=20))
     assert read(READY + sent, [len(READY), *sizes])[1:] == [Printed(payload)]
 
@@ -146,7 +146,7 @@ def test_unknown_question_is_a_breach(subtests):
     ):
         with subtests.test(data=data[:40]), pytest.raises(ProtocolBreach):
             read_answered(data)
-    breaches(READY + asked(1, Op.LOOK, name))  # of a job that has nobody to ask
+    breaches(READY + asked(1, Op.LOOK, name))  # of a job that has no answerer
 
 
 def test_progress_is_bounded_and_needs_a_number():

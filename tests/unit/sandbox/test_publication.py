@@ -1,4 +1,6 @@
-"""What is published is exactly what was staged, in the manner of a user's file, and never over a surprise."""
+"""The published files are exactly the staged ones, with the usual owner and mode, and never replace an unexpected
+file.
+"""
 
 import hashlib
 import os
@@ -23,7 +25,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-# --- what is published
+# --- publishing
 
 
 def test_published_file_is_reported_with_place_size_digest(workspace):
@@ -111,11 +113,11 @@ def test_output_name_may_differ_from_job_name(workspace):
     assert tree(workspace) == {"sub/dem.tif": b"1"}
 
 
-# --- what is refused
+# --- refusals
 
 
 def refused(area: StagingArea, publications: list[Publication]) -> None:
-    """Publishing fails in this way and changes nothing."""
+    """Asserts that publishing fails in this way and changes nothing."""
     before = tree(area.workspace.root)
     with area.open("refused-1", USER) as staging:
         fill(staging, {"a.tif": b"new", "b.tif": b"new", "folder/a": b"new"})

@@ -1,6 +1,6 @@
-"""Publication against others who act in the same instant, file systems that can do less, and a power cut.
+"""Publication during simultaneous changes by others, on file systems with fewer features, and with a power cut.
 
-Others act from inside the checkpoints, in the last instant before a step.
+Others act from inside the checkpoints, just before a step.
 """
 
 import os
@@ -15,11 +15,11 @@ from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED
 
-# --- races: somebody acts in the very instant before a step
+# --- races: another program acts just before a step
 
 
 def _theirs(path: Path) -> None:
-    """Puts another file at a name, the way a careful program does."""
+    """Puts another file at a name, like a careful program."""
     path.with_suffix(".tmp").write_bytes(b"theirs")
     path.with_suffix(".tmp").rename(path)
 
@@ -92,7 +92,7 @@ def test_unrestorable_file_with_taken_name_is_kept(workspace):
     kept = workspace / RESERVED / "undo" / CALL
     assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
     area = area_at(workspace, keep=Retention(calls=1, bytes=0))
-    for call in ("call-0002", "call-0003"):  # each forgets the one before
+    for call in ("call-0002", "call-0003"):  # each prunes the one before
         publish(area, {"b.tif": call.encode()}, call)
     area.recover()
     area.prune()
@@ -102,12 +102,12 @@ def test_unrestorable_file_with_taken_name_is_kept(workspace):
         area.undo(CALL)
 
 
-# --- durability and poor file systems
+# --- durability and file systems with fewer features
 
 
 @pytest.fixture
 def events(monkeypatch) -> list[object]:
-    """Checkpoints, for those who add them, and the inode of everything that is synced."""
+    """Checkpoints that a test records, and the inode of everything that is synced."""
     happened: list[object] = []
     real = os.fsync
 

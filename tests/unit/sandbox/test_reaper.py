@@ -53,7 +53,7 @@ def owner(tmp_path):
 
 @pytest.fixture
 def dead(owner):
-    """The id of a server that died: its lock file is there and free."""
+    """The id of a dead server: its lock file exists and is free."""
     (owner.folder / "dead0000.lock").touch()
     return "dead0000"
 
@@ -76,7 +76,7 @@ def test_labels_say_who_and_until_when():
     boot, uptime = found[UPTIME_DEADLINE].split()
     now = Moment.now()
     assert boot == now.boot
-    assert now.uptime < float(uptime) <= now.uptime + 10.001  # labels tell milliseconds
+    assert now.uptime < float(uptime) <= now.uptime + 10.001  # labels have milliseconds
 
 
 def test_only_containers_of_dead_servers_are_removed(owner, dead, living):
@@ -97,7 +97,7 @@ def test_long_overdue_container_is_removed_whoever_made_it(owner, living):
 
 @pytest.mark.claim("faults.clock-jump-ends-no-call")
 def test_clock_jump_neither_makes_nor_saves_leftovers(owner, living):
-    """Of a container that was made since the host started."""
+    """For a container that was created since the host started."""
     marked = {**marks(living, NOW), UPTIME_DEADLINE: f"{BOOT} 1000.000"}
     for jump in (-1e9, 1e9):
         assert not is_leftover(marked, owner, at(NOW + jump, 1000.0 + GRACE_SECONDS - 1))
@@ -105,7 +105,7 @@ def test_clock_jump_neither_makes_nor_saves_leftovers(owner, living):
     marked = {
         **marks("unknown", NOW),
         UPTIME_DEADLINE: "another 5.000",
-    }  # of another boot: the wall clock judges
+    }  # of another boot: the wall clock decides
     assert not is_leftover(marked, owner, at(NOW, 1e9))
     assert is_leftover(marked, owner, at(NOW + GRACE_SECONDS + 1, 0.0))
 
@@ -131,7 +131,7 @@ def test_unremovable_container_delays_nobody_and_is_retried(owner, dead):
 
 
 def test_server_dying_during_listing_is_handled_next_time(owner, dead):
-    """Its last container may not have been listed yet."""
+    """A listing may not include its last container yet."""
 
     class Engine(ListEngine):
         def leftovers(self):
@@ -150,7 +150,8 @@ def test_staging_of_dead_servers_stays_while_pods_run(owner, dead, living):
 
     recovered: list[str] = []
     leftovers = Leftovers(owner, lambda: recovered.append("staging"))
-    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, which has no name in a cluster
+    # of a server on another machine, which has no name in a cluster
+    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}
     engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
     engine.stuck = {"frozen"}
     one = cast("Any", engine)

@@ -1,4 +1,6 @@
-"""What is renamed or taken away goes whole, is what the plan saw, and comes back; nothing is copied or followed."""
+"""Renamed and removed files are moved completely, match the plan, and return with an undo; nothing is copied or
+followed.
+"""
 
 import json
 import os
@@ -55,7 +57,7 @@ def test_rename_moves_same_file_and_undo_returns_it(workspace, native):
     assert (workspace / "a.tif").stat().st_ino == before.st_ino
 
 
-# --- what is refused
+# --- refusals
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -193,13 +195,13 @@ def test_links_move_with_folders_and_are_never_followed(workspace, tmp_path):
     area.undo(CALL)
     assert (workspace / "gone.gdb/out").readlink() == tmp_path / "outside"
     rearrange(area, {}, ["gone.gdb"], call_id="call-0002")
-    publish(area, {"b.tif": b""}, "call-0003")  # forgets what was removed, for good
+    publish(area, {"b.tif": b""}, "call-0003")  # deletes the removed files permanently
     assert leftovers(workspace, "undo") == ["call-0003"]
     assert (tmp_path / "outside/precious").read_bytes() == b"1"
     assert (workspace / "victim/keep").read_bytes() == b"1"
 
 
-# --- others act in the last instant
+# --- changes by others in the last instant
 
 
 def _theirs(path: Path) -> None:
@@ -262,8 +264,8 @@ def test_file_at_old_name_stops_undo_keeping_both(workspace):
     def checkpoint(where: str) -> None:
         if where == "swap.create.before" and not acted:
             acted.append(where)
-            _theirs(workspace / "b.tif")  # so that it has to be taken back
-            _theirs(workspace / "a.tif")  # where it cannot go
+            _theirs(workspace / "b.tif")  # so that it has to be reverted
+            _theirs(workspace / "a.tif")  # and cannot be moved back
 
     def kept() -> set[bytes]:
         return {one.read_bytes() for one in (workspace / RESERVED / "undo" / CALL).iterdir() if one.is_file()}

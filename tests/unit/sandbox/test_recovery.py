@@ -1,4 +1,4 @@
-"""What the next server makes of a call that was cut short, and what it says of it."""
+"""The next server's recovery of an interrupted call, and its report about it."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from sandbox.outputs.store import RecoveryOutcome
 
 @pytest.fixture(autouse=True)
 def unsynced(monkeypatch):
-    """A dead process loses nothing that it wrote; only a power cut would, and that is not played here."""
+    """A killed process loses nothing that it wrote; only a power cut would, which is not simulated here."""
     monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 

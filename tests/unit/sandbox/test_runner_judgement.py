@@ -1,4 +1,4 @@
-"""What the runner makes of what it hears and sees, on an engine that plays a written part.
+"""The runner's conclusions from its input, on an engine that plays a script.
 
 The same endings in real containers are in tests/integration/test_outcomes.py.
 """
@@ -37,7 +37,7 @@ from tests.unit.sandbox.hardening_kit import DOCKER_20
 LIMITS = Limits(stdout_bytes=1000, stderr_bytes=100, staging_bytes=500, staging_files=5, wall_seconds=60.0)
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("x",), user=(1, 1), limits=LIMITS)
 ENDED = ContainerState(running=False, exit_code=0, out_of_memory=False)
-FOREVER = object()  # in a script: the container says nothing more and does not end
+FOREVER = object()  # in a script: the container sends nothing more and does not end
 
 
 def frame(kind, value=b""):
@@ -53,12 +53,12 @@ def final(**value):
 
 
 class ScriptWire:
-    """Gives out what is written in a script, a piece at a time. `act` in a script is called instead."""
+    """Returns the entries of a script one at a time. `act` in a script is called instead."""
 
     def __init__(self, script):
         self.script, self.sent, self.closed = deque(script), b"", False
         self._ours, self._theirs = socket.socketpair()
-        self._theirs.send(b"!")  # there is always something to read, until a script says otherwise
+        self._theirs.send(b"!")  # there is always data to read, until a script says otherwise
 
     def fileno(self):
         return self._ours.fileno()
@@ -86,7 +86,7 @@ class ScriptWire:
 
 
 class ScriptEngine:
-    """An engine, and its one container, which says what is in `script` and ends as `state`."""
+    """An engine with one container, which sends `script` and ends as `state`."""
 
     id = "container"
 
@@ -130,7 +130,9 @@ def no_attestation(monkeypatch):
 
 @pytest.fixture
 def play(cancel):
-    """`play(*script)`: the result of a job whose container says that; it has been removed, and its wire closed."""
+    """`play(*script)` is the result of a job whose container sends that; the container has been removed, and its
+    connection closed.
+    """
 
     def one(*script, state=ENDED, template=TEMPLATE, **about):
         engine = ScriptEngine(*script, state=state)
@@ -156,8 +158,9 @@ def test_outcome_follows_from_answer_exit_code_and_engine(subtests):
     large = FileSizeExceeded(LIMITS.file_bytes)
     rows = [
         *((Exited(code), {"code": code}, 0) for code in (0, 1, 255, -1)),
-        *((Killed(code), None, code) for code in (0, 1, 3, 70, 137, 139, -1)),  # without a last word
-        *((Killed(code), {"code": 0}, code) for code in (1, 70, 71, 137, 139)),  # a crash after it
+        *((Killed(code), None, code) for code in (0, 1, 3, 70, 137, 139, -1)),  # without a final answer
+        # a crash after the final answer
+        *((Killed(code), {"code": 0}, code) for code in (1, 70, 71, 137, 139)),
         (OutOfMemory(memory, killed=False), exhausted, 0),
         (large, None, 153),
         (large, {"code": 1, "file_limit_reached": True}, 0),
@@ -347,7 +350,7 @@ def test_unremovable_container_gives_no_result(cancel, monkeypatch):
 
 
 def test_a_successful_job_survives_a_killed_child():
-    """Some engines report that and some do not; the result is the same on each."""
+    """Some engines report the killed child and some do not; the result is the same on each."""
     told = ContainerState(running=False, exit_code=0, out_of_memory=True)
     assert judge({"code": 0}, told, LIMITS) == judge({"code": 0}, ENDED, LIMITS) == Exited(0)
     assert judge({"code": 1}, told, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)

@@ -1,4 +1,4 @@
-"""The profile, decided call by call as the kernel would, from the compiled text."""
+"""The compiled profile, evaluated call by call as the kernel would."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ THREAD = 0x003D0F00  # the flags with which both C libraries start a thread
 
 
 def decide(architecture, name, *arguments):
-    """0 when the call is allowed, else the errno it fails with. Several allowing entries are alternatives."""
+    """0 if the call is allowed, otherwise its errno. Several allowing entries are alternatives."""
     compiled = json.loads(profile(architecture))
     entries = [entry for entry in compiled["syscalls"] if name in entry["names"]]
     if any(entry["action"] == "SCMP_ACT_ALLOW" and _holds(entry["args"], arguments) for entry in entries):
@@ -134,7 +134,7 @@ def test_all_limits_but_core_dumps_can_be_lowered():
             assert decide(architecture, "prlimit64", 0, number, 0, A_VALUE) == ALLOWED
             assert decide(architecture, "prlimit64", 0, number, A_VALUE, 0) == said
             assert decide(architecture, "setrlimit", number, A_VALUE) == said
-        # the kernel reads half of what a filter compares
+        # the kernel reads only half of the value that a filter compares
         assert decide(architecture, "prlimit64", 0, 1 << 32 | 4, A_VALUE, 0) == errno.EPERM
         assert decide(architecture, "setrlimit", 1 << 32 | 4, A_VALUE) == errno.EPERM
 
@@ -142,8 +142,8 @@ def test_all_limits_but_core_dumps_can_be_lowered():
 def test_no_name_is_in_two_groups():
     groups = [group for kind in ("allowed", "answered", "refused") for group in rules()[kind]]
     names = Counter(name for group in groups for name in group["names"])
-    # socket and socketpair share one group; a name in two allowing groups would be allowed by the wider one, as is meant
-    # for prlimit64: any limit is read, all but one are lowered
+    # socket and socketpair share one group; as intended, a name in two allowing groups is allowed by the wider one
+    # for prlimit64: any limit may be read, and all but one lowered
     assert [name for name, count in names.items() if count > 1] == ["prlimit64"]
 
 

@@ -1,4 +1,4 @@
-"""All of stderr is session before a call is over, and the mark at its end is never shown."""
+"""A session receives all of stderr before a call is over, and never shows the mark at its end."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ def test_output_is_kept_up_to_its_limit(text, cap, pieces):
 def test_answer_waits_for_stderr_still_under_way():
     session = conversing()
     session.feed([(STDERR, MARK)])
-    assert not session.is_complete  # without an answer nothing is
+    assert not session.is_complete  # never complete without an answer
     session = conversing()
     session.feed(ANSWER)
     session.feed([(STDERR, b"Warning 1: late")])

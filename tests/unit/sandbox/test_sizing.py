@@ -1,4 +1,4 @@
-"""How many slots are worth keeping, from when they were asked for."""
+"""How many slots should wait, from the times of earlier calls."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def test_sizes_prefer_configured_kinds_then_concurrent_ones():
     for noted, now, fitting, expected in (
         ([], 0.0, 9, [("a", 1)]),
         (burst, 1.0, 9, [("a", 1), ("b", 3)]),
-        (burst, 1.0, 2, [("a", 1), ("b", 1)]),  # as the memory of the machine allows
+        (burst, 1.0, 2, [("a", 1), ("b", 1)]),  # limited by the memory of the machine
         (burst, 2 * MEMORY_SECONDS, 9, [("a", 1)]),  # forgotten
         ([(1.0, "a"), (1.5, "a"), (1.8, "b")], 2.0, 9, [("a", 2), ("b", 1)]),
         ([(float(second), "b") for second in range(0, 50, 2)], 50.0, 9, [("a", 1), ("b", 1)]),  # one by one
@@ -44,7 +44,7 @@ def test_flood_of_calls_uses_bounded_memory():
 
 
 def test_claims_are_counted_without_comparing_each_kind_again():
-    """Kinds are long to compare, and claims are counted whenever a pool is looked at."""
+    """Comparing kinds is slow, and claims are counted whenever a pool is examined."""
     compared = []
 
     class Kind:

@@ -1,4 +1,4 @@
-"""How SMB differs from other file systems, on a folder that behaves so; `tests/e2e/shares` has a real mount."""
+"""Differences of SMB from other file systems, on a folder that simulates them; `tests/e2e/shares` has a real mount."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""A staging folder is private, measured, and leaves nothing behind; what is unfit in it is never published."""
+"""A staging folder is private, measured, and leaves nothing behind; unsuitable entries are never published."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ def modes(*paths: Path) -> list[int]:
 
 
 def deep(folder: Path, levels: int) -> None:
-    """Makes folders in folders, deeper than any path could say."""
+    """Creates nested folders, deeper than the longest possible path."""
     here = os.open(folder, os.O_RDONLY)
     for _ in range(levels):
         os.mkdir("d", dir_fd=here)
@@ -111,7 +111,7 @@ def test_link_in_place_of_server_folder_is_refused(tmp_path):
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """A workspace that every user can reach, as pytest's own folders cannot be."""
+    """A workspace that every user can reach, unlike pytest's own folders."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "workspace").mkdir()
@@ -120,7 +120,7 @@ def reachable() -> Iterator[Path]:
 
 @pytest.mark.skipif(not ROOT_HOST, reason="only root can make a folder of somebody else's")
 def test_advice_for_root_about_owners_store_works(reachable):
-    """It works with nobody else's journals; each way out that it names is one that works."""
+    """The server uses nobody else's journals, and each solution that the error names works."""
     workspace = reachable
     os.chown(workspace, *USER)
     (workspace / RESERVED).mkdir()
@@ -158,7 +158,7 @@ def test_advice_for_user_about_roots_store_works(reachable):
 
 
 def as_user(work) -> int:
-    """Runs it in a child that is USER, and returns its exit code."""
+    """Runs it in a child as USER, and returns the exit code."""
 
     def change_user_and_work() -> None:
         os.setgroups([])
@@ -222,7 +222,7 @@ def test_job_cannot_hide_files_in_deep_folders(workspace):
 
 @pytest.mark.claim("resources.staging-capped")
 def test_job_cannot_hide_files_behind_a_mode(workspace):
-    """Root looks in; anybody else takes what cannot be looked into for too much."""
+    """Root can read the folder; for any other user an unreadable folder counts as exceeding the limits."""
     with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"hidden/big": b"x" * 900_000})
         (staging.path / "hidden").chmod(0)
@@ -361,7 +361,9 @@ def test_unfinished_removal_is_left_to_recovery_without_failing(workspace, monke
 
 @contextmanager
 def holding_open(folder: Path) -> Iterator[Callable[[], int]]:
-    """A process of the container's user in a folder, which makes a file there when asked and tells the error number."""
+    """A process of the container's user in a folder, which creates a file there on request and returns the error
+    number.
+    """
     (asked, ask), (told, tell) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -402,7 +404,9 @@ def opened(folder: Path) -> Iterator[int]:
 
 @pytest.mark.claim("staging.removed")
 def test_root_lets_nobody_fill_what_it_removes(workspace, monkeypatch):
-    """Whoever stood in the folder of a container still does when that is gone, and could keep its removal busy."""
+    """A process in the folder of a container remains there after the container is gone, and could keep the removal
+    busy.
+    """
     with area_at(workspace).open(CALL, USER) as staging:
         out = staging.path
         write(out, {"a": b"1"})
@@ -433,7 +437,7 @@ def test_nothing_stays_open(workspace):
     assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
-# --- the dead and the living
+# --- dead and living processes
 
 
 @pytest.mark.claim("staging.removed")
@@ -464,7 +468,7 @@ def test_staging_under_creation_does_not_count_as_dead(workspace, point):
         trail(where)
         if where == point:
             recovering.start()
-            recovering.join(0.3)  # long enough for a recovery that does not wait
+            recovering.join(0.3)  # long enough for a recovery that would not wait
 
     with area_at(workspace, DirOps(meanwhile)).open(CALL, USER) as staging:
         recovering.join()

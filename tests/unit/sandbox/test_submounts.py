@@ -1,4 +1,4 @@
-"""Mounts inside a workspace, as the kernel's own table tells them."""
+"""Mounts inside a workspace, from the kernel's own table."""
 
 from pathlib import Path
 

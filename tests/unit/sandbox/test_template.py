@@ -1,4 +1,4 @@
-"""The values that bound a container: none of them can mean "no limit"."""
+"""The values that limit a container: none of them can mean "no limit"."""
 
 import math
 from dataclasses import fields, replace

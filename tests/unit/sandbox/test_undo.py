@@ -1,4 +1,4 @@
-"""An undo brings back exactly what was, or refuses; and what is kept for it stays within bounds."""
+"""An undo restores exactly the previous files, or refuses; and the files stored for undo stay within bounds."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_undo_restores_replaced_and_removed_and_deletes_new(workspace):
     assert {name: (workspace / name).stat().st_ino for name in OLD} == before
     assert {one.name for one in undone.restored} == {"a.shp", "a.dbf", "a.sbn", "z.zarr"}
     assert {one.name for one in undone.taken_away} == {"b.tif"}
-    assert b"new" in kept(workspace)  # what it took away
+    assert b"new" in kept(workspace)  # what the undo removed
     with pytest.raises(StagingFailed):
         area.undo(CALL)
     assert tree(workspace) == OLD
@@ -150,7 +150,7 @@ def test_call_is_not_undone_twice_at_once(workspace):
     assert tree(workspace) == OLD
 
 
-# --- keeping
+# --- retention
 
 
 def test_call_count_is_bounded_and_oldest_go_first(workspace):
@@ -181,7 +181,7 @@ def test_publication_does_not_wait_for_pruning(workspace):
 
 
 def test_call_with_interrupted_undo_is_not_pruned(workspace, monkeypatch):
-    """Its entry may then hold the only copy of a file."""
+    """Its entry may then contain the only copy of a file."""
     publish(area_at(workspace), {"a.tif": b"0"}, CALL)
     publish(area_at(workspace), {"a.tif": b"1"}, "call-0002")
     read = undo_module._finished
@@ -207,7 +207,7 @@ def test_publication_stands_without_pruning(workspace):
     for number in range(2):
         assert publish(area, {"a.tif": b"%d" % number}, f"call-000{number}").files
     assert tree(workspace) == {"a.tif": b"1"}
-    (workspace / RESERVED / "undo").chmod(0o777)  # others may write to it, so that nothing in it is trusted
+    (workspace / RESERVED / "undo").chmod(0o777)  # others may write to it, so no file in it is trusted
     area.prune_quietly()
     with pytest.raises(StagingFailed):
         area.prune()
@@ -219,7 +219,7 @@ def test_bytes_of_replaced_files_are_bounded(workspace):
     area = area_at(workspace, keep=Retention(bytes=2_500_000))
     for number in range(5):
         publish(area, {"a.tif": b"%d" % number * 1_000_000}, f"call-000{number}")
-    # each keeps a million bytes of the one before
+    # each stores a million bytes of the one before
     assert leftovers(workspace, "undo") == ["call-0003", "call-0004"]
 
 
@@ -235,7 +235,7 @@ def test_new_files_are_free_and_newest_call_stays(workspace):
     assert (workspace / "z.zarr/0").stat().st_size == 5_000_000
 
 
-# --- journals that nobody of us wrote
+# --- journals that no server of ours wrote
 
 
 def forged(workspace: Path, **changes: object) -> None:
@@ -273,7 +273,7 @@ def test_journal_with_foreign_slot_is_not_followed(tmp_path):
 
 @pytest.mark.claim("outputs.journals-not-trusted")
 def test_forged_journal_cannot_move_unknown_files(workspace):
-    """A downloaded folder may bring a `.gdal-mcp` along; it cannot know the inodes it would need."""
+    """A downloaded folder may contain a `.gdal-mcp`, but not the right inodes."""
     write(workspace, {"precious.tif": b"precious"})
     step = {"slot": "7", "target": "precious.tif", "new": None, "old": [1, 8, 0, 0]}
     forged(workspace, state="undoing", steps=[step])

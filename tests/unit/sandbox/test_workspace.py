@@ -1,4 +1,4 @@
-"""The allowlist: what is let in, what is refused, and that nothing outside is ever reached or told about."""
+"""The allowlist: accepted and refused paths, and that a file outside is never reached or revealed."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def refusal(allowed, text):
 
 @contextmanager
 def without_root():
-    """As somebody whom permissions bind, when the tests run as root."""
+    """A user to whom permissions apply, if the tests run as root."""
     was = os.geteuid()
     if was:
         yield
@@ -61,7 +61,7 @@ def without_root():
         os.seteuid(was)
 
 
-# what is let in
+# accepted paths
 
 
 def test_relative_absolute_and_uri_paths_agree(allowed, root):
@@ -126,7 +126,7 @@ def test_windows_path_is_refused_with_its_wsl_path(allowed, root, subtests):
     assert allowed.input("./c:\\a.tif").path == root / "c:\\a.tif"
 
 
-# what is refused
+# refused paths
 
 
 @pytest.mark.claim("paths.inside")
@@ -214,7 +214,7 @@ def test_folder_without_entry_permission_is_refused(allowed, root, tmp_path):
     for folder in (root, *root.parents):
         if folder.is_relative_to(tmp_path.parent.parent) and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o755)
-    (root / "sub").chmod(0o444)  # its names can be read, what they name cannot
+    (root / "sub").chmod(0o444)  # its names can be read, but not the files
     (root / "sub/deep").chmod(0o000)
     try:
         with without_root():
@@ -300,11 +300,11 @@ def test_a_symlink_into_another_workspace_is_that_workspaces(allowed, root, tmp_
     refusal(allowed, "jump/b.tif")
     both = Workspaces((*allowed.items, Workspace.at(other, writable=False)))
     assert both.input("jump/b.tif").workspace.root == other
-    with pytest.raises(PathRefused):  # the other is read-only, by whatever way it is reached
+    with pytest.raises(PathRefused):  # the other is read-only, whichever way it is reached
         both.output("jump/new.tif")
 
 
-# nothing is told about what is outside
+# files outside are never revealed
 
 
 @pytest.mark.claim("paths.refusals-tell-nothing")
@@ -358,7 +358,7 @@ def test_workspace_accepts_the_spelling_of_its_setting(root, tmp_path):
         assert allowed.input(str(spelling)).path == root / "a.tif"
     (tmp_path / "alias").unlink()
     (tmp_path / "alias").symlink_to("/etc")
-    with pytest.raises(PathMissing):  # the root was fixed when the workspace was made
+    with pytest.raises(PathMissing):  # the root was determined when the workspace was created
         allowed.input(str(tmp_path / "alias/passwd"))
 
 
@@ -428,7 +428,7 @@ def test_descriptors_are_closed_whatever_happens(allowed, root):
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-# whatever text goes in
+# arbitrary texts
 
 _TARGETS = tuple(".. / /etc /proc/self/root a sub sub/.. sub/../.. loop .gdal-mcp ../outside sub/in".split())
 _PIECES = st.sampled_from(
@@ -445,7 +445,7 @@ _TEXTS = st.one_of(
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A workspace full of links that lead astray, beside something to keep from everybody."""
+    """A workspace full of misleading links, next to a secret."""
     top = tmp_path_factory.mktemp("hostile")
     (top / "ws/sub/in").mkdir(parents=True)
     (top / "ws" / RESERVED).mkdir()
@@ -471,7 +471,7 @@ def test_any_text_is_refused_or_leads_inside(hostile, text, way):
         return
     assert isinstance(found, WorkspacePath)
     real = Path(os.path.realpath(found.path))
-    assert real == found.path  # nothing left to follow
+    assert real == found.path  # no link is left to follow
     assert real.is_relative_to(hostile)
     assert RESERVED not in real.relative_to(hostile).parts[:1]
     assert (found.identity is None) == (not real.exists())

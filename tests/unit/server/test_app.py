@@ -1,4 +1,4 @@
-"""What a start makes of the records of servers that are gone."""
+"""How a starting server treats the records of servers that are gone."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_call_of_living_server_is_left_alone(settings: Settings, registry: Regis
 @pytest.mark.claim("faults.server-killed")
 def test_call_of_dead_server_is_ended_and_recorded(settings: Settings, registry: Registry):
     (settings.state_dir / "servers").mkdir()
-    (settings.state_dir / "servers" / "deadbeefdeadbeef.lock").touch()  # nobody holds it
+    (settings.state_dir / "servers" / "deadbeefdeadbeef.lock").touch()  # no process holds it
     call = unfinished(registry, "deadbeefdeadbeef")
     with running(settings):
         assert outcome(registry, call) == "INTERNAL"

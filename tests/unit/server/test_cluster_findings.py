@@ -1,4 +1,4 @@
-"""What doctor makes of a cluster's answers. Pure; tests/kubernetes/test_doctor.py asks a real one."""
+"""Doctor's conclusions from a cluster's answers. Pure; tests/kubernetes/test_doctor.py uses a real cluster."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from gdal_mcp.server.operations.cluster import named, network, node, pinned, pow
 from gdal_mcp.settings import load_settings
 from sandbox.engines.k8s.trial import NEEDED, NodeFindings
 
-# as Kubernetes 1.20 and 1.31 say it
+# as reported by Kubernetes 1.20 and 1.31
 EXCEEDED = (
     'the namespace\'s quota is used up: pods "call-1" is forbidden: exceeded quota: calls, requested: limits.cpu=1M,'
     "limits.memory=1Pi, used: limits.cpu=2,limits.memory=4Gi, limited: limits.cpu=12,limits.memory=24Gi. Try again later."
@@ -19,7 +19,7 @@ def test_rights_are_those_of_calls_and_no_others():
         assert rights(NEEDED - {one}).state == "failed"
     for more in (("secrets", "get"), ("pods/exec", "create"), ("jobs.batch", "create")):
         assert rights({*NEEDED, more}).state == "warning"
-    assert rights({("*", "*")}).state == "warning"  # an administrator's
+    assert rights({("*", "*")}).state == "warning"  # rights of an administrator
     assert powers([]).state == "ok"
     assert powers(["get secrets"]).state == "warning"
 

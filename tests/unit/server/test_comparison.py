@@ -1,4 +1,4 @@
-"""Whether outputs are the same, by bytes and by what a container says of them."""
+"""Equality of outputs, by bytes and by a container's description of them."""
 
 from gdal_mcp.server.operations.replay import by_content, own_files
 

@@ -1,4 +1,4 @@
-"""The way into the console: what is read of strangers, and for how long."""
+"""Login to the console: how much is read from unauthenticated clients, and for how long."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def entrance(verify: Verify | None = None) -> ConsoleAuth:
 
 
 def signing_in(*parts: bytes, pause: float = 0.0, ends: bool = True) -> Request:
-    """A request whose body comes in these parts, each after a pause in seconds."""
+    """A request whose body arrives in these parts, each after a pause in seconds."""
     left = list(parts)
 
     async def receive() -> Any:
@@ -46,7 +46,7 @@ def ticket() -> bytes:
 
 
 def refused(door: ConsoleAuth, request: Request) -> tuple[int, float]:
-    """The status that somebody is refused with, and after how many seconds."""
+    """The status of the refusal, and the seconds until it was sent."""
 
     async def attempt() -> tuple[int, float]:
         with pytest.raises(Refused) as caught:

@@ -1,4 +1,4 @@
-"""Who makes folders on the console, and where."""
+"""Who may create folders on the console, and where."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who sees a workflow on the console and who runs it again, and which results are made anew then."""
+"""Who sees a workflow on the console and may run it again, and which results are then recomputed."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ ADMIN = Viewer(replace(ANN, id="local:admin"), "z")
 
 @pytest.fixture
 def ended(tmp_path: Path) -> Iterator[Server]:
-    """A server on which Ann's workflow of two steps made the first and failed."""
+    """A server on which Ann's workflow of two steps completed the first and failed."""
     with server(tmp_path) as found:
         made = str(found.app.settings.state.workflows / "r" / "first.tif")
         target, source = str(found.root / "out.tif"), str(found.root / "in.bin")

@@ -1,4 +1,4 @@
-"""The console's look at this host runs in a process of its own: the one that serves calls opens nothing twice."""
+"""The console examines this host in a separate process: the process that serves calls opens nothing twice."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a host is asked before a server calls itself ready."""
+"""Checks of the host before a server reports that it is ready."""
 
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ class Found:
 
 @pytest.fixture
 def app(tmp_path):
-    """`app(*images)`: the parts of one that are looked at, on an engine that has these images."""
+    """`app(*images)` has the parts of an app that the checks use, on an engine with these images."""
     audit = SimpleNamespace(checkpoint=lambda: None, path=tmp_path)
 
     def make(*images):
@@ -45,4 +45,4 @@ def test_removed_image_is_noticed_before_a_call(app):
     made = app("sha256:bb")
     found = look(made).well
     assert [name for name in ITEMS if found[name]] == ["engine", "audit"]
-    assert made.hosting.told_lost == 1  # the next look, and the next call, look for an image again
+    assert made.hosting.told_lost == 1  # the next check, and the next call, search for an image again

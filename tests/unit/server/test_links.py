@@ -1,4 +1,4 @@
-"""Signed links: what they are good for, and nothing else."""
+"""Signed links: exactly what they allow."""
 
 from pathlib import Path
 

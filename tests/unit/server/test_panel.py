@@ -1,4 +1,7 @@
-"""The panel of a result as a page: everything is in it, and its policy allows that and nothing else. Its life is in tests/console."""
+"""The panel of a result as a page: it is self-contained, and its policy allows only its own parts.
+
+Its behaviour in a browser is in tests/e2e/console.
+"""
 
 import base64
 import hashlib
@@ -43,7 +46,7 @@ def test_panel_policy_allows_only_its_parts_by_digest(page: Page):
     }
     assert set(rules.pop("script-src")) | set(rules.pop("style-src")) < set(
         digests
-    )  # all but the land, which is data
+    )  # all except the land, which is data
     assert rules.pop("img-src") == ["data:"]
     assert rules.pop("trusted-types") == ["default"]
     assert rules.pop("require-trusted-types-for") == ["'script'"]

@@ -1,4 +1,4 @@
-"""Progress on its way to a client: only ever more, not too often, the newest first, and nobody is kept waiting."""
+"""Progress reports to a client: increasing, not too frequent, the newest first, and without delaying the work."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Report = tuple[float, float | None, str | None]
 
 
 class Line:
-    """What went to the client, and when. Each report may take its time on the way."""
+    """Reports to the client with their times. Each report may take its time."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.sent: list[Report] = []
@@ -59,7 +59,8 @@ def test_slow_client_gets_only_the_newest_progress():
     assert line.sent[-1] == (1.0, 1.0, "all")
     for (fraction, _, message), moment in zip(line.sent[1:-1], line.times[1:-1], strict=True):
         assert message == f"step {round(fraction * 1000)}"
-        assert abs(fraction * 10 - moment) < 0.3  # ten seconds of work in all: told as it was at that moment
+        # ten seconds of work in total: reported with the state at that moment
+        assert abs(fraction * 10 - moment) < 0.3
 
 
 def test_falling_or_unchanged_progress_is_not_reported():

@@ -1,4 +1,6 @@
-"""Who is told of changes, in both eras: on a server of fixture tools, with the SDK's own client in this process."""
+"""Who is notified of changes, in both protocol eras: on a server of fixture tools, with the SDK's own client in this
+process.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -37,7 +39,7 @@ WHO = profile.EVERYBODY.id
 
 @dataclass
 class Heard:
-    """What a client of the handshake era was told."""
+    """Notifications that a client of the handshake era received."""
 
     events: list[Any] = field(default_factory=list)
 
@@ -48,7 +50,7 @@ class Heard:
             self.events.append(ResourcesListChanged())
 
     async def until(self, event: Any) -> list[Any]:
-        """All that came up to this event."""
+        """All notifications until this event."""
         await until(lambda: event in self.events)
         return self.events
 
@@ -61,14 +63,14 @@ def server(tmp_path: Path) -> ProtocolServer:
 
 @asynccontextmanager
 async def client(server: ProtocolServer, heard: Heard | None = None) -> AsyncIterator[Client]:
-    """A client of the handshake era if there is somebody who hears for it."""
-    with anyio.fail_after(30):  # far above what anything takes
+    """A client of the handshake era if there is a receiver for its notifications."""
+    with anyio.fail_after(30):  # far above any duration here
         async with Client(server, mode=LEGACY if heard else MODERN, message_handler=heard) as made:
             yield made
 
 
 def watching(subscriptions: Subscriptions) -> int:
-    """How many streams and sessions there are."""
+    """The number of streams and sessions."""
     return len(subscriptions._streams) + len(subscriptions._sessions)
 
 
@@ -82,7 +84,7 @@ async def until(happened: Callable[[], object]) -> None:
 
 
 async def settled() -> None:
-    """Whatever is ready to run has run."""
+    """Returns when every task that is ready to run has run."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
 
@@ -170,7 +172,7 @@ def _asks(*uris: str) -> t.SubscriptionsListenRequestParams:
 
 
 def _request(sent: list[Any], blocked: anyio.Event | None = None) -> Any:
-    """A request whose client takes what it is told, or waits with it from the second on."""
+    """A request whose client accepts notifications, or blocks from the second one on."""
 
     async def send(message: Any, **_named: Any) -> None:
         sent.append(message)

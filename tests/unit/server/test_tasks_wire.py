@@ -1,4 +1,4 @@
-"""The tasks extension on the wire: who is offered what, in which words."""
+"""The tasks extension in protocol messages: which clients are offered it, and its terms."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -28,7 +28,7 @@ METHODS = {"tasks/get": {}, "tasks/cancel": {}, "tasks/update": {"inputResponses
 
 
 class Line:
-    """A client that writes what it likes. `capabilities` go with each request."""
+    """A client that can write any message. `capabilities` are part of each request."""
 
     def __init__(self, reading: Any, writing: Any, version: str, capabilities: dict[str, Any]) -> None:
         self._reading, self._writing = reading, writing
@@ -51,7 +51,7 @@ class Line:
         return enveloped(given, self.version, self.capabilities)
 
     async def answer(self, identifier: int) -> dict[str, Any]:
-        """The response; what came before it is kept in `heard`."""
+        """The response; earlier messages are stored in `heard`."""
         while True:
             message = (await self._reading.receive()).message.model_dump(by_alias=True, exclude_none=True)
             if message.get("id") == identifier:
@@ -82,7 +82,7 @@ Talk = Callable[..., AbstractAsyncContextManager[Line]]
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
-    """`talk(after=..., version=..., capabilities=...)`: a client of a new server."""
+    """`talk(after=..., version=..., capabilities=...)` is a client of a new server."""
 
     @asynccontextmanager
     async def line(
@@ -95,7 +95,7 @@ def talk(tmp_path: Path) -> Talk:
             anyio.create_task_group() as group,
         ):
             group.start_soon(server.run, *theirs, server.create_initialization_options())
-            with anyio.fail_after(30):  # far above what anything takes
+            with anyio.fail_after(30):  # far above any duration here
                 yield Line(reading, writing, version, capabilities)
             group.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""The grid of map tiles, against the formulas of its definition and its edges."""
+"""The grid of map tiles, against the formulas of its definition and at its edges."""
 
 import tracemalloc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How doctor ends, and what of a report is told to others."""
+"""The last line of doctor, and the parts of a report that may be shared."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def test_last_line_is_ready_or_first_remedy():
 
 @pytest.mark.claim("engine.report-private")
 def test_a_report_tells_no_secret_and_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Each planted word is where such a report gets its texts from."""
+    """Each planted word is in a source of the report's texts."""
     home = tmp_path / "planted-home"
     maps, state = home / "planted-maps", home / "planted-state"
     maps.mkdir(parents=True)

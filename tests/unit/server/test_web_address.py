@@ -1,4 +1,4 @@
-"""Where a server may listen, who must be known there, and by which names it answers."""
+"""Where a server may listen, when clients must authenticate, and under which names it answers."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_insecurely_exposed_server_does_not_start(subtests: pytest.Subtests):
         ({"host": "::", **PUBLIC}, True),
         ({"host": "gdal.example.org", **PUBLIC}, True),
         ({"host": "127.0.0.1.example.org", **PUBLIC}, True),
-        ({"host": "0.0.0.0", **CERT}, True),  # no address that tokens could be bound to
+        ({"host": "0.0.0.0", **CERT}, True),  # no address to which tokens could be bound
         ({"host": "0.0.0.0", **CERT, **PUBLIC}, False),
         ({"host": "0.0.0.0", "behind_proxy": True, **PUBLIC}, False),
         ({"host": "0.0.0.0", **CERT, **PUBLIC, "no_auth": True}, True),

@@ -1,4 +1,4 @@
-"""The door: who is let in, how much they may have open, and what is read of them."""
+"""Access checks: who is admitted, how many requests may be open, and how much of a request is read."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ LOCAL = Principal("local:me")
 
 
 class Tokens:
-    """Texts that are good, and whose they are."""
+    """Valid tokens with their principals."""
 
     def __init__(self, **good: Principal) -> None:
         self.good = good
@@ -37,7 +37,7 @@ class Tokens:
 
 
 class Asked:
-    """One request, and what it was answered."""
+    """One request and its answer."""
 
     def __init__(
         self, *headers: tuple[str, str], method: str = "GET", path: str = "/mcp", body: Sequence[bytes] = ()
@@ -60,7 +60,7 @@ class Asked:
         self.messages.append(message)
 
     def whole(self, body: bytes) -> "Asked":
-        """With a body that ends."""
+        """The request with a complete body."""
         self.parts.append({"type": "http.request", "body": body, "more_body": False})
         return self
 
@@ -162,7 +162,7 @@ ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https:
 @pytest.mark.claim("http.host-and-origin")
 @pytest.mark.parametrize("loopback", ["127.0.0.1", "::1"])
 def test_other_address_spellings_are_not_server_names(loopback: str):
-    """They lead to the same place, and a page that was led there by one of them sends it."""
+    """They lead to the same place, and a page that was reached by one of them sends it."""
     spelled = """127.1 127.0.1 0x7f.1 0x7f000001 2130706433 0177.0.0.1 127.000.000.001 127.0.0.1. localhost. LOCALHOST.
         0.0.0.0 0 127.0.0.2 [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:0:0:1] [::1%lo] ::1 [::1]. localhost.localdomain
         user@127.0.0.1 user:word@localhost 127.0.0.1@evil.test evil.test#127.0.0.1 127.0.0.1\\@evil.test localhost,evil.test
@@ -261,7 +261,7 @@ def test_body_is_bounded_whatever_length_it_declares():
 
 @pytest.mark.claim("http.bounded")
 def test_a_body_of_very_many_values_is_refused():
-    """They would take 25 times its length for as long as its call runs."""
+    """Its values would use 25 times its length in memory while its call runs."""
     endpoint: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 4 << 20)  # type: ignore[arg-type]
     many = b'{"jsonrpc":"2.0","id":1,"method":"x","params":[' + b"[]," * 300_000 + b"0]}"
     request = Asked(("Authorization", "Bearer good"), method="POST").whole(many)
@@ -287,7 +287,7 @@ def test_client_leaving_during_its_body_is_released():
 
 
 class Endless:
-    """In the place of the protocol: every request of it is a stream."""
+    """Replaces the protocol: every request of it is a stream."""
 
     cancelled = 0
 
@@ -346,7 +346,7 @@ def test_writing_tool_needs_write_scope_in_any_spelling():
 
 
 class Prompt(Endless):
-    """In the place of the protocol: every request is answered at once."""
+    """Replaces the protocol: every request is answered at once."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await ok(scope, receive, send)

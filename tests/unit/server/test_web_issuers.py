@@ -1,4 +1,4 @@
-"""The keys of issuers: where they come from, how often they are asked for, and how long they are believed."""
+"""The keys of issuers: where they come from, how often they are requested, and how long they are valid."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -22,7 +22,7 @@ from tests.e2e.web.issuing import site as serving
 
 
 class Web:
-    """Documents by address, each request counted; None of one that cannot be had."""
+    """Documents by address, with a count of requests; None for an address that does not answer."""
 
     def __init__(self, **documents: Any) -> None:
         self.documents: dict[str, Any] = documents

@@ -1,4 +1,4 @@
-"""Signed tokens: whose are good, and every way in which one is not."""
+"""Signed tokens: which are valid, and every way in which one is not."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ class Given(SigningKeys):
 
 
 def verifying(*issuers: Issuer, document: Any = None) -> Verify:
-    """Tries one token, as a server does that knows these issuers."""
+    """Verifies one token, like a server that knows these issuers."""
 
     def verify(text: str) -> Principal | None:
         known = {one.name: Given(one.name, document or one.keys) for one in issuers}
@@ -116,7 +116,7 @@ def test_token_for_another_server_or_time_is_invalid(subtests: pytest.Subtests):
 
 @pytest.mark.claim("identity.signed-tokens")
 def test_only_access_tokens_count_unless_issuer_allows_others():
-    """By RFC 9068, whose check keeps an ID token of the same issuer out."""
+    """As in RFC 9068, whose check excludes an ID token of the same issuer."""
     issuer = Issuer()
 
     def verified(kind: Any, *, plain: bool) -> bool:
@@ -137,7 +137,7 @@ def test_only_access_tokens_count_unless_issuer_allows_others():
 
 
 def by_hand(signer: Signer, payload: dict[str, Any]) -> str:
-    """A library would refuse to make some of these."""
+    """Signs by hand, because a library would refuse to make some of these tokens."""
     clean = {name: value for name, value in payload.items() if value is not None}
     head = {"alg": "ES256", "kid": signer.kid, "typ": "at+jwt"}
     signing = f"{part(head)}.{part(clean)}"

@@ -21,7 +21,7 @@ CUT = -1  # the status of an answer without its end
 
 
 class Sent:
-    """What an open file of DATA was answered with."""
+    """The answer to a request for an open file with DATA."""
 
     def __init__(self, path: Path, method: str = "GET", size: int = 100, **headers: str) -> None:
         path.write_bytes(DATA[:size])

@@ -1,4 +1,4 @@
-"""An application on a port: slow and silent clients are cut off, and its end is an end."""
+"""An application on a port: slow and silent clients are disconnected, and shutdown is complete."""
 
 import socket
 import threading
@@ -32,7 +32,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers at once, with a stream that ends when its client leaves, or with the length of the whole body."""
+    """Answers at once, with a stream that ends when its client disconnects, or with the length of the whole body."""
     if scope["path"] == "/length":
         await _length(receive, send)
         return
@@ -62,7 +62,7 @@ def served(
     tls: Mapping[str, Path] | None = None,
     each: int = 64,
 ) -> Iterator[tuple[int, Callable[[], None]]]:
-    """The port, and a function that ends it and returns when it has ended."""
+    """The port, and a function that stops the server and returns when it has stopped."""
     gate = gate or RequestLimit(50, 50)
     whole = HostFilter(app, gate, (), (), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
@@ -89,7 +89,7 @@ def served(
 
 
 def closed(connection: socket.socket) -> bool:
-    """Whether the server closed the connection, after whatever it said."""
+    """True if the server closed the connection, after any answer."""
     connection.settimeout(30)
     with suppress(ConnectionResetError):
         while connection.recv(4096):
@@ -174,7 +174,7 @@ def test_shutdown_completes_open_streams_and_closes_the_port():
         assert next(parts) == b"ok"
         ending = threading.Thread(target=end)
         ending.start()
-        assert list(parts) == []  # and not an error: the stream was ended, not cut
+        assert list(parts) == []  # not an error: the stream was ended, not cut off
         ending.join(30)
         assert not ending.is_alive()
         with pytest.raises(OSError):
@@ -209,7 +209,7 @@ def asking(path: str, head: str) -> bytes:
 
 
 def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
-    """All that comes until the end of the connection, or until these bytes."""
+    """All data until the end of the connection, or until these bytes."""
     found = b""
     while not (until_end and until_end in found):
         piece = client.recv(65536)
@@ -224,7 +224,7 @@ def heard(client: socket.socket, until_end: bytes = b"") -> bytes:
 def test_early_answer_before_body_end_closes_the_connection(head: str):
     with served() as (port, _), socket.create_connection(("127.0.0.1", port), 5) as client:
         client.sendall(asking("/", head) + TINY)
-        found = heard(client)  # to its end: without one, this ends the test after seconds
+        found = heard(client)  # to its end: if it does not end, the timeout fails the test after some seconds
     assert found.startswith(b"HTTP/1.1 200")
     assert b"connection: close" in found.lower()
 
@@ -246,7 +246,7 @@ def test_long_body_and_next_request_arrive_complete():
 
 
 def silent(port: int, stack: ExitStack, number: int, peer: str = "127.0.0.1") -> list[socket.socket]:
-    """Connections of one peer on which nothing is sent."""
+    """Connections of one peer on which no data is sent."""
     made = []
     for _ in range(number):
         one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 30, (peer, 0)))
@@ -262,7 +262,7 @@ def answered(port: int, peer: str = "127.0.0.1") -> bool:
 
 
 def is_open(one: socket.socket) -> bool:
-    """Whether a request on it is answered."""
+    """True if a request on it is answered."""
     found = b""
     with suppress(OSError):
         one.sendall(GET + b"\r\n")
@@ -273,8 +273,8 @@ def is_open(one: socket.socket) -> bool:
 
 @pytest.mark.claim("http.silence-keeps-nobody-out")
 def test_silent_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
-    """However many one peer opens, requests of the same peer and of others are answered while they are open."""
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)  # by the bound, not by the deadline
+    """However many connections one peer opens, requests of the same peer and of others are answered meanwhile."""
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)  # by the limit, not by the deadline
     with served(connections=60) as (port, _end), ExitStack() as stack:
         for _ in range(6):
             silent(port, stack, 50)
@@ -294,7 +294,7 @@ def test_oldest_silent_connection_of_same_peer_makes_room(
             assert closed(one)
         assert is_open(mine[-1])
         assert is_open(other)
-        # many peers: the one with the most loses its oldest
+        # many peers: the one with the most connections loses its oldest
         for number in range(3, 14):
             silent(port, stack, 1, f"127.0.0.{number}")
         assert closed(mine[20])

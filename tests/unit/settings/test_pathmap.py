@@ -1,4 +1,4 @@
-"""What a folder is called on the engine's host: by whole parts of a path, the longest pair first, and never by guess."""
+"""The path of a folder on the engine's host: by whole parts of a path, the longest pair first, and never by guessing."""
 
 from pathlib import Path, PurePosixPath
 
@@ -46,7 +46,7 @@ def test_only_pairs_of_absolute_folders_are_accepted():
     for texts in (
         [""], ["/data"], ["/data:"], [":/data"], ["data:/srv"], ["/data:Srv"], ["/a/..:/srv"], ["/a:/srv/../etc"],
         ["/a:/b:/c"], ["//a:/b"], ["/a://b"], ["/a:/b\0c"], ["/a /b"],
-        ["/data:/srv/a", "/data/:/srv/b"],  # nor are two places of one folder
+        ["/data:/srv/a", "/data/:/srv/b"],  # two targets for one folder are invalid too
     ):  # fmt: skip
         with pytest.raises(ValueError):
             PathMap.parse(texts)

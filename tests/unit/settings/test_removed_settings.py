@@ -1,4 +1,4 @@
-"""What a release took away is accepted for one more minor version, with a warning; a misspelt one never is."""
+"""Settings that a release removed are accepted for one more minor version, with a warning; misspelt ones never are."""
 
 import subprocess
 import sys

@@ -87,7 +87,7 @@ def test_file_without_settings_is_an_error(tmp_path: Path) -> None:
     for place in (tmp_path / "none.toml", tmp_path):
         assert problems_of(config=place)
     config = toml(tmp_path, "pids = 11")
-    config.chmod(0o666)  # everybody can write it
+    config.chmod(0o666)  # everybody can write to it
     assert problems_of(config=config)
 
 
@@ -135,7 +135,7 @@ def test_settings_impossible_in_a_cluster_stop_the_start(subtests: pytest.Subtes
             load_settings(**wrong)
 
 
-# Places
+# Paths
 
 
 def test_workspaces_variable_is_separated_like_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_server_keys_may_not_lie_in_workspaces(tmp_path: Path):
 
 @pytest.mark.timeout(20)
 def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe")  # which nobody writes to
+    os.mkfifo(tmp_path / "pipe")  # to which nobody writes
     assert problems_of(config=tmp_path / "pipe")
     assert problems_of(config=toml(tmp_path, "# " + "x" * (1 << 20)))
 
@@ -217,7 +217,7 @@ def test_a_file_that_everybody_could_replace_is_refused(tmp_path: Path):
     file = toml(tmp_path, "pids = 11")
     tmp_path.chmod(0o777)
     assert problems_of(config=file)
-    tmp_path.chmod(0o1777)  # as /tmp, where nobody else can
+    tmp_path.chmod(0o1777)  # like /tmp, where other users cannot replace the file
     load_settings(config=file)
 
 

@@ -1,4 +1,4 @@
-"""Files of the state folder: private, whole, and never half in place of another."""
+"""Files of the state folder: private, complete, and never half-written over another."""
 
 import os
 import resource
@@ -15,7 +15,7 @@ from gdal_mcp.settings.state import put_private
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """A disk that is full for this process: a write beyond `size` bytes of a file fails."""
+    """Simulates a full disk for this process: a write beyond `size` bytes of a file fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

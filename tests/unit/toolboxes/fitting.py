@@ -1,4 +1,4 @@
-"""Values that every check of the catalogue lets through, for tests of every algorithm."""
+"""Values that pass every check of the catalogue, for tests of every algorithm."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, render
 from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 from gdal_mcp.toolboxes.gdal.catalogue.schema import offered
 
-# Values that pass, by the check of the argument; a check that is missing here fails the test of the table.
+# Values that pass, by the check of the argument; the test of the table fails if a check is missing here.
 FITTING: Mapping[str, list[Any]] = {
     "array-option": ["SHOW_ALL=YES", {"SHOW_ALL": True}], "band": ["1", 2, "mask", "mask:2"],
     "by-band": ["2.5", 3, "1=2.5"], "calc": ["A+B*2", "(A > 3 && B < 1) ? A : sqrt(B)", "A[1]/2"],
@@ -59,7 +59,7 @@ PLACES = {
 
 
 def placed(bound: Bound) -> tuple[str, ...]:
-    """The rendered words, with every path put into one folder."""
+    """The rendered words, with every path in one folder."""
     return render(bound.resolve(lambda _argument, text: f"/ws/{text}"))
 
 
@@ -71,7 +71,7 @@ def kind_of(algorithm: Algorithm, name: str) -> str | None:
 
 
 def fitting(algorithm: Algorithm, argument: Argument) -> st.SearchStrategy[Any]:
-    """JSON values of one argument that pass; nothing for what needs more than the argument to be right."""
+    """Valid JSON values of one argument; none if its validity depends on other arguments."""
     if argument.role in PATH_ROLES:
         one = st.sampled_from(places(algorithm, argument))
     elif argument.element_type == "boolean":
@@ -126,7 +126,7 @@ def numbers(argument: Argument) -> st.SearchStrategy[Any]:
 
 @st.composite
 def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
-    """Arguments that go together: those that are required, and some of the others."""
+    """Arguments that are valid together: the required ones, and some of the others."""
     possible = usable(algorithm)
     needed = [one for one in possible if one.required]
     needed += [algorithm.long_names[draw(st.sampled_from(group))] for group in algorithm.one_of]
@@ -160,7 +160,7 @@ def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
 
 
 def usable(algorithm: Algorithm) -> list[Argument]:
-    """Without options for an output that nothing names."""
+    """The arguments without options for an output that no argument names."""
     named = "output-format" in algorithm.long_names or any(
         one.role in (Role.OUTPUT, Role.UPDATE) for one in algorithm.arguments
     )

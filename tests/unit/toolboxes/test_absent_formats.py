@@ -1,4 +1,4 @@
-"""Formats that GDAL has and an image lacks: told by name, by extension and by the first bytes of a file."""
+"""Formats that GDAL has and an image lacks: recognised by name, by extension and by the first bytes of a file."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from gdal_mcp.toolboxes.gdal.preflight.description import absent_format
 
 
 def without(*names: str) -> Catalogue:
-    """The packaged catalogue of an image that lacks these as well."""
+    """The packaged catalogue of an image that also lacks these."""
     kept = tuple(one for one in packaged().drivers if one.name not in names)
     return replace(packaged(), drivers=kept)
 

@@ -1,4 +1,4 @@
-"""Extra arguments: what is bound, what is refused, and that nothing rendered can be misread."""
+"""Additional arguments: which are bound or refused, and that no rendered word can be misread."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ RESERVED = """
 
 
 def extra(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
-    """As a tool binds them that names input and output itself."""
+    """Binds like a tool that names input and output itself."""
     return bind_either([algorithm], {}, switches, context)
 
 
@@ -82,12 +82,12 @@ def test_anything_unknown_malformed_or_dangerous_is_refused() -> None:
         ["--config", "GDAL_SKIP="], ["--creation-option", "--config"], ["--resampling", "--config", "CPL_LOG=/x"],
         ["--input-format", "--add-alpha"], ["--input-format", "-r"], ["-j", "0"], ["-j", "many"],
         ["--co", "COMPRESS"], ["--co", "JAVASCRIPT_FILE=/etc/passwd"],
-        # what cannot stand twice or together
+        # words that must not be repeated or combined
         ["--resampling=near", "-r", "near"], ["--size=1,2", "--size=3,4"], ["--resolution=1,1", "--size=2,2"],
         ["--add-alpha", "--add-alpha=true"],
         ["--of=PDF", "--co=JAVASCRIPT_FILE=/etc/passwd"], ["--of=PNG", "--of=JPEG"], ["--like=a.tif", "--like=b.tif"],
         ["--input-nodata=1", "--input-nodata=2"], ["--co=TILED=YES"] * 2000,
-        # words by themselves
+        # single words
         *([word] for word in (
             "--creation-option=--config", "/etc/passwd", "out.tif", "", "-", "--", "--=", "---like=x", "-rnear", "-rr",
             "--Resampling=near", "--resamp=near", "--no-such", "--add-alpha true", "--add-alpha=maybe", "--resampling",
@@ -106,7 +106,7 @@ def test_anything_unknown_malformed_or_dangerous_is_refused() -> None:
 
 
 def test_what_is_not_the_callers_is_refused() -> None:
-    """To change an existing output, and to give again what the tool passes itself."""
+    """Updating an existing output, and repeating arguments that the tool passes itself."""
     for algorithm, context, switches in (
         (VECTOR, GPKG, ("--update", "--upsert", "--overwrite-layer", "--output-oo=X=Y")),
         (REPROJECT, CONTEXT, ("--input=a.tif", "--output=b.tif", "--progress", "--help")),
@@ -205,7 +205,7 @@ def test_misspelt_argument_suggests_only_similar_names() -> None:
 def test_words_bind_input_output_and_extend_lists() -> None:
     given_words = ["a,b.tif", "o.tif", "--co", "TILED=YES", "--overwrite"]
     bound = bind(RASTER, {"co": {"COMPRESS": "LZW"}}, Context(packaged()), given_words)
-    assert bound.get("overwrite") == ("true",)  # which the server decides on, and GDAL is not told
+    assert bound.get("overwrite") == ("true",)  # the server handles it, and does not pass it to GDAL
     options = ("--creation-option=COMPRESS=LZW", "--creation-option=TILED=YES")
     assert placed(bound) == ("--input=/ws/a,b.tif", "--output=/ws/o.tif", *options)
     for given_json, wrong in (

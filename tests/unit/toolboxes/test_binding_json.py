@@ -1,4 +1,4 @@
-"""Arguments as JSON: what becomes of them, what is refused, and what a resolver gets to see."""
+"""Arguments as JSON: how they are bound, which are refused, and what a resolver receives."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ CLIP, CALC, POLYGONIZE, SQL = (
     packaged().algorithms[path] for path in ("raster clip", "raster calc", "raster polygonize", "vector sql")
 )
 CALL: dict[str, Any] = {"input": "a.tif", "output": "b.tif"}
-WINDOW = {**CALL, "window": [0, 0, 5, 5]}  # as `raster clip` needs one
+WINDOW = {**CALL, "window": [0, 0, 5, 5]}  # `raster clip` requires one
 
 
 def json_words(algorithm: Algorithm, **call: Any) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def test_sql_is_one_statement_and_never_updates_input() -> None:
 
 
 def test_features_precede_their_limit_in_any_key_order() -> None:
-    """GDAL takes `--limit` before `--features` for both."""
+    """GDAL reads `--limit` before `--features` as a limit for both."""
     given = {"limit": 2, "input": ["a.gpkg"], "features": True}
     bound = bind(packaged().algorithms["vector info"], given, Context(packaged()))
     assert [one.name for one in bound.arguments] == ["input", "features", "limit"]

@@ -1,4 +1,4 @@
-"""The catalogue of a whole GDAL is complete and closed: it loads as it is or not at all."""
+"""The catalogue of a complete GDAL is complete and closed: it loads unchanged or not at all."""
 
 import copy
 import json
@@ -47,7 +47,7 @@ def every_argument() -> list[Argument]:
     return [argument for algorithm in found for argument in algorithm.arguments]
 
 
-# --- what is in it
+# --- contents
 
 
 def test_the_catalogue_is_small_and_lacks_disabled_drivers():
@@ -177,14 +177,14 @@ def test_option_rules_have_reasons_and_patterns_exclude_paths() -> None:
     assert not any(re.fullmatch(pattern, text) for pattern in patterns for text in ("/etc/passwd", "@x"))
 
 
-# --- what stops it
+# --- errors that stop it
 
 
 Spoil = Callable[[Parts], object]
 
 
 def shared(name: str, role: str, reason: str, types: str, **more: object) -> Spoil:
-    """Another rule for an argument of many algorithms."""
+    """Adds another rule for an argument of many algorithms."""
 
     def spoil(parts: Parts) -> None:
         rules = parts["roles"]["shared"]
@@ -207,7 +207,7 @@ def second_rule(parts: Parts) -> None:
 
 
 def of_its_own(parts: Parts, **rule: object) -> None:
-    """A rule for one argument of one algorithm."""
+    """Adds a rule for one argument of one algorithm."""
     parts["roles"].setdefault("algorithm", {}).setdefault("raster reproject", {})["like"] = rule
 
 
@@ -307,7 +307,9 @@ def test_patch_corrects_fault_without_changing_captured_data(facts: dict[str, An
 
 
 def test_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) -> None:
-    """For what GDAL put right itself, of an algorithm that is gone, without a reason, or for a value of another type."""
+    """A patch for a fault that GDAL fixed itself, for a removed algorithm, without a reason, or for a value of
+    another type.
+    """
     path, patch = PATCHED[0]
     right, true, gone = (copy.deepcopy(facts) for _ in range(3))
     entry(right, path, patch["argument"])[patch["key"]] = patch.get("now", 7)

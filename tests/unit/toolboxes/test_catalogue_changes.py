@@ -1,4 +1,4 @@
-"""Another GDAL: what changed is reported, and what is served of it is what was audited."""
+"""Another GDAL: changes are reported, and only audited parts of it are served."""
 
 import copy
 import json
@@ -30,7 +30,7 @@ def audited() -> Facts:
 
 @pytest.fixture
 def newer() -> Facts:
-    """The packaged data as if a GDAL 3.14 had said it."""
+    """The packaged data as if GDAL 3.14 had produced it."""
     return {**packaged_facts(), "gdal": "3.14.0"}
 
 
@@ -121,7 +121,7 @@ def test_each_captured_file_system_is_named() -> None:
         files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("data", "names.toml").read_text(encoding="utf-8")
     )
     text = json.dumps(names)
-    archives = {"/vsizip", "/vsitar", "/vsigzip"}  # which are read (datasets/names.py)
+    archives = {"/vsizip", "/vsitar", "/vsigzip"}  # datasets/names.py reads these
     assert not [
         name for name in packaged_facts()["file_systems"] if f'"{name}"' not in text and name not in archives
     ]
@@ -186,7 +186,7 @@ def test_option_with_changed_type_is_not_served(newer: Facts, audited: Facts) ->
 
 
 def test_nothing_is_served_that_was_not_audited(newer: Facts, audited: Facts) -> None:
-    """Each argument of another release that is served has the type and the flags of the audited one."""
+    """Each served argument of another release has the type and the flags of the audited one."""
     for number, entry in enumerate(newer["algorithms"]):
         for place, one in enumerate(entry["arguments"]):
             if (number + place) % 7 == 0:

@@ -1,4 +1,4 @@
-"""Stored catalogues: each is of the image that is asked for, and a damaged one is never passed over."""
+"""Stored catalogues: each belongs to its image, and a damaged one is never silently skipped."""
 
 import stat
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_failed_write_keeps_the_old_catalogue_only(state, stored, monkeypatch):
 
 
 class Asked:
-    """The command's own way to an image, with a fixed answer."""
+    """Replaces the command's access to an image with a fixed answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, version: str, text: str) -> None:
         self.image = Image(IMAGE, DIGEST, DIGEST, version, standin=False)
@@ -137,7 +137,7 @@ def test_setup_serves_known_parts_despite_unassigned_arguments(state, settings, 
 
 def test_build_names_arguments_without_role(tmp_path, state, settings, monkeypatch, capsys):
     Asked(monkeypatch, "3.14.0", UNKNOWN)
-    output = tmp_path / "out.json"  # written even so, for a person to compare
+    output = tmp_path / "out.json"  # written anyway, for a person to compare
     assert catalogue_command.build(settings, output) == 1
     assert output.read_text() == UNKNOWN
     said = capsys.readouterr().err
@@ -171,7 +171,7 @@ def test_refresh_of_packaged_release_reports_no_change(state, settings, monkeypa
 
 def test_unwritable_output_is_a_failure(settings, monkeypatch):
     Asked(monkeypatch, "3.14.0", NEWER)
-    nowhere = Path("/proc/catalogue.json")  # where nobody can create a file
+    nowhere = Path("/proc/catalogue.json")  # where no user can create a file
     assert catalogue_command.build(settings, nowhere) == 1
 
 

@@ -1,4 +1,4 @@
-"""Profiles of Cloud Optimized GeoTIFFs: which creation options they become, wherever they are named."""
+"""Profiles of Cloud Optimized GeoTIFFs: the creation options for each, wherever the profile is named."""
 
 import pytest
 

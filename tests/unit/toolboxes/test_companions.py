@@ -70,7 +70,7 @@ def test_stale_log_does_not_hide_a_new_database(tmp_path):
         old.execute("pragma journal_mode = wal")
         old.execute("create table old (x)")
         old.commit()
-        for ending in ("", "-wal"):  # as a process leaves them that dies with the database open
+        for ending in ("", "-wal"):  # as left by a process that dies with the database open
             shutil.copy(scratch / f"old.gpkg{ending}", root / f"x.gpkg{ending}")
     old.close()
     with sqlite3.connect(scratch / "new.gpkg") as new:

@@ -1,4 +1,4 @@
-"""A result that differs from its prediction in a way that decides what later steps do is noticed, and no other."""
+"""Only a difference from the prediction that affects later steps is noticed."""
 
 import math
 from dataclasses import replace

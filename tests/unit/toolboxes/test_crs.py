@@ -1,4 +1,4 @@
-"""Which texts pass as a CRS, and that none of them can make GDAL or PROJ open something."""
+"""Which texts are accepted as a CRS, and that none of them can make GDAL or PROJ open a file or a connection."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ BOUND = (
 
 MERCATOR = WKT1.replace("GEOGCS", "PROJCS")[:-1] + ',EXTENSION["PROJ4","+proj=merc +nadgrids=@null +wktext"]]'
 
-# as they are, and what becomes of others
+# texts that stay unchanged, and the results for others
 WHOLE = [
     "EPSG:4326", "EPSG:4326+5773", "ESRI:102001", "OGC:CRS84", "IAU_2015:30100", "IGNF:LAMB93", "IGNF:ED50UTM31.NGF84", "NKG:ETRF00",
     "NAD27", "urn:ogc:def:crs:IAU:2015:30100", "urn:ogc:def:crs:EPSG::4326", "urn:ogc:def:crs:OGC:1.3:CRS84",
@@ -70,10 +70,10 @@ CANONICAL = {
 }  # fmt: skip
 
 REFUSED = [
-    # no CRS, or the name of a file
+    # not a CRS, or the name of a file
     "", "/etc/passwd", "data/my.prj", "my.prj", "..", "4326", "WGS 84 / UTM zone 31N", "DICT:/etc/passwd,1", "dict:epsg.wkt,4326", "\ud800",
     "IMPORT_FROM_EPSG:4326", "AUTO:42001,99,8888", "EPSG:4326\0", '["x"]', "[]", "{}", "{" * 5000, '{"type":"GeographicCRS"',
-    # codes and names with more in them than a code
+    # codes and names with additional text
     "EPSG:/etc/passwd", "EPSG:4326+/etc/passwd", "EPSG:4326@/etc/passwd", "EPSG:4326 EPSG:4326", "ESRI::/etc/passwd", "IGNF:x.gsb",
     "IGNF:X.GSB", "IGNF:..", "OGC:x.gtx", "NKG:x.tif", "EPSG:4326+IGNF:X.TIF", "EPSG:4326+NKG:x.gtx",
     *(f"urn:ogc:def:crs:{rest}" for rest in ("EPSG::../x", "EPSG::x.gsb", "grids::x", "IGNF::x.gsb", "IGNF::X.GSB")),
@@ -87,7 +87,7 @@ REFUSED = [
         "init=epsg:4326", "nadgrids=/etc/passwd", "nadgrids=@null,/etc/passwd", "nadgrids=@null,x", "nadgrids=conus", "catalog=x.csv",
         "ellps=/etc/passwd", "ellps=WGS84 +geoidgrids=/vsicurl/x", "geoidgrids=x.gtx", "datum=x.gsb",
     )),
-    # documents with the same in them
+    # documents with the same contents
     'GEOGCS["x"] /etc/passwd', 'GEOGCS["/etc/passwd"]', 'GEOGCS["http://example.org/"]', '{"type":"Transformation","name":"x"}',
     'COORDINATEOPERATION["x",METHOD["y"]]', 'CONCATENATEDOPERATION["x"]', 'CONVERSION["x",METHOD["y"]]', 'UNIT["metre",1]',
     'PARAMETERFILE["x","y"]', 'GEOGCS["x",EXTENSION["PROJ4","+proj=longlat +nadgrids=/etc/passwd"]]',
@@ -178,7 +178,7 @@ GOOD = st.sampled_from(
 
 @st.composite
 def spoiled(draw: st.DrawFn) -> str:
-    """A good text with hostile pieces put into it."""
+    """A valid text with hostile pieces inserted."""
     text = draw(GOOD)
     for piece in draw(st.lists(HOSTILE, max_size=3)):
         at = draw(st.integers(0, len(text)))
@@ -186,7 +186,7 @@ def spoiled(draw: st.DrawFn) -> str:
     return text
 
 
-# Written without a look at the rules: what a path, a URL or a grid looks like to whoever reads the result.
+# Written independently of the rules: what a path, a URL or a grid looks like to a reader of the result.
 RESOURCE = re.compile(
     r'(^|["\s,(\[=])[/~@][^\s]|://|\.\./|\\|/vsi|grids=|init=|\+step\b|=pipeline\b|PARAMETERFILE|\.gsb\b|\.gtx\b',
     re.IGNORECASE,

@@ -1,4 +1,4 @@
-"""Which dataset names are accepted, as what, and that no accepted one has a second reading."""
+"""Which dataset names are accepted, with which meaning, and that no accepted name has a second meaning."""
 
 import re
 
@@ -23,7 +23,7 @@ def refusal(text: str) -> ToolError:
 
 
 def rendered(text: str) -> tuple[str, str]:
-    """The path in a text as it was written, and the name for GDAL."""
+    """The path in a text as written, and the name for GDAL."""
     name = parse(text)
     assert not name.unsplit
     return name.path, name.at(CANONICAL)
@@ -177,7 +177,7 @@ def test_prefixes_are_accepted_or_refused_with_a_reason():
     assert all(row.suggestion for row in read.refusals.values())
 
 
-# what a driver that is switched off calls its names, where it has any of its own
+# the prefix of names of a disabled driver, if it has its own
 PREFIXES = {
     "PostgreSQL": "PG", "PostGISRaster": "PG", "MSSQLSpatial": "MSSQL", "Elasticsearch": "ES",
     "GNMFile": "GNM", "GNMDatabase": "GNM",
@@ -190,7 +190,7 @@ def test_every_disabled_driver_is_refused_by_name():
         assert PREFIXES.get(driver, driver).upper() in table().refusals
 
 
-# texts near every grammar: pieces of names in any order
+# texts that resemble every grammar: pieces of names in any order
 PIECES = [
     *sorted({name.partition(":")[0] for form in table().forms for name in form["names"]}),
     *("/vsizip/", "/vsitar/", "/vsigzip/", "/vsicurl/", "/vsimem/", "vsizip/", "vrt://", "https://", "file://"),
@@ -207,7 +207,7 @@ TEXTS = st.one_of(
     ),
 )
 SENTINEL = "/=ws=/=file="
-# what may stand around the path, written down a second time and more loosely
+# text that may surround the path, defined a second time and less strictly
 AROUND = re.compile(
     r"""([A-Za-z0-9_]+:(?:[^"/\\{}]*:)?(?:[^":\\]*:)*"?)?(/vsi(zip|tar)/\{|/vsigzip/)?"""
     + SENTINEL

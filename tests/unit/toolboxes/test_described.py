@@ -1,4 +1,4 @@
-"""What a container says of datasets: only numbers and GDAL's own words are facts, whatever it says."""
+"""A container's descriptions of datasets: only numbers and GDAL's own keywords are facts, whatever it sends."""
 
 import json
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def keys(value: Any) -> Iterator[str]:
 
 
 def with_lies(value: Any) -> Iterator[Any]:
-    """The same value with a lie in the place of each of its parts in turn."""
+    """The same value with a lie in place of each of its parts in turn."""
     yield LIE
     if isinstance(value, dict):
         for key, one in value.items():

@@ -1,4 +1,4 @@
-"""What is told of one algorithm, and the worked examples of all."""
+"""The description of one algorithm, and the worked examples of all."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Formats and their options, as they are told to a client."""
+"""Formats and their options, as clients receive them."""
 
 import json
 

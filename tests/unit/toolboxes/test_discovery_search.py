@@ -14,7 +14,7 @@ from gdal_mcp.toolboxes.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_
 from tests.boxes import GDAL
 
 QUESTIONS = tomllib.loads((Path(__file__).parents[2] / "data" / "questions.toml").read_text(encoding="utf-8"))
-FOUND = 3  # hits among which an expected one counts
+FOUND = 3  # number of hits among which an expected one must be
 
 
 def answered(group: str) -> list[str]:

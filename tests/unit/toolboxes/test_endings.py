@@ -1,4 +1,4 @@
-"""Usual endings that GDAL does not know mean the same format wherever an extension is read."""
+"""Usual file name endings that GDAL does not know mean the same format wherever an extension is read."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def test_ending_is_read_as_extension_of_its_format(extension: str, ending: str):
 @pytest.mark.parametrize(("extension", "ending"), EVERY)
 @pytest.mark.parametrize("kind", KINDS)
 def test_output_ending_selects_the_format_of_its_extension(kind: Kind, extension: str, ending: str):
-    if extension != "h5":  # GDAL writes .h5 as another format than it reads
+    if extension != "h5":  # GDAL reads and writes .h5 as different formats
         named = drivers_for(packaged(), f"a.{ending}", kind)
         assert named == drivers_for(packaged(), f"a.{extension}", kind)
 

@@ -1,4 +1,4 @@
-"""The environment of a container is ours alone."""
+"""The environment of a container contains only our variables."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from gdal_mcp.toolboxes.gdal.environment import FIXED, SKIPPED_DRIVERS, environment, gdal_threads
 from sandbox.template import Limits
 
-# what must never be missing, whatever else is added: each stands for a way out that was seen to work without it
+# variables that must never be missing: each blocks a way out that worked without it in a test
 NEEDED = {
     "GDAL_VRT_ENABLE_PYTHON": "NO", "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "SIBLING_OR_CHILD_OF_VRT_PATH",
     "GDAL_ALGORITHM_ALLOW_WRITES_IN_STREAM": "NO", "OGR_SQLITE_DIALECT_ALLOW_CREATE_VIRTUAL_TABLE": "NO",

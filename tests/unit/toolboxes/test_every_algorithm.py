@@ -1,4 +1,4 @@
-"""Every algorithm and every step: what fits is passed on and reads back the same; what does not fit is refused."""
+"""Every algorithm and every step: valid arguments are passed on and read back unchanged; others are refused."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ BINDABLE = sorted(set(EVERY) - PIPELINES)
 
 
 def covering() -> list[str]:
-    """Few algorithms that have, together, an argument of every type, role, check, form and group."""
+    """A few algorithms that together have an argument of every type, role, check, form and group."""
     traits = {
         name: {
             (one.type, one.role, one.rule.check, one.rule.form, bool(one.exclusion_group), one.packed)
@@ -84,7 +84,7 @@ WRONG_TYPE = {"boolean": "yes", "integer": "ten", "real": True, "string": {"a": 
 
 
 def spoiled(algorithm: Algorithm) -> Iterator[dict[str, Any]]:
-    """Calls with one thing wrong: a name too many or too few, or a value of another type, range, list or company."""
+    """Calls with one error: a name too many or too few, or a value with a wrong type, range, list or combination."""
     call = minimal(algorithm)
     yield {**call, "no-such-argument": 1}
     for missing in (name for name in call if algorithm.long_names[name].required):
@@ -153,7 +153,9 @@ def test_values_and_expressions_exclude_paths_urls_and_controls() -> None:
 
 
 def harmless(argument: Argument, text: str) -> bool:
-    """Text of a page is neither opened nor fetched, and may not hold markup; names inside a file may hold a colon or a slash."""
+    """Text for a page is neither opened nor fetched, and may not contain markup; names inside a file may contain a
+    colon or a slash.
+    """
     check = argument.rule.check
     if check == "page-text":
         return not set(text) & set("<\0\n\u202e") and not text.endswith("?")

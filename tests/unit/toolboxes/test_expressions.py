@@ -14,7 +14,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.catalogue.plain import PLAIN
 from tests.quick import quick
 
-# as they are, and what becomes of others
+# texts that stay unchanged, and the results for others
 WHOLE = {
     "calc": [
         "A+B", "(A>3 && B<=1) ? A : -1.5e3", "sqrt(A^2 + B^2)", "A[1]*0.5 + A[2]", "mean", "mul(k=2)",

@@ -1,4 +1,4 @@
-"""Faults of GDAL are worked around unless a probe of the very image found them absent."""
+"""Faults of GDAL are worked around unless a probe of exactly this image found them absent."""
 
 import ast
 from pathlib import Path

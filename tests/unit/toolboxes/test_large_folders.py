@@ -1,6 +1,7 @@
-"""What a draft costs the host: each folder is listed once, few files are looked at, and all of it is bounded.
+"""The cost of a draft for the host: each folder is listed once, few files are examined, and all of it is bounded.
 
-A model may send any arguments, and drafts are made before any queue. Operations are counted, as seconds tell of the machine.
+A model may send any arguments, and drafts are made before any queue. Operations are counted, because seconds depend
+on the machine.
 """
 
 import itertools
@@ -43,7 +44,7 @@ COUNTED = ("scandir", "stat", "open", "readlink")
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What the operating system was asked for so far."""
+    """Counts of operating system calls so far."""
     counts: Counter[str] = Counter()
 
     def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,7 +149,7 @@ def test_deleted_folder_leaves_room_for_others(root):
 
 
 def cases(ending: str) -> list[str]:
-    """An ending in some sixteen different cases of its letters."""
+    """An ending in about sixteen combinations of upper and lower case."""
     every = list(map("".join, itertools.product(*((one.lower(), one.upper()) for one in ending))))
     return every[:: max(1, len(every) // 16)]
 

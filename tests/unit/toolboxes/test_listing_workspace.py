@@ -66,7 +66,7 @@ def test_pages_cover_every_row_once_in_order(root):
 def test_changes_between_pages_show_nothing_twice(root):
     write(root, dict.fromkeys(("b", "c", "d", "e"), b""))
     first = one_page(root, limit=2)
-    (root / "c").unlink()  # the row that the cursor stands at
+    (root / "c").unlink()  # the row to which the cursor points
     write(root, {"a": b"", "d1": b""})
     assert names(one_page(root, first.cursor, limit=10)) == ["d", "d1", "e"]
 

@@ -1,4 +1,4 @@
-"""GDAL's warnings as checks of ours."""
+"""GDAL's warnings as our checks."""
 
 from gdal_mcp.toolboxes.gdal.answers.messages import suggestion_for, summarize_messages
 from gdal_mcp.toolboxes.toolbox import Described, LibraryMessage
@@ -9,7 +9,7 @@ Z_LOST = (
 CLAMPED = (
     "for band 2, destination nodata value has been clamped to {}, the original value being out of range."
 )
-# as GDAL 3.13.3 said them, with the code that each must get
+# as issued by GDAL 3.13.3, with the expected code
 SAID = {
     "Normalized/laundered field name: 'a_very_long_name_one' to 'a_very_lon'": "field_name_cut",
     "Field 'NAME' already exists. Renaming it as 'NAME2'": "field_name_cut",
@@ -48,7 +48,7 @@ SAID = {
     "Golden Software Binary Grid format only supports one raster band, first band will be copied.": "bands_lost",
     "Self-intersection at or near point 0.5 0.5": "invalid_input_geometries",
 }  # fmt: skip
-# harmless, or known better otherwise: nothing may be made of them
+# harmless, or covered better by another check: no check may be made from them
 PLAIN = (
     "Several drivers matching img extension. Using HFA",
     "Clamping output bounds to (-20037508.342789,-20037508.342789) -> (20037508.342789, 20037508.342789)",
@@ -101,7 +101,7 @@ def test_repeated_code_is_reported_once_with_its_count() -> None:
     texts += [LibraryMessage("Normalized/laundered field name: 'bbcdefghijkl' to 'bbcdefghij'", 2)]
     (row,) = summarize_messages(texts).checks
     assert row["count"] == 5
-    # this one GDAL says once, however many texts it cuts
+    # GDAL issues this one once, however many texts it truncates
     (row,) = summarize_messages(
         [LibraryMessage("Value 'x' of field s has been truncated to 254 characters. ")]
     ).checks

@@ -1,4 +1,4 @@
-"""What is proposed after a call that wrote: what is certain to help, or nothing."""
+"""Suggestions after a call that wrote: only those that are certain to help."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def proposed(
     row = {"path": OUT, "description": described, "checks": [{"code": code} for code in codes]}
     steps = next_steps(made_by, [row, row], inputs)
     assert all(step.reason for step in steps)
-    for step in steps:  # what is proposed can be called
+    for step in steps:  # each suggestion can be called
         algorithm = packaged().algorithms[step.algorithm]
         assert bind(algorithm, step.arguments, Context(packaged())).path == step.algorithm
     return {step.algorithm: step.arguments for step in steps}

@@ -27,7 +27,7 @@ def declared() -> Iterator[Row]:
 
 ROWS = list(declared())
 
-# What surveys of GDAL found to open, write, delete or run something. Drivers that are switched off are here too.
+# Options that surveys of GDAL found to open, write, delete or run something. Disabled drivers are included.
 DANGEROUS = {
     Scope.OPEN: {
         "GTI": "SQL SPATIAL_SQL", "VRT": "ROOT_PATH", "MVT": "METADATA_FILE", "OSM": "CONFIG_FILE",
@@ -52,7 +52,7 @@ DANGEROUS = {
     },
 }  # fmt: skip
 
-# that pass as they are written
+# options that pass unchanged
 PERMITTED = {
     ("GTiff", Scope.CREATION): ["PREDICTOR=2", "SPARSE_OK=TRUE", "NUM_THREADS=4", "DISCARD_LSB=1,2,3"],
     ("gtiff", Scope.CREATION): ["COMPRESS=LZW"],
@@ -99,7 +99,7 @@ REFUSED = [
     ("ESRI Shapefile", Scope.OPEN, "ENCODING=../../x"),
     ("ESRI Shapefile", Scope.OPEN, "ENCODING=LDID/../x"), ("NITF", Scope.CREATION, "FSCLAS=TOO LONG"),
     ("NITF", Scope.CREATION, "TRE=BLOCKA=x"), ("Unheard Of", Scope.CREATION, "COMPRESS=LZW"),
-    # for another driver, another size or another place
+    # that would select another driver, another size or another path
     *(("GTiff", Scope.CREATION, text) for text in (
         "DRIVER=VRT", "-of=VRT", "QUALITY=90 -outsize 300000 300000", "WIDTH=300000", "SIZE=300000", "@/etc/passwd",
         "COMPRESS=LZW --config=x", "NUM_THREADS=100000",
@@ -175,7 +175,7 @@ def test_anything_else_is_refused() -> None:
             check_option(packaged(), scope, (driver,), text)
 
 
-# without a named driver: of an input that GDAL looks at, of the warper and of the transformer
+# without a named driver: for an input that GDAL identifies, for the warper and for the transformer
 ALONE = {
     Scope.OPEN: (
         "NUM_THREADS=2 AUTODETECT_TYPE=YES",

@@ -1,4 +1,4 @@
-"""What a path text of a call becomes: a place, or an answer that the caller can act on."""
+"""The meaning of a path text in a call: a file, or an error on which the caller can act."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ def refusal(paths: Paths, text: str, *, writing: bool = False, ask: str = "input
 
 
 def invalid(paths: Paths, target: str, *inputs: Source, overwrite: bool = True, **named: object) -> None:
-    """That output is refused as an argument to be corrected."""
+    """Asserts that this output is refused as an argument to be corrected."""
     failure = refused(paths, "output", target, inputs=inputs, overwrite=overwrite, **named)
     assert failure.code is Code.INVALID_ARGUMENT
 
@@ -73,7 +73,7 @@ def test_other_text_is_answered_by_its_apparent_meaning(paths: Paths):
 
 @pytest.fixture
 def filled(root: Path) -> Path:
-    """Archives and files of many parts, some in folders whose names look like archives."""
+    """Archives and files with many parts, some in folders whose names look like archives."""
     for name in "a.zip d.zip/real.zip d.zip/in a.kmz two.tif v.nc v{.zip q:x.tif v.nc.aux.xml".split():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(b"x")
@@ -92,7 +92,7 @@ def test_dataset_inside_an_archive_or_file_is_found(paths: Paths, filled: Path):
         ("GTIFF_DIR:1:{ws}/folder/../two.tif", "two.tif", "GTIFF_DIR:1:{ws}/two.tif"),
         ('NETCDF:"v.nc":one', "v.nc", 'NETCDF:"{ws}/v.nc":one'),
         ('NETCDF:"q:x.tif":one', "q:x.tif", 'NETCDF:"{ws}/q:x.tif":one'),
-        ('NETCDF:"l:1.nc":one', "v.nc", 'NETCDF:"{ws}/v.nc":one'),  # the link's target is what GDAL is told
+        ('NETCDF:"l:1.nc":one', "v.nc", 'NETCDF:"{ws}/v.nc":one'),  # GDAL receives the target of the link
         ('ZARR:"v.zarr":/one', "v.zarr", 'ZARR:"{ws}/v.zarr":/one'),
         ("/vsizip/a.zip", "a.zip", "/vsizip/[{ws}/a.zip]"),
         ("/vsizip/a.zip/", "a.zip", "/vsizip/[{ws}/a.zip]"),
@@ -287,7 +287,7 @@ def test_output_beside_inputs_of_walked_folder_is_allowed(paths: Paths, root: Pa
 
 @pytest.fixture
 def tree(root: Path) -> Path:
-    """A folder of the workspace with files, folders and a link that stays in."""
+    """A folder of the workspace with files, folders and a link to a file inside it."""
     made = root / "tree"
     (made / "a" / "b").mkdir(parents=True)
     for name in ("x.tif", "a/y.tif", "a/b/z.tif"):
@@ -306,7 +306,7 @@ def test_folder_with_links_inside_workspaces_may_be_walked(paths: Paths, root: P
 
 @pytest.mark.claim("paths.walked-folders")
 def test_folder_with_any_link_outside_is_refused(paths, root, tree):
-    (tree / "a" / "more").symlink_to(root / "folder")  # behind a link that stays in, too
+    (tree / "a" / "more").symlink_to(root / "folder")  # also behind a link that stays inside
     for place in (tree / "a" / "b" / "out.lnk", root / "folder" / "out.lnk"):
         for target in "/etc /etc/passwd /proc/self/environ ../../../.. ../../../.gdal-mcp /absent".split():
             place.symlink_to(target)
@@ -320,7 +320,7 @@ def test_folder_with_any_link_outside_is_refused(paths, root, tree):
 def test_circular_link_is_refused_by_name(paths, tree, monkeypatch):
     monkeypatch.setattr(
         "gdal_mcp.toolboxes.gdal.datasets.paths.TREE_LINKS", 10**6
-    )  # found at once, not by its length
+    )  # the circle itself is detected, not its length
     link = tree / "a" / "round.lnk"
     for target in (".", "..", "../..", "../../tree", "../../tree/a/../a", "../../beside"):
         link.unlink(missing_ok=True)

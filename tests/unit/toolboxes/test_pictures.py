@@ -1,4 +1,4 @@
-"""Pictures of a container: only such as were asked for, and no texts beside their pixels."""
+"""Pictures from a container: only those that were requested, and no texts in addition to their pixels."""
 
 import struct
 import zlib
@@ -47,9 +47,9 @@ def test_picture_texts_and_trailing_data_are_left_out():
     "data",
     [
         b"", b"\x89PNG\r\n\x1a\n", SMALL[:20], SMALL[:-5], SMALL[:8] + SMALL[33:],
-        # a second head, of which a reader may take the last
+        # a second header, of which a reader may use the last
         SMALL[:33] + png(30_000, 30_000, [])[8:33] + SMALL[33:],
-        # something before the head
+        # data before the header
         SMALL[:8] + chunk(b"tEXt", b"x") + SMALL[8:],
         SMALL[:8] + chunk(b"IHDR", b"") + SMALL[33:], SMALL[:8] + chunk(b"IHDR", bytes(40)) + SMALL[33:],
         SMALL[:8] + b"\xff\xff\xff\xff" + SMALL[12:], b"GIF89a" + SMALL, SMALL[:33] + chunk(b"IEND", b""),

@@ -1,4 +1,4 @@
-"""What a draft would cost is told from what containers said of its inputs, a pipeline's by its steps in turn."""
+"""The cost of a draft is estimated from containers' descriptions of its inputs; for a pipeline, step by step."""
 
 import os
 import sys
@@ -22,13 +22,13 @@ from tests.boxes import preflight, surface
 
 
 def raster(width: int, height: int, **more: Any) -> dict[str, Any]:
-    """What a container says of a raster of bytes."""
+    """A container's description of a raster of bytes."""
     bands = [{"type": "Byte"}]
     return {"driver": "PNG", "size": [width, height], "band_count": 1, "bands": bands, "crs": None, **more}
 
 
 def desk_in(root: Path, state: Path, **known: dict[str, Any]) -> DraftContext:
-    """A desk whose workspace has `NAME.png` for each of `known`, which containers described so."""
+    """A draft context whose workspace has `NAME.png` for each name of `known`, with these descriptions by containers."""
     root.mkdir()
     settings = load_settings(workspaces=(root,), state_dir=state)
     paths = Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
@@ -67,11 +67,11 @@ LET_THROUGH = (
             "read small.png ! resize --size=200,200 ! hillshade ! write r.tif",
             "read small.png ! polygonize ! write r.gpkg",
             "read small.png ! info",
-            # some options of opening choose the size
+            # some open options choose the size
             "read huge.png --oo=DPI=10 ! hillshade ! write r.tif",
-            # a mosaic is not as its inputs are
+            # a mosaic differs from its inputs
             "mosaic huge.png small.png --resolution=1e5,1e5 ! hillshade ! write r.tif",
-            # a step without `like` has nothing of what another is like
+            # a step without `like` gets no properties of a template
             "read small.png ! reproject --like=huge.png ! resize --size=9,9 ! reproject --output-crs=EPSG:3857 ! write r.tif",
         )
     ),
@@ -119,7 +119,7 @@ def test_inputs_are_described_once_and_after_changes(desk: DraftContext) -> None
     assert describing(input="new.png") == (str(new),)
     look = preflight.description(drafted(desk, "raster convert", input="new.png", output="r.tif"))
     assert look is not None
-    preflight.described(look.looked_at, [None])  # GDAL opens it as nothing, which is known from now on
+    preflight.described(look.looked_at, [None])  # GDAL cannot open it, which is cached from now on
     assert preflight.known.get(new) is None
     assert describing(input="new.png") is None
     new.path.write_bytes(b"another file")

@@ -1,4 +1,4 @@
-"""What cannot fit is known before it starts, and nothing that might fit is refused."""
+"""A call that cannot fit is refused before it starts; a call that might fit is not."""
 
 from dataclasses import replace
 
@@ -59,7 +59,7 @@ def estimated(call: AlgorithmCall) -> Estimate:
     return made
 
 
-# what a call asked of GDAL must never be allowed to do: fill the disk, the memory or the machine
+# calls that must never be allowed, because they would fill the disk, the memory or the machine
 HOSTILE = {
     "bytes of one file": [
         ask("raster create", size=(200_000, 200_000)),
@@ -97,32 +97,36 @@ def test_what_cannot_fit_is_refused():
             assert found.message
 
 
-# as large, and not certain: sparse, compressed, virtual, or smaller than it looks
+# equally large, but not certain: sparse, compressed, virtual, or smaller than it appears
 POSSIBLE = [
     ask("raster create", size=(60_000, 60_000)),  # 60000 x 60000 bytes are 3.6 GB
     ask("raster create", size=(200_000, 200_000), creation_option="SPARSE_OK=TRUE"),  # sparse
     ask("raster create", size=(200_000, 200_000), creation_option="COMPRESS=ZSTD"),  # compressed
-    ask("raster create", size=(200_000, 200_000), creation_option=("compress=deflate", "COMPRESS=NONE")),  # the first counts
+    # the first option counts
+    ask("raster create", size=(200_000, 200_000), creation_option=("compress=deflate", "COMPRESS=NONE")),
     ask("raster resize", DEM, size=(100_000, 100_000), driver="COG"),  # a COG is compressed
-    ask("raster create", size=(200_000, 200_000), creation_option="NBITS=1"),  # one bit a pixel
+    ask("raster create", size=(200_000, 200_000), creation_option="NBITS=1"),  # one bit per pixel
     ask("raster resize", DEM, size=(10**6, 10**6), driver="VRT"),  # virtual
-    ask("raster resize", DEM, size=(100_000, 100_000), driver="netCDF"),  # a format of its own ways
-    ask("raster reproject", DEM, output_crs="EPSG:2154", resolution=(0.001, 0.001)),  # where it lies there is not known
-    ask("raster resize", None, resolution=(0.001, 0.001)),  # the input is not known
+    ask("raster resize", DEM, size=(100_000, 100_000), driver="netCDF"),  # a format with its own rules
+    # its position in that CRS is unknown
+    ask("raster reproject", DEM, output_crs="EPSG:2154", resolution=(0.001, 0.001)),
+    ask("raster resize", None, resolution=(0.001, 0.001)),  # the input is unknown
     ask("vector rasterize", ZONES, size=(100_000, 100_000), update="true"),  # into an existing raster
     ask("raster clip", replace(DEM, width=10**6, height=10**6), window=(0, 0, 10, 10)),  # a clip to a part
     ask("raster create", DEM, bbox=(0, 0, 10**9, 10**9)),  # the size of the template, with larger pixels
-    ask("raster mosaic", DEM, None, bbox=(0, 0, 10**9, 10**9), resolution="lowest"),  # an input is not known
+    ask("raster mosaic", DEM, None, bbox=(0, 0, 10**9, 10**9), resolution="lowest"),  # one input is unknown
     ask("raster clip", DEM, window=(0, 0, 10**6, 10**6)),  # a window that is larger than the raster
     ask("raster clip", replace(DEM, width=10**6, height=10**6), geometry="POLYGON((0 0))"),  # a clip by a shape
     ask("raster clip", replace(DEM, width=10**6, height=10**6), bbox=(0, 0, 1, 1), bbox_crs="EPSG:2154"),  # an unknown CRS
     ask("vector rasterize", ZONES, resolution=(0.01, 0.01), input_layer="small"),  # a layer of it
     ask("raster tile", WORLD, max_zoom=20, skip_blank="true"),  # blank tiles are left out
     ask("raster tile", WORLD, max_zoom=20, min_x=5, max_x=6),  # some tiles
-    ask("raster tile", WORLD, max_zoom=20, tiling_scheme="NZTM2000"),  # another scheme
-    ask("raster info", replace(DEM, width=2**24, height=2**24), driver="", stats="true"),  # may be there already
+    ask("raster tile", WORLD, max_zoom=20, tiling_scheme="NZTM2000"),  # another tiling scheme
+    # tiles may exist already
+    ask("raster info", replace(DEM, width=2**24, height=2**24), driver="", stats="true"),
     ask("raster zonal-stats", replace(DEM, width=2**20, height=2**20), driver="CSV"),  # zones of a large raster
-    ask("raster viewshed", replace(DEM, width=10**6, height=10**6), max_distance="100"),  # what is seen from near
+    # the area visible from nearby
+    ask("raster viewshed", replace(DEM, width=10**6, height=10**6), max_distance="100"),
 ]  # fmt: skip
 
 
@@ -148,7 +152,9 @@ def test_uncertainty_of_one_step_reaches_the_next():
 
 
 def test_space_is_sufficient_insufficient_or_unknown():
-    """As measured: a COG of noise needs 3.3 times its pixels while it is made, one of a single value next to nothing."""
+    """As measured: creating a COG of noise needs 3.3 times the size of its pixels, one with a single value almost
+    nothing.
+    """
     raw = 10_980 * 10_980 * 3
     scene = replace(DEM, width=10_980, height=10_980, bands=3, data_type="Byte")
     cog = ask("raster reproject", scene, driver="COG", output_crs="EPSG:32611")
@@ -235,7 +241,7 @@ def test_estimate_table_is_complete_and_unknowns_have_none():
         assert estimate(ask(algorithm, DEM)) is None
 
 
-# headers and arguments of any size: a remark or an estimate, never a fault, and no refusal of what may fit
+# headers and arguments of any size: a check or an estimate, never an error, and no refusal of a call that may fit
 NUMBERS = st.sampled_from(
     [0.0, 1.0, -1.0, 5e-324, 1e-300, 0.5, 180.0, 2e7, 1e20, 1e150, 1e300, 1.7e308, -1.7e308]
 )
@@ -281,7 +287,7 @@ ARGUMENTS = st.fixed_dictionaries(
         "size": st.sampled_from(["x,%", "-1,inf", "1e300%,1e300%", "0,5", "99999999999,99999999999"]),
     },
 )
-# those whose rules compute with all of that
+# algorithms whose rules compute with all of these
 PATHS = st.sampled_from(sorted(table().algorithm) + ["raster tile"])
 
 

@@ -1,4 +1,4 @@
-"""JSON as GDAL prints it: numbers that are none are told as texts, and no text is touched."""
+"""JSON as GDAL prints it: values that are not numbers become texts, and no text is changed."""
 
 import json
 import math
@@ -24,7 +24,7 @@ VALUES = st.recursive(
 
 
 def printed(value: object) -> str:
-    """As C's printf spells numbers that are none."""
+    """JSON text with infinity and NaN as C's printf writes them."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)}:{printed(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):

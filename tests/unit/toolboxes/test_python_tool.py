@@ -1,4 +1,4 @@
-"""The toolbox `python` without an engine: when there is a tool, and what becomes of its arguments."""
+"""The toolbox `python` without an engine: when the tool exists, and how its arguments are used."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ BOTH = ("gdal", "python")
 
 @pytest.fixture
 def drafted(tmp_path):
-    """`drafted(code, **arguments)`: the draft of a call."""
+    """`drafted(code, **arguments)` is the draft of a call."""
     root = tmp_path / "ws"
     root.mkdir()
     for name in ("in.txt", "old.csv"):

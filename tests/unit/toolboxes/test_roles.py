@@ -1,4 +1,4 @@
-"""What every argument is to the server: total, closed, and true to what GDAL was seen to do with it."""
+"""The role of every argument: complete, closed, and in agreement with GDAL's observed behaviour."""
 
 import tomllib
 from importlib.resources import files
@@ -65,7 +65,7 @@ def test_settable_arguments_are_not_reserved_process_tokens() -> None:
     assert not {f"--{one.name}" for one in settable} & RESERVED_TOKENS
 
 
-# Where a path, a document, SQL or code hides, as a survey of GDAL found by running it.
+# Arguments that contain a path, a document, SQL or code, found by a survey that ran GDAL.
 SURVEY = {
     Role.INPUT: """
         dataset identify --filename, dataset copy --source, driver rpftoc create --input,

@@ -1,4 +1,4 @@
-"""Schemas of arguments: valid, closed, and telling the same as the binding."""
+"""Schemas of arguments: valid, closed, and in agreement with the binding."""
 
 import json
 from typing import Any

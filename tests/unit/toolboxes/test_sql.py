@@ -1,4 +1,4 @@
-"""SQL and conditions: what would open, run or change something is refused; ordinary statements pass as they were written."""
+"""SQL and conditions: texts that would open, run or change something are refused; ordinary statements pass unchanged."""
 
 import re
 from contextlib import suppress
@@ -22,7 +22,7 @@ from tests.quick import quick
 
 SQL = packaged().algorithms["vector sql"]
 
-# Each was seen to open, write or read something in one of the dialects, or is a variation on one that did.
+# Each opened, wrote or read something in one of the dialects in a test, or is a variation of one that did.
 HOSTILE_STATEMENTS = [
     # another file as a table
     "SELECT * FROM 'CSV:/etc/passwd'.passwd", "SELECT * FROM 'passwd.csv'.passwd", 'SELECT * FROM "CSV:/etc/passwd".passwd',
@@ -37,7 +37,7 @@ HOSTILE_STATEMENTS = [
     'WITH x AS (SELECT * FROM "ds".c) SELECT * FROM x', 'SELECT * FROM poly UNION SELECT * FROM "ds".c',
     # quotes that the dialects read differently, or the database itself
     "SELECT * FROM [poly]", "SELECT * FROM `poly`", 'SELECT * FROM "po""ly"', "SELECT * FROM main.poly",
-    # functions that open files, reach a network or run other SQL
+    # functions that open files, access a network or run other SQL
     "SELECT ogr_datasource_load_layers('CSV:/etc/passwd')", "SELECT ogr_geocode('x') FROM poly",
     "SELECT gdal_get_pixel_value('/ws/a.tif', 1, 'pixel', 1, 1)", "SELECT load_extension('/ws/e.so')",
     "SELECT \"load_extension\"('/ws/e.so')", "SELECT load_extension ('/ws/e.so')", "SELECT LOAD_EXTENSION\t('/ws/e.so')",
@@ -47,7 +47,7 @@ HOSTILE_STATEMENTS = [
     "SELECT \"xb_schemavalidate\"(a, '/ws/x.xsd') FROM poly",
     "SELECT ST_Transform(geom, 3857, NULL, '+proj=pipeline +step +proj=hgridshift +grids=/ws/x') FROM poly",
     "SELECT Transform(geom, 3857, max(1, 2), '+proj=pi' || 'peline') FROM poly",
-    # what is no SELECT
+    # statements other than SELECT
     "ATTACH DATABASE '/ws/x.db' AS a", "PRAGMA database_list", "VACUUM INTO '/ws/x.db'", "CREATE TABLE x AS SELECT 1",
     "CREATE VIRTUAL TABLE t USING VirtualOGR('x')", "INSERT INTO poly SELECT * FROM poly", "UPDATE poly SET a = 1",
     "DELETE FROM poly", "DROP TABLE poly", "REPLACE INTO poly VALUES (1)", "WITH x AS (SELECT 1) DELETE FROM poly",

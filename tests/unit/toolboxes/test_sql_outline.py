@@ -1,4 +1,4 @@
-"""What the checks know of a statement: its tree, and the outline that a container measures."""
+"""The checks' knowledge of a statement: its tree, and the outline that a container measures."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ def test_joins_sums_and_groups_are_in_the_outline() -> None:
     assert [(one["column"], one["day"], one["in_where"]) for one in main["days"]] == [
         ("a.t", "2024-01-01", True)
     ]
-    # the rows of what IN compares with do not come into the answer
+    # the rows that IN compares with are not in the answer
     assert [one["from"] for one in found["selects"]] == ["a LEFT JOIN b ON a.k = b.k , w", "c"]
 
 

@@ -1,4 +1,4 @@
-"""What the layer of a statement is: known exactly where the tables are known, and otherwise not known."""
+"""The layer that a statement gives: known exactly if the tables are known, otherwise unknown."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ BLANK = DatasetFacts("GPKG", "vector", geometry="Point", crs="EPSG:32633", has_c
 TABLES: Mapping[str, DatasetFacts] = {"plots": PLOTS, "wells": WELLS, "t": TABLE, "blank": BLANK}
 UTM = ("EPSG:32633", True)
 
-# the statement; fields, type of geometry, CRS and whether there is one. None and "" are not known
+# statement, fields, type of geometry, CRS, and whether there is one; None and "" mean unknown
 MADE = [
     ("SELECT * FROM plots", ("id", "owner"), "Polygon", *UTM),
     ("SELECT p.* FROM plots p JOIN wells w ON p.id = w.id", ("id", "owner"), "Polygon", *UTM),
@@ -45,7 +45,7 @@ MADE = [
     ("SELECT geom FROM plots UNION SELECT ST_Transform(geom, 4326) FROM plots", (), "Polygon", None, None),
     ("SELECT CAST(n AS REAL) * 2 + 1 AS n FROM t", ("n",), "None", None, False),
     ("SELECT row_number() OVER (ORDER BY id) AS n, id FROM plots", ("n", "id"), "None", None, False),
-    # what is not known
+    # unknown parts
     ("SELECT upper(owner), geom FROM plots", None, "Polygon", *UTM),
     ("SELECT CASE id WHEN 1 THEN geom END AS g FROM plots", None, "", None, None),
     ("SELECT coalesce(p.geom, w.geom) AS g FROM plots p, wells w", None, "", None, None),
@@ -105,7 +105,7 @@ def test_units_of_new_crs_come_from_a_container():
         ("SELECT (SELECT max(depth) FROM wells w WHERE w.id = plots.nope) FROM plots", ["nope"]),
         ("SELECT geometry FROM plots", ["geometry"]),
         ("SELECT geom FROM t", ["geom"]),
-        # not known to be missing
+        # not certain to be missing
         ("SELECT geom, rowid, fid, OGR_STYLE FROM plots", []),
         ("SELECT id AS nope FROM plots ORDER BY nope", []),
         ("SELECT owner AS o FROM plots GROUP BY o HAVING count(o) > 1", []),

@@ -1,4 +1,4 @@
-"""Which tools a server has is decided once, by its settings."""
+"""The settings determine once which tools a server has."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def test_the_default_set_is_small_and_complete() -> None:
     assert 15 <= len(names()) - len(META) <= 20
 
 
-# misspelt names with the tools that they mean
+# misspelt names with the intended tools
 NEAR = {
     "hilshade": "raster hillshade", "prevew": "preview", "raster slop": "raster slope", "convrt": "convert",
     "reprojet": "reproject", "quer": "query", "raster_reprojct": "raster reproject", "vector_bufer": "vector buffer",

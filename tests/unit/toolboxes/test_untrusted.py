@@ -1,4 +1,4 @@
-"""Text from inside files, made harmless to show."""
+"""Text from inside files is made harmless before it is shown."""
 
 import json
 import unicodedata
@@ -70,11 +70,11 @@ def test_depth_and_length_are_bounded():
     assert len(clean_value("x" * (MAX_TEXT * 2))) == MAX_TEXT + len(TRUNCATED)
 
 
-# Marks that pile up
+# Stacked combining marks
 
 
 def marks(text: str) -> int:
-    """The longest run of marks that are drawn on one letter."""
+    """The longest run of combining marks on one letter."""
     longest = run = 0
     for letter in text:
         run = run + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
@@ -132,7 +132,7 @@ def test_lockdown_removes_untrusted_text_and_keeps_facts():
         result = {"size": [1, 2], "layers": [layer, [layer]], "error": error, UNTRUSTED: under}
         bare = {"features": 3}
         assert locked(result) == {"size": [1, 2], "layers": [bare, [bare]], "error": {"code": "x"}}
-        assert result[UNTRUSTED] == under  # what was given stays as it was
+        assert result[UNTRUSTED] == under  # the original value stays unchanged
 
 
 @pytest.mark.claim("content.lockdown")

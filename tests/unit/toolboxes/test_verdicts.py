@@ -1,4 +1,4 @@
-"""What a check finds is told for each input and step by itself, and what could not be examined is not called fine."""
+"""Findings are reported for each input and step separately, and parts that could not be examined are not called fine."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def desk(tmp_path: Path) -> DraftContext:
 
 
 def described(desk: DraftContext, draft: Any, change: Any, **rows: Any) -> None:
-    """What a container says of the files of a draft: for each name a change of CRS."""
+    """A container's description of the files of a draft: for each name a change of CRS."""
     found = [
         {"facts": raster(9, 9), "changes": {key(change): rows.get(one.name.partition(".")[0])}}
         for one in examined_files(draft)
@@ -95,14 +95,14 @@ def test_an_input_is_found_by_its_whole_name(desk: DraftContext):
 
 
 def unknown_yet(desk: DraftContext, program: str, **more: Any) -> Any:
-    """A draft of eleven inputs that nobody has described."""
+    """A draft with eleven inputs that have no description."""
     desk.preflight.known._facts.clear()
     inputs = [f"{name}.png" for name in NAMES]
     return classic(desk, program, src_datasets=inputs, dst_dataset="o.tif", **more)
 
 
 def test_unexamined_inputs_refuse_where_crs_matters(desk: DraftContext):
-    row = {"facts": raster(9, 9, **UTM), "looks": {"holes": {}}}  # the latter is asked for gdal_merge
+    row = {"facts": raster(9, 9, **UTM), "looks": {"holes": {}}}  # `looks` is requested for gdal_merge
     for program, more in (("gdal_merge", {}), ("gdalwarp", {"t_srs": "EPSG:4326"})):
         whole = desk.preflight.check_described(unknown_yet(desk, program, **more), {"inputs": [row] * 11})
         assert [one for one in whole.findings if one.verdict is Verdict.UNKNOWN] == []
@@ -220,7 +220,7 @@ def test_only_bands_used_in_the_output_are_examined(desk: DraftContext):
 
 
 def layer(*, degrees: bool | None = None, **more: Any) -> dict[str, Any]:
-    """What a container says of a layer of polygons."""
+    """A container's description of a layer of polygons."""
     crs = None if degrees is None else {"code": "EPSG:4326" if degrees else "EPSG:32632", "degrees": degrees}
     one = {"geometry": "Polygon", "features": 1, "field_count": 1, "crs": crs, **more}
     return {"driver": "GPKG", "layer_count": 1, "layers": [one]}
@@ -233,7 +233,7 @@ def asked(desk: DraftContext, sql: str) -> Draft:
 
 
 def refused_codes(desk: DraftContext, draft: Draft, *rows: Any) -> list[str]:
-    """The codes of the findings that refuse a call, after a container described its inputs."""
+    """The codes of findings that refuse a call, after a container described its inputs."""
     desk.preflight.described(examined_files(draft), list(rows))
     return [one.code for one in desk.preflight.look(draft, looked_at=len(rows)).findings if one.refuses]
 

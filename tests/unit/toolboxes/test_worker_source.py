@@ -7,7 +7,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.remote import ENOENT, HostFiles
 from gdal_mcp.toolboxes.gdal.worker_source import PARTS, gdal_command
 from tests.repo.test_imports import ALL, within
 
-LONGEST = 128 << 10  # Linux takes no longer word, its closing NUL included
+LONGEST = 128 << 10  # the longest argument that Linux accepts, including its closing NUL
 
 
 def test_every_word_is_one_that_linux_takes():

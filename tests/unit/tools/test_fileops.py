@@ -1,7 +1,7 @@
-"""Copying, renaming and deleting touches the files of the dataset that was named, all of them, and no other.
+"""Copying, renaming and deleting affects all files of the named dataset, and no others.
 
-A plan is carried out here as a call does it: copies to staging, publication, renames, removals. What GDAL itself does in
-the container is played where it matters.
+A plan is carried out here as a call does it: copies to staging, publication, renames, removals. GDAL's own work in
+the container is simulated where it matters.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def planned(root: Path, operation: str, *others: Workspace, **given: str | list[
 
 
 def carry_out(root: Path, work: Draft, call_id: str = CALL) -> None:
-    """As a call does after its container."""
+    """Does what a call does after its container has ended."""
     with area_at(root).open(call_id, USER) as staging:
         for copy in work.files.copies:
             staging.copy_in(copy.source, copy.target.name)
@@ -74,7 +74,7 @@ def carry_out(root: Path, work: Draft, call_id: str = CALL) -> None:
 
 
 def done(root: Path, operation: str, **given: str | list[str] | bool) -> dict[str, bytes]:
-    """The workspace after an operation, which an undo must bring back as it was."""
+    """The workspace after an operation; an undo must restore the original."""
     before = tree(root)
     done.calls += 1
     call_id = f"call-{done.calls:04}"
@@ -89,7 +89,7 @@ done.calls = 0
 
 
 def without(*names: str) -> dict[str, bytes]:
-    """The files at first, but for those whose names begin so."""
+    """The original files except those whose names begin with these."""
     return {path: data for path, data in DATA.items() if not path.startswith(names)}
 
 
@@ -243,7 +243,7 @@ def test_a_copy_by_gdal_goes_to_staging_only(root):
 @pytest.mark.claim("outputs.gdal-writes-staging-only")
 def test_sync_works_on_a_copy_of_its_destination(root):
     for source, destination, named, target, update in [
-        ("maps", "new", "maps", "new", False),  # GDAL makes new/maps of it
+        ("maps", "new", "maps", "new", False),  # GDAL creates new/maps from it
         ("maps", "cube.zarr/maps", "maps", "cube.zarr/maps", False),
         ("maps/", "new", "maps/", "new", False),
         ("maps", "cube.zarr", "maps/", "cube.zarr/maps", False),
@@ -274,7 +274,7 @@ def test_folder_changed_during_sync_is_not_replaced(root):
     assert (root / "cube.zarr/c/0").read_bytes() == b"edited"
 
 
-# --- what is never touched
+# --- files that are never touched
 
 
 def test_absent_file_is_neither_renamed_nor_deleted(root):
@@ -373,12 +373,12 @@ def test_a_name_that_is_no_path_is_refused(root):
         for name in ["/vsicurl/http://x/y.tif", "PG:dbname=x", "/vsimem/x.tif", "<VRTDataset/>"]:
             given = {"source": name, "destination": "new.tif", "filename": name}
             assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
-            if not name.startswith("PG:"):  # a file may be called so
+            if not name.startswith("PG:"):  # a file may have such a name
                 given = {"source": "dem.tif", "destination": name, "filename": name}
                 assert refusal(root, operation, **given) in (Code.NETWORK_BLOCKED, Code.PATH_NOT_ALLOWED)
 
 
-# --- what a person is asked
+# --- questions to a person
 
 
 @pytest.mark.claim("approval.losses-always-asked")

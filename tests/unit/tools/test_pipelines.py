@@ -1,4 +1,4 @@
-"""Pipelines as JSON and in GDAL's notation: one reading, the same words, every output published together."""
+"""Pipelines as JSON and in GDAL's notation: same meaning, same words, and every output published together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def draft(root: Path, tmp_path: Path) -> Drafting:
-    """`draft(steps, path="pipeline", **settings)`: what a server makes of a pipeline."""
+    """`draft(steps, path="pipeline", **settings)` is the server's draft of a pipeline."""
 
     def make(steps: Any, path: str = "pipeline", **given: Any) -> Draft:
         settings = Settings(workspaces=[root], state_dir=tmp_path / "state", **given)
@@ -183,7 +183,7 @@ def test_outputs_colliding_with_files_or_others_are_refused(draft: Drafting) -> 
         "read dem.tif ! tee [ write old.tif ] ! write x.tif",
         "read missing.tif ! write x.tif",
         "read dem.tif ! write missing/x.tif",
-        # `overwrite` of one write says nothing of the file that another write names
+        # `overwrite` of one write does not apply to the file that another write names
         "read dem.tif ! tee [ write --overwrite other.tif ] ! write old.tif",
     ]:
         with pytest.raises(ToolError):

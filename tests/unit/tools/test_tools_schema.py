@@ -1,5 +1,7 @@
-"""Every tool there is: schemas, descriptions, and the arguments that the specification fixes. Walks the registry, so that
-no new tool can dodge it."""
+"""All tools: schemas, descriptions, and the arguments that the specification fixes.
+
+The tests go through the registry, so that they include every new tool.
+"""
 
 import json
 import re
@@ -136,7 +138,7 @@ def test_the_hand_written_tools_show_an_example():
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> DraftContext:
-    """One for all: a draft changes nothing."""
+    """One context for all tests, because a draft changes nothing."""
     root = tmp_path_factory.mktemp("ws")
     files = "a.tif b.tif dem.tif scene.tif n43.tif n44.tif classes.tif zones.gpkg lakes.gpkg towns.gpkg --config -of"
     for name in files.split():
@@ -200,7 +202,7 @@ BRIEF = [tool for tool in core(packaged()) if "options" in tool.input_schema["pr
 
 
 def test_further_options_are_an_object_of_known_names(desk: DraftContext):
-    """Nothing that was given is left out without a word."""
+    """No argument is silently ignored."""
     for tool in BRIEF:
         for options in ["--config=A=B", ["--config=A=B"], 5, None, {"shell": "x"}, {"config": "A=B"}]:
             given = {"input": "zones.gpkg" if "vector" in tool.name else "a.tif"}
@@ -247,7 +249,7 @@ def test_file_named_like_an_option_is_a_file(desk: DraftContext):
         for tool, argument in (("info", "path"), ("gdalinfo", "dataset"), ("gdal_translate", "src_dataset")):
             words = drafted(tool, desk, **{argument: name}).command.argv
             assert str(desk.paths.input(name)) in words
-            assert words.count(name) <= (1 if tool == "gdal_translate" else 0)  # its own -of
+            assert words.count(name) <= (1 if tool == "gdal_translate" else 0)  # the tool's own -of
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
@@ -334,7 +336,7 @@ def test_driver_forbidden_for_outputs_is_refused(desk: DraftContext):
 
 
 def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, Any]:
-    """What a client gets of a call that did nothing remarkable."""
+    """A client's result of a call without anything unusual."""
     made = output() if tool.writes else None
     published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
     done = JobResult(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
@@ -352,7 +354,7 @@ def test_a_result_fits_its_schema_whatever_was_printed():
 
 
 def test_client_schema_names_every_result_key_or_none():
-    """Clients that make a type of it, as fastmcp and mcpo do, lose whatever it leaves out."""
+    """Clients that generate a type from it, such as fastmcp and mcpo, lose keys that it leaves out."""
     own = load_settings(toolboxes=("gdal", "python", "augment"), toolsets=("all",))
     tools = {tool.name: tool for tool in (*ALL, *toolboxes(own).surface(own).listed)}
     assert any(tool.listed_schema.get("properties") for tool in tools.values())
