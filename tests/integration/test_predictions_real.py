@@ -1,4 +1,6 @@
-"""What is predicted of the layer of a call is what GDAL then makes: fields, type of geometry and CRS, or it is not known."""
+"""The predicted layer of a call equals the one that GDAL then creates: fields, type of geometry and CRS, or it is
+unknown.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -157,7 +159,7 @@ def drafts(ground: Path, calls: Mapping[str, tuple[str, dict[str, Any], str]] = 
 
 
 def learned(oracle: Oracle, asked: Mapping[str, Draft]) -> Preflight:
-    """Which knows all inputs of these calls."""
+    """A preflight that has descriptions of all inputs of these calls."""
     known = preflight(Settings())
     crs = tuple(dict.fromkeys(text for one in asked.values() for text in crs_to_describe(one)))
     inputs = list(dict.fromkeys(one for draft in asked.values() for one in draft.inputs))
@@ -175,7 +177,7 @@ def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle:
     paths = [ground / "single" / f"{name}.{end}" for name, (*_, end) in CALLS.items()]
     wrong: dict[str, Any] = {}
     unknown: dict[str, list[str]] = {}
-    # GDAL does not say how many features a CSV has unless it reads all of it
+    # GDAL does not report the number of features of a CSV unless it reads the whole file
     for name, made in zip(CALLS, described(oracle, paths), strict=True):
         said = known.predicted(asked[name])
         assert said is not None, name
