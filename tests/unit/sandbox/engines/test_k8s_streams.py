@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 
 from sandbox.engine import STDERR, STDOUT, ClusterOptions
+from sandbox.engines.k8s import api
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
@@ -338,6 +339,17 @@ def test_a_list_without_a_date_ends_nothing_that_may_run(certificate):
     (found,) = engine.leftovers()
     with pytest.raises(ValueError):
         overdue(found.labels, Moment.now())
+    engine.close()
+    server.done()
+
+
+@pytest.mark.parametrize("bound", ["_MAX_BYTES", "MAX_VALUES"])
+def test_an_answer_beyond_the_bounds_of_memory_is_an_error_of_the_engine(certificate, monkeypatch, bound):
+    monkeypatch.setattr(api, bound, 1000)
+    server = Server(certificate, listing(*({} for _ in range(1000))))
+    engine = KubernetesEngine(server.cluster)
+    with pytest.raises(EngineUnavailable):
+        engine.leftovers()
     engine.close()
     server.done()
 
