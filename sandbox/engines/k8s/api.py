@@ -25,7 +25,7 @@ Object = Mapping[str, Any]  # an object of the API as JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     status: int
     headers: Mapping[str, str]
     data: bytes
@@ -97,7 +97,7 @@ class Api:
         one = f"/{quote(name, safe='')}" if name else ""
         return f"/api/v1/namespaces/{self.cluster.namespace}/pods{one}"
 
-    def _request(self, method: str, path: str, body: Object | None = None) -> Answer:
+    def _request(self, method: str, path: str, body: Object | None = None) -> ApiAnswer:
         with self._reaching():
             return _read(self._send(method, path, body))
 
@@ -127,16 +127,16 @@ class Api:
             ) from error
 
 
-def _read(response: urllib3.BaseHTTPResponse) -> Answer:
+def _read(response: urllib3.BaseHTTPResponse) -> ApiAnswer:
     """The whole response, up to a bound, after which its connection can be used again."""
     data = response.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         response.close()
         raise OSError(f"its answer is longer than {_MAX_BYTES} bytes")
-    return Answer(response.status, response.headers, data)
+    return ApiAnswer(response.status, response.headers, data)
 
 
-def _checked(answer: Answer) -> Object:
+def _checked(answer: ApiAnswer) -> Object:
     """The object in an answer. Raises the error of `refusal` unless the answer is a success."""
     try:
         found = parse_json(answer.data, MAX_VALUES)
