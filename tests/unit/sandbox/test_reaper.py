@@ -1,17 +1,20 @@
 """Which containers are leftovers, on an engine that is a list. The real engine is in test_reaper_real."""
 
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from gdal_mcp.runtime import leftovers as leftovers_module
 from gdal_mcp.runtime.leftovers import Leftovers
 from sandbox.engine import Leftover
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
+from tests.waiting import until
 
 NOW = time.time()
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -143,13 +146,39 @@ def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_nex
     assert owner.dead() == ("dead2222",)
 
 
-def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living):
-    class Cluster(ListEngine):
-        def info(self):
-            return SimpleNamespace(other_hosts=True)
+class Cluster(ListEngine):
+    def info(self):
+        return SimpleNamespace(other_hosts=True)
 
+
+def test_what_a_dead_server_staged_goes_in_the_same_process_once_its_slow_pod_is_gone(
+    owner, dead, cancel, monkeypatch
+):
+    monkeypatch.setattr(leftovers_module, "REAP_SECONDS", 0.0)
+    monkeypatch.setattr(leftovers_module, "PAUSE_SECONDS", 0.0)
     recovered: list[str] = []
-    leftovers = Leftovers(owner, lambda: recovered.append("staging"))
+    engine = Cluster(slow=marks(dead))
+    engine.stuck = {"slow"}
+    Leftovers(owner, lambda: recovered.append("staging"), cancel).remove_for_a_while(cast("Any", engine))
+    assert recovered == []
+    engine.stuck = set()
+    until(lambda: recovered == ["staging"])
+    assert engine.containers == {}
+    assert owner.dead() == ()
+
+
+def test_the_removal_of_pods_that_stay_ends_with_its_server(owner, dead, cancel):
+    engine = Cluster(stays=marks(dead))
+    engine.stuck = {"stays"}
+    cancel.set()
+    Leftovers(owner, lambda: None, cancel).remove_for_a_while(cast("Any", engine))
+    until(lambda: "reaping" not in {one.name for one in threading.enumerate()})
+    assert "stays" in engine.containers
+
+
+def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living, cancel):
+    recovered: list[str] = []
+    leftovers = Leftovers(owner, lambda: recovered.append("staging"), cancel)
     elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, which has no name in a cluster
     engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
     engine.stuck = {"frozen"}
