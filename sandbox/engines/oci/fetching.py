@@ -168,17 +168,18 @@ def described(layout: Path) -> tuple[str, dict[str, str]]:
         configuration = blob(only)["config"]
         labels = (blob(configuration).get("config") or {}).get("Labels") or {}
         return str(configuration["digest"]), dict(labels)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PullFailed(f"what was fetched is no image: {error!r}") from error
 
 
-def _document(path: Path) -> Any:
+def _document(path: Path) -> dict[str, Any]:
     """The JSON of one file of an image. Raises OSError, ValueError."""
     with path.open("rb") as file:
         data = file.read(_MAX_DOCUMENT + 1)
     if len(data) > _MAX_DOCUMENT:
         raise ValueError(f"{path.name} is longer than {_MAX_DOCUMENT} bytes")
-    return parse_json(data, _MAX_VALUES)
+    found: dict[str, Any] = parse_json(data, _MAX_VALUES)
+    return found
 
 
 def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: ReportProgress) -> None:
