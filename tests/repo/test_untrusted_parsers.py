@@ -16,7 +16,7 @@ PARSERS = frozenset(
     xml.etree.ElementTree.parse xml.etree.ElementTree.fromstring xml.etree.ElementTree.XML
     xml.etree.ElementTree.iterparse xml.etree.ElementTree.XMLParser xml.parsers.expat.ParserCreate
     xml.dom.minidom.parse xml.dom.minidom.parseString xml.sax.parse xml.sax.parseString
-    pydantic_core.from_json orjson.loads""".split()
+    pydantic_core.from_json orjson.loads jwt.decode jwt.decode_complete jwt.get_unverified_header""".split()
 )
 METHODS = frozenset(
     {"json", "model_validate_json", "validate_json"}
@@ -47,6 +47,7 @@ PARSED = {
     "gdal_mcp.server.console.pictures:legend": OWN,
     "gdal_mcp.server.console.runtime_file:running": OWN,
     "gdal_mcp.server.console.workflows:forget": OWN,
+    "gdal_mcp.server.http.oauth:verify": "a token in a head of 32 KiB or a body of 16 KiB at most",
     "gdal_mcp.server.mcp.elicitation:answered": SEALED,
     "gdal_mcp.server.mcp.sampling:answered": SEALED,
     "gdal_mcp.server.mcp.stdio:_leniently": "a line that the SDK did not parse, from the user's own client",
