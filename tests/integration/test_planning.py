@@ -16,6 +16,7 @@ from gdal_mcp.policy.identity import local
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
 from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
+from tests.integration.test_impatient_clients import connected
 from tests.unit.sandbox.pool_kit import measure_nothing
 from tests.waiting import until
 
@@ -99,6 +100,10 @@ async def test_many_calls_of_many_principals_plan_in_as_many_threads_as_the_pool
             group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
         await seen(lambda: planning.now == AT_ONCE)
         assert planning.most == AT_ONCE
+        async with connected(one) as wire:
+            await wire.send("ping", 7)
+            await seen(lambda: 7 in wire.answers)
+        assert planning.whole == 0
         planning.enough.set()
     assert planning.whole == CALLS
     assert planning.most == AT_ONCE
