@@ -59,8 +59,9 @@ class Leftovers:
             while True:
                 try:
                     self.remove(engine)
-                except SandboxError as error:
+                except SandboxError as error:  # the server tries again every minute, perhaps on another connection
                     _log.info("not_reaped", reason=str(error))
+                    return
                 if not self._pods_seen or self._stop.is_set or readable([self._stop], PAUSE_SECONDS):
                     return
 
