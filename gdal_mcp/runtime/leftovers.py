@@ -59,9 +59,9 @@ class Leftovers:
             while True:
                 try:
                     self.remove(engine)
-                except SandboxError as error:  # the server tries again every minute, perhaps on another connection
+                except SandboxError as error:
                     _log.info("not_reaped", reason=str(error))
-                    return
+                    return  # the server tries again every minute, perhaps on another connection
                 if not self._pods_seen or self._stop.is_set or readable([self._stop], PAUSE_SECONDS):
                     return
 
