@@ -45,11 +45,10 @@ def _structure(data: bytes) -> Iterator[bytes]:
         inside ^= len(pieces) % 2 == 0
 
 
-def parse_json(data: bytes, most_values: int, **options: Any) -> Any:
+def parse_json(data: str | bytes, most_values: int, **options: Any) -> Any:
     """The value of a JSON text, in any encoding that `json.loads` reads, with its `options`. Raises ValueError,
     RecursionError.
     """
-    coding = json.detect_encoding(data)
-    text = data.decode(coding, "surrogatepass")
-    require_simple(data if coding.startswith("utf-8") else text.encode("utf-8", "surrogatepass"), most_values)
+    text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
+    require_simple(text.encode("utf-8", "surrogatepass"), most_values)
     return json.loads(text, **options)

@@ -13,14 +13,14 @@ import re
 import stat
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from sandbox import PRODUCT
-from sandbox.errors import PathMissing, PathRefused
+from sandbox.errors import LaunchCancelled, PathMissing, PathRefused
 from sandbox.portable import file_system
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
@@ -135,11 +135,19 @@ class WorkspacePath:
         return str(self.path)
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Workspaces:
-    """The workspaces of one server, at least one, none inside another. Relative paths start at the first."""
+    """The workspaces of one server, at least one, none inside another. Relative paths start at the first.
+
+    Once `stopped` returns True, because the caller was cancelled, looking up a path raises LaunchCancelled.
+    """
 
     items: tuple[Workspace, ...]
+    stopped: Callable[[], bool] = field(default=_never, compare=False)
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -171,6 +179,8 @@ class Workspaces:
         return found
 
     def _locate(self, text: str, *, follow_last: bool = True) -> WorkspacePath:
+        if self.stopped():
+            raise LaunchCancelled("cancelled while its files were looked up")
         path = _parse(text)
         start = PurePosixPath(path)
         absolute = start if start.is_absolute() else PurePosixPath(self.items[0].root) / start

@@ -1,6 +1,7 @@
 """Runs work that may hang, such as looking up paths or waiting for an engine, in a bounded number of threads.
 
-Such work is done before its call is admitted to the queue, and a thread cannot be ended from outside.
+Such work is done before its call is admitted to the queue (docs/design.md says why), and a thread cannot be ended from
+outside: work that takes long checks by itself whether its caller has left.
 
 Invariants:
 * at most `at_once` threads work, and at most `of_one` (fewer) for the same principal, so that work that hangs for one

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -46,6 +46,7 @@ class Drafting:
     hosting: Hosting
     gateway: RemoteGateway
     seal: Seal
+    ended: threading.Event = field(default_factory=threading.Event)  # set once the caller no longer waits
 
     def draft(self, call: Invocation) -> Drafted | ImmediateResult:
         """The tool's draft for the arguments, and the report of the checks on it. Raises ToolError."""
@@ -66,15 +67,15 @@ class Drafting:
         request.operation.accept(draft)
         return Drafted(draft, report)
 
-    def ask(self, call: Invocation, answer: ImmediateResult, ended: threading.Event) -> Invocation:
-        """The call with the answer of a tool that makes requests to other servers. Makes no request once `ended` is
-        set.
+    def ask(self, call: Invocation, answer: ImmediateResult) -> Invocation:
+        """The call with the answer of a tool that makes requests to other servers. Makes no request once `self.ended`
+        is set.
 
         The hosts that were asked are recorded in any case.
         """
         assert answer.ask is not None
         until = time.monotonic() + ASK_SECONDS
-        with self.gateway.asking(call.request.principal, until, ended) as meter:
+        with self.gateway.asking(call.request.principal, until, self.ended) as meter:
             try:
                 call = replace(call, answer=answer.ask(meter))
             except ToolError as error:
@@ -103,7 +104,9 @@ class Drafting:
             runtime=template.runtime,
             mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
             arguments=call.request.arguments,
-            companions=tuple(islice(_beside(draft.inputs, toolbox.analysis.companions()), MAX_COMPANIONS)),
+            companions=tuple(
+                islice(self._beside(draft.inputs, toolbox.analysis.companions()), MAX_COMPANIONS)
+            ),
             hidden=self.seal(draft.addresses),
             confines=scope,
         )
@@ -114,7 +117,7 @@ class Drafting:
     ) -> DraftScope:
         return DraftScope(
             call_id=as_new or call_id,
-            workspaces=entitlements.workspaces,
+            workspaces=replace(entitlements.workspaces, stopped=self.ended.is_set),
             settings=entitlements.settings,
             limits=entitlements.limits,
             surface=entitlements.surface,
@@ -126,23 +129,24 @@ class Drafting:
             gateway=self.gateway,
         )
 
-
-def _beside(
-    inputs: Iterable[WorkspacePath], companions: Callable[[WorkspacePath], Iterable[Path]]
-) -> Iterator[tuple[WorkspacePath, WorkspacePath]]:
-    """Each input with its sidecar files as they are now."""
-    given = dict.fromkeys(one.path for one in local(inputs))
-    for located in dict.fromkeys(local(inputs)):
-        try:
-            paths = [path for path in companions(located) if path not in given]
-        except (OSError, PathRefused):
-            continue
-        for path in sorted(paths):
+    def _beside(
+        self, inputs: Iterable[WorkspacePath], companions: Callable[[WorkspacePath], Iterable[Path]]
+    ) -> Iterator[tuple[WorkspacePath, WorkspacePath]]:
+        """Each input with its sidecar files as they are now."""
+        given = dict.fromkeys(one.path for one in local(inputs))
+        for located in dict.fromkeys(local(inputs)):
+            if self.ended.is_set():
+                return
             try:
-                identity = Identity.of(path.lstat())
-            except OSError:
-                identity = None
-            yield located, WorkspacePath(located.workspace, located.relative.parent / path.name, identity)
+                paths = [path for path in companions(located) if path not in given]
+            except (OSError, PathRefused):
+                continue
+            for path in sorted(paths):
+                try:
+                    identity = Identity.of(path.lstat())
+                except OSError:
+                    identity = None
+                yield located, WorkspacePath(located.workspace, located.relative.parent / path.name, identity)
 
 
 def learn(call: Invocation) -> None:

@@ -10,9 +10,11 @@ Nothing here uses the disk or the registry on the event loop: such work runs in 
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import structlog
@@ -48,6 +50,8 @@ from sandbox.waiting import Cancellation
 __all__ = ["Invocation", "Pipeline", "Reply", "Request"]
 
 _log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +167,7 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
     The same for the same state, so that a call that is sent again has the same digest.
     """
     begun = time.monotonic()
-    work = partial(call.request.operation.draft, call, deps.drafting)
-    draft = await deps.drafts.run(call.request.principal, work)
+    draft = await _draft(call, deps)
     if isinstance(draft, ImmediateResult):
         call = replace(call, asked=draft.addresses)
         await _admit_immediate(call, deps, held, asks=draft.ask is not None)
@@ -235,7 +238,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
         return call
     if outcome.done is not None:
         preflight.described(look.looked_at, outcome.done.parsed)
-    again = await deps.drafts.run(asked.principal, partial(call.request.operation.draft, call, deps.drafting))
+    again = await _draft(call, deps)
     return call if isinstance(again, ImmediateResult) else _know_more(call, again)
 
 
@@ -248,8 +251,7 @@ def _know_more(call: Invocation, again: Drafted) -> Invocation:
 
 async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
     """Plans the call again. Raises ToolError if the plan differs from the approved one, because files may have changed."""
-    principal = call.request.principal
-    draft = await deps.drafts.run(principal, partial(call.request.operation.draft, call, deps.drafting))
+    draft = await _draft(call, deps)
     if not isinstance(draft, ImmediateResult):
         now = await _prepare(call, deps, draft.draft, call.tool.name)
         if now.plan.digest == call.plan.digest:
@@ -304,17 +306,31 @@ async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStac
 
 
 async def _ask(call: Invocation, answer: ImmediateResult, deps: Pipeline) -> Invocation:
-    """The call with the answers of other servers. No request is made after it was cancelled."""
-    ended = threading.Event()
-    try:
-        return await deps.drafts.run(call.request.principal, partial(deps.drafting.ask, call, answer, ended))
-    finally:
-        ended.set()
+    """The call with the answers of other servers."""
+    return await _in_thread(deps.drafts, call, deps, lambda drafting: drafting.ask(call, answer))
+
+
+async def _draft(call: Invocation, deps: Pipeline) -> Drafted | ImmediateResult:
+    return await _in_thread(
+        deps.drafts, call, deps, lambda drafting: call.request.operation.draft(call, drafting)
+    )
 
 
 async def _prepare(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -> Invocation:
-    work = partial(deps.drafting.prepare, call, draft, tool)
-    return replace(call, prepared=await deps.plans.run(call.request.principal, work))
+    prepared = await _in_thread(deps.plans, call, deps, lambda drafting: drafting.prepare(call, draft, tool))
+    return replace(call, prepared=prepared)
+
+
+async def _in_thread(
+    threads: BoundedThreads, call: Invocation, deps: Pipeline, work: Callable[[Drafting], T]
+) -> T:
+    """Does a part of planning in one of these threads. After a cancellation it ends at its next file or request."""
+    ended = threading.Event()
+    try:
+        return await threads.run(call.request.principal, partial(work, replace(deps.drafting, ended=ended)))
+    except BaseException:  # cancelled, or out of time; a draft that was made may look up more files later
+        ended.set()
+        raise
 
 
 async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) -> None:

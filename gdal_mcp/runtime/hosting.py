@@ -74,11 +74,11 @@ class Hosting:
         self._capacity: LockFileCapacity | None = None
         self._warm = False
         self._mapped: set[Path] = set()  # roots of staging areas that containers were proven to see
-        self._leftovers = Leftovers(owner, recover_staging)
+        self._cancel = Cancellation()  # ends an attestation in progress when the server ends
+        self._leftovers = Leftovers(owner, recover_staging, self._cancel)
         self.templates = Templates(settings, workspaces, owner, areas, paths)
         self.paths = paths
         self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
-        self._cancel = Cancellation()  # ends an attestation in progress when the server ends
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
         """The host to run a toolbox on, by default the first. `fresh` ignores earlier attestations. Raises

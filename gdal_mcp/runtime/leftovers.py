@@ -10,8 +10,10 @@ from sandbox.errors import SandboxError
 from sandbox.labels import OWNER
 from sandbox.owner import Owner
 from sandbox.reaper import reap
+from sandbox.waiting import Cancellation, readable
 
 REAP_SECONDS = 5.0  # seconds that a set-up waits for the removal
+PAUSE_SECONDS = 5.0  # between two attempts while Pods of dead servers are there
 
 _log = structlog.get_logger()
 
@@ -19,14 +21,16 @@ _log = structlog.get_logger()
 class Leftovers:
     """The leftovers of dead servers on the engines in use. Safe to use from several threads."""
 
-    def __init__(self, owner: Owner, recover_staging: Callable[[], None]) -> None:
+    def __init__(self, owner: Owner, recover_staging: Callable[[], None], stop: Cancellation) -> None:
         """`recover_staging` removes what dead servers staged; on a cluster it is called after the last of their Pods
-        is gone.
+        is gone. `stop` is set when this server ends.
         """
         self._owner = owner
         self._recover_staging = recover_staging
+        self._stop = stop
         self._lock = threading.Lock()
-        self._pods_left = True  # True if dead servers may have left containers
+        self._pods_left = True  # True if dead servers may have left Pods
+        self._pods_seen = False  # True if a server of this machine that is dead has left Pods
         self.unremoved: set[str] = set()  # names of this server's containers that the engine has not removed
 
     def remove(self, engine: Engine) -> tuple[str, ...]:
@@ -46,13 +50,20 @@ class Leftovers:
         return removed
 
     def remove_for_a_while(self, engine: Engine) -> None:
-        """Removes leftovers before the first call. Waits at most REAP_SECONDS if the engine is slow."""
+        """Removes leftovers before the first call. Waits at most REAP_SECONDS if the engine is slow.
+
+        On a cluster the removal continues until the last Pod is gone, and with it what its server staged.
+        """
 
         def until_done() -> None:
-            try:
-                self.remove(engine)
-            except SandboxError as error:
-                _log.info("not_reaped", reason=str(error))
+            while True:
+                try:
+                    self.remove(engine)
+                except SandboxError as error:
+                    _log.info("not_reaped", reason=str(error))
+                    return  # the server tries again every minute, perhaps on another connection
+                if not self._pods_seen or self._stop.is_set or readable([self._stop], PAUSE_SECONDS):
+                    return
 
         reaping = threading.Thread(target=until_done, name="reaping", daemon=True)
         reaping.start()
@@ -60,7 +71,8 @@ class Leftovers:
 
     def _recover_after_pods(self, engine: Engine) -> None:
         owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
+        self._pods_seen = any(map(self._owner.is_dead, owners))
         # an owner without a name is a server on another machine, which may be dead
-        self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
+        self._pods_left = self._pods_seen or "" in owners
         if not self._pods_left:
             self._recover_staging()

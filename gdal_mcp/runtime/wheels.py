@@ -5,7 +5,6 @@ pip, which is a dependency, fetches the wheels for the Python in the GDAL image,
 refuses any whose SHA-256 is not in the lock. Nothing in them runs on the host, and the build itself has no network.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -21,9 +20,11 @@ from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Builds, Engine
 from sandbox.errors import ImageMissing
+from sandbox.parsing import parse_json
 
 # the oldest C library that the wheels need; Debian and Ubuntu have had a newer one since 2021
 _PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
+_MAX_VALUES: Final = 10  # members and elements of what it prints
 _ASK: Final = "import json, platform\nprint(json.dumps([platform.python_version(), platform.machine()]))"
 
 
@@ -37,7 +38,7 @@ def build(wheels: WheelImage, engine: Engine, named: str | None, report: Callabl
         return resolve(engine.images, wheels.spec, named)
     if not isinstance(engine.images, Builds):
         raise ImageMissing(f"this engine cannot build images. Build {reference} elsewhere, and load it here.")
-    version, machine = json.loads(run_program(engine, base.id, _ASK, ""))
+    version, machine = parse_json(run_program(engine, base.id, _ASK, ""), _MAX_VALUES)
     with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir=_roomy()) as folder:
         report(f"fetching {len(wheels.locked)} packages for Python {version}")
         packages = Path(folder) / "packages"

@@ -46,8 +46,7 @@ def split_names(value: object) -> object:
 
 
 Size = Annotated[int, BeforeValidator(parse_size)]
-# of one call, in bytes: with 99 MiB a container of GDAL 3.13 starts on runc 1.1, which loads our filter under the container's own
-# limit, with 98 none does; a quarter more for other versions
+# bytes of one call: what runc needs to start a container (`sandbox/engines/oci/runtime.py`), and GDAL 3.13 with it
 LEAST_MEMORY = 128 << 20
 Place = Annotated[Path, BeforeValidator(as_typed)]
 Resolved = Annotated[Place, AfterValidator(lambda place: place.resolve())]  # with its links resolved

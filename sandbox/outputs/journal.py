@@ -18,12 +18,14 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
+from sandbox.parsing import parse_json
 from sandbox.workspace import RESERVED, Identity
 
 MANIFEST = "manifest.json"
 _TEMPORARY = MANIFEST + ".new"
 _FORMAT = 2
 _MAX_BYTES = 64 << 20  # far larger than any real journal; a larger file is not ours
+_MAX_VALUES = 1_000_000  # members and elements; a published file has about thirty
 _ID = "[A-Za-z0-9_-]{8,64}"
 
 
@@ -168,7 +170,7 @@ def load(folder: int, call_id: str) -> Record | None:
         raise JournalDamaged(f"the journal of {call_id} cannot be opened: {error.strerror}.") from error
     with os.fdopen(file, "rb") as stream:
         try:
-            data = json.loads(stream.read(_MAX_BYTES))
+            data = parse_json(stream.read(_MAX_BYTES), _MAX_VALUES)
             [_FORMAT].index(data["format"])  # raises ValueError for any other format
             fields = {**data, "call_id": data["call"], "staging_id": data["staging"]}
             record = _records().validate_python(fields)

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from sandbox.engines.oci import container as container_module
 from sandbox.engines.oci import engine as engine_module
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.kernel import hierarchies, parent_group
-from sandbox.errors import EngineUnavailable, IsolationRefused, SandboxError
+from sandbox.engines.oci.runtime import LEAST_MEMORY
+from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused, SandboxError
 from sandbox.labels import labels
 from sandbox.mounted import mountinfo
 from sandbox.slot import launch
@@ -173,6 +175,17 @@ def test_missing_filter_is_noticed_by_the_first_job(bench, monkeypatch):
     weaken(monkeypatch, without("linux", "seccomp"))
     with pytest.raises(IsolationRefused):
         launch(bench.engine, probing(bench.template("")), labels(bench.owner, "call", 60.0), set())
+    assert bench.ours() == {}
+
+
+def test_memory_limit_too_small_for_runtime_is_refused(bench: Bench) -> None:
+    least = LEAST_MEMORY[bench.runtime]
+    enough = replace(bench.limits, memory_bytes=max(least, 96 << 20))
+    for _ in range(5):
+        assert bench.run("print('started')", limits=enough).stdout == b"started\n"
+    if least:
+        with pytest.raises(CapacityExhausted):
+            bench.run("", limits=replace(enough, memory_bytes=least - 1))
     assert bench.ours() == {}
 
 

@@ -49,6 +49,7 @@ class Row:
     state: str = "asked"
     runs: int = 0
     agreed: float | None = None  # time of a person's approval
+    by: str = ""  # the person who decided last
 
 
 @dataclass
@@ -166,13 +167,33 @@ class Approving(RuleBasedStateMachine):
     def second_identical_call(self, server: int) -> None:
         self.call(server, "d1", "ann", set(WAYS))
 
+    @rule(server=SERVER, then=st.sampled_from(("reads", "reads", "cancelled", "waits")))
+    def approved_call(self, server: int, then: str) -> None:
+        """A call is approved at the console while it waits. It reads its approval, or is cancelled before that."""
+        self.call(server, "d1", "ann", {"console"})
+        name, one = list(self.calls.items())[-1]
+        self.decide(one.row, 1 - server, "console", yes=True)
+        if then == "reads" and self.rows[one.row].state == "approved":
+            self.end_wait(name)
+        elif then == "cancelled":
+            self.end_early(name)
+
     @precondition(lambda self: self.there("asked", "approved", "denied", "expired"))
     @rule(data=st.data())
     def stop_waiting(self, data: st.DataObject) -> None:
         """The wait ends: with an approval, which is reserved, with a denial, or without an answer, and the question
         stays open.
         """
-        name = self.pick(data, "asked", "approved", "denied", "expired")
+        self.end_wait(self.pick(data, "asked", "approved", "denied", "expired"))
+
+    @precondition(lambda self: self.there("asked"))
+    @rule(data=st.data())
+    def nobody_decides(self, data: st.DataObject) -> None:
+        """A call waits until its question has expired."""
+        self.clock.now += OPEN
+        self.end_wait(self.pick(data, "asked"))
+
+    def end_wait(self, name: str) -> None:
         one = self.calls[name]
         found = self.servers[one.server].claim(one.row, one.holder)
         self.settle()
@@ -207,11 +228,8 @@ class Approving(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def start(self, data: st.DataObject) -> None:
-        """A call with a reservation gets its slot; a person may have withdrawn the approval meanwhile."""
-        mine = [
-            name for name, one in self.calls.items() if self.rows[one.row].state in ("reserved", "denied")
-        ]
-        if not mine:
+        """A call gets its slot; a person may have withdrawn its approval meanwhile, or the approval has expired."""
+        if not (mine := self.there("reserved", "denied", "expired")):
             return
         name = data.draw(st.sampled_from(mine))
         one = self.calls.pop(name)
@@ -272,7 +290,7 @@ class Approving(RuleBasedStateMachine):
         assert found.state == row.state
         if answer is not None:
             store.decide(name, Decision(answer, "the user", "elicitation", "elicitation"))
-            self.answered(row, "elicitation", yes=answer)
+            self.answered(row, "elicitation", "the user", yes=answer)
 
     @precondition(lambda self: self.there("asked", "approved", "reserved"))
     @rule(data=st.data(), server=SERVER)
@@ -307,24 +325,44 @@ class Approving(RuleBasedStateMachine):
         """Perhaps for a user who was not asked."""
         self.decide(data.draw(st.sampled_from(self.open_rows())), server, "elicitation", yes=False)
 
+    @rule(data=st.data(), server=SERVER, yes=st.booleans())
+    def decide_again(self, data: st.DataObject, server: int, yes: bool) -> None:
+        """A second answer, some seconds after the first: a second yes changes nothing, a no still counts."""
+        decided = [name for name, row in self.rows.items() if row.state not in ("asked", "expired")]
+        if decided:
+            self.clock.now += 1.0
+            self.decide(data.draw(st.sampled_from(decided)), server, "console", yes=yes)
+
+    @precondition(lambda self: any(row.state == "consumed" for row in self.rows.values()))
+    @rule(server=SERVER)
+    def long_after_the_call(self, server: int) -> None:
+        """What was approved in the past stays on record as it was."""
+        self.clock.now += VALID
+        self.servers[server].release_dead()
+        self.settle()
+        self.free_dead()
+
     def open_rows(self) -> list[str]:
         return [name for name, row in self.rows.items() if row.state == "asked"]
 
     def decide(self, name: str, server: int, way: Any, *, yes: bool) -> None:
-        found = self.servers[server].decide(name, Decision(yes, "eve", "x", way))
+        self.made += 1
+        person = f"p{self.made}"
+        found = self.servers[server].decide(name, Decision(yes, person, "x", way))
         self.settle()
         row = self.rows[name]
-        self.answered(row, way, yes=yes)
+        self.answered(row, way, person, yes=yes)
         assert found is not None
         assert found.state == row.state
 
-    def answered(self, row: Row, way: str, *, yes: bool) -> None:
+    def answered(self, row: Row, way: str, person: str, *, yes: bool) -> None:
         if yes and row.state == "asked" and way in row.ways:
             row.state, row.agreed, row.ends = "approved", self.clock.now, self.clock.now + VALID
+            row.by = person
             if row.holder in ("", SUSPENDED):
                 row.state, row.holder = "released", ""
         elif not yes and row.state in ("asked", *USABLE) and (way in row.ways or way != "elicitation"):
-            row.state = "denied"
+            row.state, row.by = "denied", person
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
@@ -349,6 +387,7 @@ class Approving(RuleBasedStateMachine):
             assert isinstance(found, Approval)
             late = row.state in ("asked", *USABLE) and row.ends <= self.clock.now
             assert found.state == row.state or (late and found.state == "expired")
+            assert found.decided_by == row.by
             if row.state in ("asked", *USABLE):
                 assert found.expires == row.ends
                 assert found.holder == row.holder

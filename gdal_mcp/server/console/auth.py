@@ -7,7 +7,6 @@ Invariants:
 * requests that change something are JSON, from a page of our own.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,9 +18,11 @@ from starlette.requests import ClientDisconnect, Request
 from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.server.console.sessions import ConsoleSession, LoginTokens, Sessions, Viewer
 from gdal_mcp.server.http.guard import TooLarge, TooSlow, whole_body
+from sandbox.parsing import parse_json
 
 KEY_HEADER: Final = "X-Console-Key"
 BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
+_BODY_VALUES: Final = 1000  # members and elements
 TICKET_BYTES: Final = 1 << 10  # of a login where only login tokens are accepted; one has a hundred
 BODY_SECONDS: Final = 5.0  # a page sends its whole body at once
 MAX_PENDING_LOGINS: Final = 16  # logins that are read at once
@@ -117,7 +118,7 @@ class ConsoleAuth:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "It must be JSON.")
         try:
-            given = json.loads(await whole_body(request.receive, most, BODY_SECONDS) or b"{}")
+            given = parse_json(await whole_body(request.receive, most, BODY_SECONDS) or b"{}", _BODY_VALUES)
         except TooLarge:
             raise Refused(413, "That is too long.") from None
         except (TooSlow, ClientDisconnect):

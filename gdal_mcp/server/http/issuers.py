@@ -1,12 +1,11 @@
 """The public keys of token issuers, fetched on demand by PyJWT's client.
 
 Invariants:
-* addresses are fetched over https, or from this machine; redirects are not followed, and replies are bounded in time and size;
+* addresses are fetched over https, or from this machine; redirects are not followed, and replies are bounded in time, bytes, values and levels;
 * an issuer gets at most one request per PAUSE_SECONDS, whatever keys the tokens of strangers name;
 * a key that the issuer withdrew is accepted for an hour at most, and only while the issuer does not answer.
 """
 
-import json
 import time
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +21,7 @@ from anyio import from_thread
 from gdal_mcp.server.http.auth import Unavailable
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.settings.web import LOOPBACK
+from sandbox.parsing import parse_json
 
 _log = structlog.get_logger()
 
@@ -30,6 +30,7 @@ CACHE_SECONDS: Final = 3600.0 - FRESH_SECONDS  # how much longer keys are used i
 PAUSE_SECONDS: Final = 10.0  # between two requests to one issuer
 _FETCH_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 << 10  # a key has about one thousand
+_MAX_VALUES: Final = 10_000  # members and elements; a key has about ten
 _THREADS: Final = 2  # that wait for issuers, so that other work has threads
 ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
 
@@ -144,7 +145,7 @@ async def fetched(url: str) -> Any:
                     body += part
                     if len(body) > _MAX_BYTES:
                         raise FetchFailed(f"{url} is longer than {_MAX_BYTES} bytes")
-        return json.loads(bytes(body))
+        return parse_json(bytes(body), _MAX_VALUES)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as error:
         raise FetchFailed(f"{url} cannot be read: {type(error).__name__}") from error
 

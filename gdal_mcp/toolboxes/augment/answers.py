@@ -20,12 +20,14 @@ from gdal_mcp.toolboxes.augment.arguments import Options
 from gdal_mcp.toolboxes.augment.steps import Parsed
 from gdal_mcp.toolboxes.base import CallAnswer, ModelQuestion
 from gdal_mcp.toolboxes.untrusted import UNTRUSTED
+from sandbox.parsing import parse_json
 
 CHAINED: Final[Mapping[str, Any]] = {
     "supports_chaining": {"type": "boolean"},
     "chain_suggestions": {"type": "array"},
 }
 VERIFY: Final = "post_transform_verify"
+_MAX_VALUES: Final = 10_000  # members and elements of a model's answer; it is asked for three
 PASSES: Final = 3.0  # of 5: the lowest score of a model at which a change counts as made
 HINTS: Final[Mapping[str, str]] = {"claude": "claude", "gpt4v": "gpt-4", "kiro": "kiro"}
 QUESTION: Final = (
@@ -204,7 +206,7 @@ def add_verdict(result: Mapping[str, Any], model: str, words: str) -> Mapping[st
     """The result with a model's judgement: its score is a number; the rest is untrusted text."""
     made = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
     try:
-        given = json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]
+        given = parse_json(words[words.index("{") : words.rindex("}") + 1], _MAX_VALUES)["score"]
         score = min(5.0, max(1.0, float(given)))
         measured, errors = result["vision_analysis"], result["errors"]
     # no score, or a result that was too long; endless brackets or digits

@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -12,12 +13,22 @@ import urllib3
 
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused, SandboxError
+from sandbox.parsing import parse_json
 
 _SECONDS: Final = 20.0  # for each request
 _WATCH_SECONDS: Final = 300
+_MAX_BYTES: Final = 32 << 20  # of one answer; a Pod has about ten thousand
+MAX_VALUES: Final = 1_000_000  # members and elements of one answer; a Pod has about five hundred
 _GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 Object = Mapping[str, Any]  # an object of the API as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ApiAnswer:
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
 
 
 class Api:
@@ -73,9 +84,10 @@ class Api:
         """A stream of events, one for each line. The API ends it after five minutes. The caller must close it."""
         asked = {"watch": "1", "labelSelector": selector, "resourceVersion": version}
         path = f"{self._pods()}?{urlencode({**asked, 'timeoutSeconds': _WATCH_SECONDS})}"
-        response = self._request("GET", path, lasting=_WATCH_SECONDS)
-        if response.status != HTTPStatus.OK:
-            _checked(response)
+        with self._reaching():
+            response = self._send("GET", path, lasting=_WATCH_SECONDS)
+            if response.status != HTTPStatus.OK:
+                _checked(_read(response))
         return response
 
     def close(self) -> None:
@@ -85,38 +97,56 @@ class Api:
         one = f"/{quote(name, safe='')}" if name else ""
         return f"/api/v1/namespaces/{self.cluster.namespace}/pods{one}"
 
-    def _request(
+    def _request(self, method: str, path: str, body: Object | None = None) -> ApiAnswer:
+        with self._reaching():
+            return _read(self._send(method, path, body))
+
+    def _send(
         self, method: str, path: str, body: Object | None = None, lasting: float = 0.0
     ) -> urllib3.BaseHTTPResponse:
-        """Sends a request. If `lasting` (seconds) is set, the response is a stream that is not read in advance."""
+        """Sends a request and returns its response as a stream, open for `lasting` more seconds."""
+        bearer = {"Authorization": f"Bearer {token}"} if (token := self.cluster.token()) else {}
+        return self._pool.request(
+            method,
+            self.cluster.server + path,
+            body=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **bearer},
+            redirect=False,
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=_SECONDS, read=_SECONDS + lasting),
+        )
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Raises EngineUnavailable where the API does not answer."""
         try:
-            bearer = {"Authorization": f"Bearer {token}"} if (token := self.cluster.token()) else {}
-            return self._pool.request(
-                method,
-                self.cluster.server + path,
-                body=None if body is None else json.dumps(body).encode(),
-                headers={"Content-Type": "application/json", **bearer},
-                redirect=False,
-                preload_content=not lasting,
-                timeout=urllib3.Timeout(connect=_SECONDS, read=_SECONDS + lasting),
-            )
+            yield
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise EngineUnavailable(
                 f"the cluster's API at {self.cluster.server} does not answer: {error}. Check that this server reaches it."
             ) from error
 
 
-def _checked(response: urllib3.BaseHTTPResponse) -> Object:
-    """The object in a response. Raises the error of `refusal` unless the response is a success."""
+def _read(response: urllib3.BaseHTTPResponse) -> ApiAnswer:
+    """The whole response, up to a bound, after which its connection can be used again."""
+    data = response.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        response.close()
+        raise OSError(f"its answer is longer than {_MAX_BYTES} bytes")
+    return ApiAnswer(response.status, response.headers, data)
+
+
+def _checked(answer: ApiAnswer) -> Object:
+    """The object in an answer. Raises the error of `refusal` unless the answer is a success."""
     try:
-        found = json.loads(response.data)
-    except ValueError:
+        found = parse_json(answer.data, MAX_VALUES)
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        found = {"message": response.data.decode("utf-8", "replace")}
-    if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+        raise refusal(answer.status, answer.data[:600].decode("utf-8", "replace"))
+    if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return found
-    raise refusal(response.status, str(found.get("message", ""))[:600])
+    raise refusal(answer.status, str(found.get("message", ""))[:600])
 
 
 def refusal(status: int, said: str) -> SandboxError:

@@ -3,7 +3,6 @@
 The API is asked, or a Pod without a gate is tried. Requests that are only judged are dry runs, which create nothing.
 """
 
-import json
 import secrets
 import time
 from typing import Any, Final, NamedTuple
@@ -13,6 +12,7 @@ from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.pod import pod
 from sandbox.errors import EngineUnavailable, SandboxError
 from sandbox.labels import labels
+from sandbox.parsing import parse_json
 from sandbox.template import Limits, SandboxTemplate
 
 NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "delete")} | {
@@ -20,6 +20,7 @@ NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "
 }
 # API groups of rights that every account has about itself
 _OWN: Final = {"authorization.k8s.io", "authentication.k8s.io"}
+_MAX_VALUES: Final = 100  # members and elements of the findings of a Pod
 _SECONDS: Final = 30.0
 _PAUSE: Final = 0.05
 # runs in a Pod without a gate, to find what the node and the network allow by themselves
@@ -119,7 +120,7 @@ def probe_node(engine: KubernetesEngine, api: Api, image: str, architecture: str
         engine.container(name).remove()
     for one in found.get("status", {}).get("containerStatuses") or ():
         if message := (one["state"].get("terminated") or {}).get("message"):
-            facts, node = json.loads(message), found["spec"]["nodeName"]
+            facts, node = parse_json(message, _MAX_VALUES), found["spec"]["nodeName"]
             return NodeFindings(
                 node, facts["kernel"], facts["landlock"], facts["seccomp"] == "2", facts["network"]
             )

@@ -1,7 +1,6 @@
 """One watch over all Pods of a server, so that threads that wait for a Pod need not poll the API."""
 
 import contextlib
-import json
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,8 +9,9 @@ from typing import Any, Final
 import structlog
 import urllib3
 
-from sandbox.engines.k8s.api import Api, Object
+from sandbox.engines.k8s.api import MAX_VALUES, Api, Object
 from sandbox.errors import SandboxError
+from sandbox.parsing import parse_json
 from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
@@ -101,7 +101,7 @@ class PodWatch:
             for line in response:
                 if self._stop.is_set:
                     return
-                event: dict[str, Any] = json.loads(line)
+                event: dict[str, Any] = parse_json(line, MAX_VALUES)
                 if event["type"] == "ERROR":
                     return
                 pod, name = event["object"], event["object"]["metadata"]["name"]

@@ -112,6 +112,7 @@ class OciEngine:
     ) -> OciContainer:
         refuse_absent(self._containers)
         image, runtime = self.images.rootfs(template.image), self._runtime(template.runtime)
+        runtime.require_memory(template.limits.memory_bytes)
         container = self.container(secrets.token_hex(32))
         group = ControlGroup(f"{parent_group()}/{container.id}")
         machine = os.uname().machine

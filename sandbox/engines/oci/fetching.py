@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import platform
 import shutil
@@ -21,12 +20,15 @@ from sandbox.engines.discovery import connect
 from sandbox.engines.images import Archive, DockerImages, split
 from sandbox.engines.oci.store import LAYOUT, TMP_PREFIX, ImageStore
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
+from sandbox.parsing import parse_json
 
 IN_LAYOUT: Final = "image"  # name of an image in its OCI layout
 PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
 INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
 _REACH: Final = "30s"  # for a registry to resolve a name
 _REACH_SECONDS: Final = 20.0
+_MAX_DOCUMENT: Final = 4 << 20  # bytes of a manifest or configuration, as registries allow
+_MAX_VALUES: Final = 100_000  # members and elements of one
 _HUB: Final = "registry-1.docker.io"  # default registry, for names without one
 _SECONDS: Final = 3600.0  # for one step; half a gigabyte takes long on a slow line
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -159,16 +161,25 @@ def described(layout: Path) -> tuple[str, dict[str, str]]:
 
     def blob(descriptor: Mapping[str, Any]) -> dict[str, Any]:
         algorithm, _, digest = str(descriptor["digest"]).partition(":")
-        found: dict[str, Any] = json.loads((layout / "blobs" / algorithm / digest).read_bytes())
-        return found
+        return _document(layout / "blobs" / algorithm / digest)
 
     try:
-        (only,) = json.loads((layout / "index.json").read_bytes())["manifests"]
+        (only,) = _document(layout / "index.json")["manifests"]
         configuration = blob(only)["config"]
         labels = (blob(configuration).get("config") or {}).get("Labels") or {}
         return str(configuration["digest"]), dict(labels)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PullFailed(f"what was fetched is no image: {error!r}") from error
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """The JSON of one file of an image. Raises OSError, ValueError."""
+    with path.open("rb") as file:
+        data = file.read(_MAX_DOCUMENT + 1)
+    if len(data) > _MAX_DOCUMENT:
+        raise ValueError(f"{path.name} is longer than {_MAX_DOCUMENT} bytes")
+    found: dict[str, Any] = parse_json(data, _MAX_VALUES)
+    return found
 
 
 def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: ReportProgress) -> None:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sandbox.errors import EngineUnavailable
+from sandbox.errors import CapacityExhausted, EngineUnavailable
 
 # in order of preference, with the oldest version that passed the conformance suite; older versions are not used
 FLOORS: Final = {"crun": (1, 8), "runc": (1, 1, 5)}
 # the first version with every published fix; distributions backport fixes without changing the version
 ADVISED: Final = {"crun": (1, 8), "runc": (1, 2, 8)}
+# bytes of a container's memory. runc loads the system call filter in a process of its own that is already under the
+# container's limits: with 80 MiB it never had the memory for that, with 96 MiB not always, with 112 MiB always
+LEAST_MEMORY: Final = {"crun": 0, "runc": 128 << 20}
 # for one step of a runtime, which usually takes hundredths of a second
 SECONDS: Final = 60.0
 _PLACES: Final = os.pathsep.join(
@@ -29,6 +32,14 @@ class Runtime:
     name: str
     path: str
     version: str
+
+    def require_memory(self, size: int) -> None:
+        """Raises CapacityExhausted if this runtime cannot start a container with a memory limit of `size` bytes."""
+        if size < (least := LEAST_MEMORY[self.name]):
+            raise CapacityExhausted(
+                f"a memory limit of {size >> 20} MiB is too small for {self.name}, which needs a part of it to start a "
+                f"container. Set at least {least >> 20} MiB, or use crun."
+            )
 
     def run(
         self,

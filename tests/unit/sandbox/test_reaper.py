@@ -1,17 +1,20 @@
 """Which containers are leftovers, on an engine that is a list. The real engine is in test_reaper_real."""
 
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from gdal_mcp.runtime import leftovers as leftovers_module
 from gdal_mcp.runtime.leftovers import Leftovers
 from sandbox.engine import Leftover
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
+from tests.waiting import until
 
 NOW = time.time()
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -143,15 +146,38 @@ def test_server_dying_during_listing_is_handled_next_time(owner, dead):
     assert owner.dead() == ("dead2222",)
 
 
-def test_staging_of_dead_servers_stays_while_pods_run(owner, dead, living):
-    class Cluster(ListEngine):
-        def info(self):
-            return SimpleNamespace(other_hosts=True)
+class Cluster(ListEngine):
+    def info(self):
+        return SimpleNamespace(other_hosts=True)
 
+
+def test_staging_of_dead_server_goes_after_its_pod(owner, dead, cancel, monkeypatch):
+    monkeypatch.setattr(leftovers_module, "REAP_SECONDS", 0.0)
+    monkeypatch.setattr(leftovers_module, "PAUSE_SECONDS", 0.0)
     recovered: list[str] = []
-    leftovers = Leftovers(owner, lambda: recovered.append("staging"))
-    # of a server on another machine, which has no name in a cluster
-    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}
+    engine = Cluster(slow=marks(dead))
+    engine.stuck = {"slow"}
+    Leftovers(owner, lambda: recovered.append("staging"), cancel).remove_for_a_while(cast("Any", engine))
+    assert recovered == []
+    engine.stuck = set()
+    until(lambda: recovered == ["staging"])
+    assert engine.containers == {}
+    assert owner.dead() == ()
+
+
+def test_removal_of_remaining_pods_ends_with_server(owner, dead, cancel):
+    engine = Cluster(stays=marks(dead))
+    engine.stuck = {"stays"}
+    cancel.set()
+    Leftovers(owner, lambda: None, cancel).remove_for_a_while(cast("Any", engine))
+    until(lambda: "reaping" not in {one.name for one in threading.enumerate()})
+    assert "stays" in engine.containers
+
+
+def test_staging_of_dead_servers_stays_while_pods_run(owner, dead, living, cancel):
+    recovered: list[str] = []
+    leftovers = Leftovers(owner, lambda: recovered.append("staging"), cancel)
+    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, which has no name in a cluster
     engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
     engine.stuck = {"frozen"}
     one = cast("Any", engine)

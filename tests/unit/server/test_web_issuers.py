@@ -1,7 +1,7 @@
 """The keys of issuers: where they come from, how often they are requested, and how long they are valid."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +44,10 @@ class Web:
 
 
 JWKS = "https://issuer.example/jwks"
+
+
+def deep(levels: int) -> list[Any]:
+    return reduce(lambda inner, _: [inner], range(levels), [])
 
 
 def found(keys: SigningKeys, kid: str | None = "k1") -> bool:
@@ -178,6 +182,13 @@ def test_endless_document_is_not_read_to_its_end(site: Site, monkeypatch: pytest
     assert anyio.run(fetched, f"{site.base}/small")
     with pytest.raises(FetchFailed):
         anyio.run(fetched, f"{site.base}/large")
+
+
+@pytest.mark.parametrize("document", [{"keys": [[]] * 20_000}, {"keys": deep(300)}])
+def test_document_with_too_many_values_or_levels_fails(site: Site, document: Any):
+    site.documents["/jwks"] = document
+    with pytest.raises(FetchFailed):
+        anyio.run(fetched, f"{site.base}/jwks")
 
 
 def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch):

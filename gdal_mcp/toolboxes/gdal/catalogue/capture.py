@@ -17,6 +17,7 @@ from gdal_mcp.toolboxes.gdal.environment import FIXED
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError
 from sandbox.outcome import Exited
+from sandbox.parsing import parse_json
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, SandboxTemplate
@@ -26,6 +27,7 @@ _HEAD: Final = ("gdal", "skipped", "file_systems", "messages")
 _LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
 # a capture needs a tenth of the memory and prints 1 MB
 _LIMITS: Final = Limits(memory_bytes=1 << 30, pids=64, stdout_bytes=16 << 20, scratch_bytes=64 << 20)
+_MAX_VALUES: Final = 500_000  # members and elements; a capture has 35,000
 _NOBODY: Final = (65534, 65534)
 _compact: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 _OWNER: Final = "catalogue"  # a server removes containers that this owner left behind
@@ -50,7 +52,7 @@ def capture_image(engine: Engine, image: str) -> str:
     )
     try:
         texts = _compact([text for group in literals().values() for text in group])
-        return render(json.loads(run_program(engine, image, program, texts)))
+        return render(parse_json(run_program(engine, image, program, texts), _MAX_VALUES))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CaptureFailed(
             f"{image} printed no description of its GDAL: {error!r}. Use an image with GDAL 3.11 or later and its Python module."

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from sandbox.parsing import parse_json
 
 MAX_BYTES: Final = 32 << 10  # the longest EPSG CRS, with all its usages, has about 16 kB as PROJJSON
+_MAX_VALUES: Final = 5000  # members and elements; that one has fewer than a thousand
 SUGGESTION: Final = "Give an authority code such as EPSG:4326 or ESRI:102001, a PROJ string of one projection, WKT or PROJJSON."
 
 # GDAL knows WGS84, WGS72, NAD27 and NAD83. It does not know CRS84 without an authority, so the authority is added.
@@ -115,7 +117,7 @@ def _checked_document(text: str) -> str:
 def _projjson(text: str) -> str:
     """The PROJJSON document in compact form, without the schema URL and prose members. Raises ArgumentRefused."""
     try:
-        document = json.loads(text, object_pairs_hook=_members)
+        document = parse_json(text, _MAX_VALUES, object_pairs_hook=_members)
         root = str(document.get("type")) if isinstance(document, dict) else ""
         # NaN, and 1e999 which Python reads as infinity, are not valid JSON
         compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
+from sandbox.parsing import parse_json
 
 MAX_TEXT: Final = 48 << 10  # bytes; the kernel allows 128 KiB for one command-line argument
+_MAX_VALUES: Final = 20_000  # members and elements
 _TYPES: Final = frozenset(
     "Point LineString Polygon MultiPoint MultiLineString MultiPolygon GeometryCollection CircularString CompoundCurve"
     " CurvePolygon MultiCurve MultiSurface PolyhedralSurface TIN Triangle".split()
@@ -70,7 +72,7 @@ def _parsed(text: str, what: str) -> Any:
             f"{what} is longer than {MAX_TEXT} bytes.", "Put it into a file of the workspace."
         )
     try:
-        value = json.loads(text)
+        value = parse_json(text, _MAX_VALUES)
         # NaN, and 1e999 which Python reads as infinity, are not valid JSON
         shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:

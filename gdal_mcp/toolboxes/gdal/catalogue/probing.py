@@ -3,13 +3,16 @@
 Used by `gdal-mcp setup` and `doctor`; the server never imports this module.
 """
 
-import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, run_program
 from gdal_mcp.toolboxes.gdal.faults import Probed, probe_program, save_probed, states_of
 from sandbox.engine import Engine
+from sandbox.parsing import parse_json
+
+_MAX_VALUES: Final = 10_000  # members and elements of the states of a few faults
 
 
 def probe(engine: Engine, image: str, digest: str, state_dir: Path) -> Probed:
@@ -19,7 +22,7 @@ def probe(engine: Engine, image: str, digest: str, state_dir: Path) -> Probed:
     returned.
     """
     try:
-        printed = json.loads(run_program(engine, image, probe_program(), ""))
+        printed = parse_json(run_program(engine, image, probe_program(), ""), _MAX_VALUES)
     except (CaptureFailed, ValueError):
         return Probed(digest)
     probed = Probed(digest, states_of(printed))

@@ -17,6 +17,7 @@ from dataclasses import replace
 import pytest
 
 from sandbox.engine import STDERR, STDOUT, ClusterOptions
+from sandbox.engines.k8s import api
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
@@ -342,6 +343,17 @@ def test_list_without_date_ends_no_running_pod(certificate):
     (found,) = engine.leftovers()
     with pytest.raises(ValueError):
         overdue(found.labels, Moment.now())
+    engine.close()
+    server.done()
+
+
+@pytest.mark.parametrize("bound", ["_MAX_BYTES", "MAX_VALUES"])
+def test_oversized_api_answer_is_an_engine_error(certificate, monkeypatch, bound):
+    monkeypatch.setattr(api, bound, 1000)
+    server = Server(certificate, listing(*({} for _ in range(1000))))
+    engine = KubernetesEngine(server.cluster)
+    with pytest.raises(EngineUnavailable):
+        engine.leftovers()
     engine.close()
     server.done()
 

@@ -1,0 +1,122 @@
+"""Planning has a bound of its own: many calls start no more of it than there are threads, and a cancelled call ends it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from gdal_mcp.calls.bounded_threads import AT_ONCE
+from gdal_mcp.policy.identity import local
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.toolbox import Analysis, Toolbox
+from tests.integration.memory_server import ANN, BEN, In, Server, World, memory_toolbox, server
+from tests.integration.test_impatient_clients import connected
+from tests.unit.sandbox.pool_kit import measure_nothing
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+CALLS, PRINCIPALS = 200, 50
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure_nothing(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Planning:
+    """A tool whose planning looks up one file again and again until `enough` is set, and counts its threads."""
+
+    enough: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    now: int = 0
+    most: int = 0
+    whole: int = 0  # plans that were made to their end
+
+    def draft(self, arguments: In, context: Any) -> ImmediateResult:
+        with self._counted():
+            while not self.enough.wait(0.001):
+                context.workspaces.input(arguments.path)
+            self.whole += 1
+        return ImmediateResult({"planned": 1})
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.now -= 1
+
+    def toolbox(self, _world: World) -> Toolbox:
+        answers = {"writes": False, "runs": False}
+        tell = Tool(
+            "tell", "Tell", "Tells.", **taking(Arguments, lambda *_: ImmediateResult({"told": 1})), **answers
+        )
+        plan = Tool("plan", "Plan", "Plans.", **taking(In, self.draft), **answers)
+        return memory_toolbox((tell, plan), Analysis(), operations=frozenset())
+
+
+@pytest.fixture
+def planning() -> Iterator[Planning]:
+    made = Planning()
+    yield made
+    made.enough.set()
+
+
+@pytest.fixture
+def one(tmp_path: Path, planning: Planning) -> Iterator[Server]:
+    with server(tmp_path, made_box=planning.toolbox) as made:
+        yield made
+        planning.enough.set()
+
+
+async def seen(condition: Any) -> None:
+    await anyio.to_thread.run_sync(until, condition)
+
+
+@pytest.mark.claim("resources.drafts-bounded")
+async def test_many_principals_plan_within_the_thread_pool(one: Server, planning: Planning):
+    async with anyio.create_task_group() as group:
+        for number in range(CALLS):
+            who = local(f"p{number % PRINCIPALS}")
+            group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
+        await seen(lambda: planning.now == AT_ONCE)
+        assert planning.most == AT_ONCE
+        async with connected(one) as wire:
+            await wire.send("ping", 7)
+            await seen(lambda: 7 in wire.answers)
+        assert planning.whole == 0
+        planning.enough.set()
+    assert planning.whole == CALLS
+    assert planning.most == AT_ONCE
+
+
+@pytest.mark.claim("resources.drafts-bounded")
+async def test_cancelled_planning_ends_and_frees_its_threads(one: Server, planning: Planning):
+    async with anyio.create_task_group() as group:
+        for number in range(CALLS):
+            who = local(f"p{number % PRINCIPALS}")
+            group.start_soon(lambda who=who: one.call("plan", who, path="in.bin"))
+        await seen(lambda: planning.now == AT_ONCE)
+        group.cancel_scope.cancel()
+    await seen(lambda: planning.now == 0)
+    assert planning.whole == 0
+    for who in (ANN, BEN):
+        assert (await one.call("tell", who)).result == {"told": 1}
+    assert one.pipeline.active == set()
