@@ -154,6 +154,7 @@ class _CheckRun:
             key,
             used,
             result,
+            differences=preflight.contradictions(facts, result.facts[0]) if result and result.facts else {},
         )
 
     def _invocation(self, tool: Tool, arguments: Mapping[str, Any], folder: Path) -> Invocation:
