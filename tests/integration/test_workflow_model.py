@@ -8,6 +8,7 @@ Invariants:
 * an undo restores what was there before.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -493,6 +494,20 @@ def test_the_answer_has_the_warnings_about_each_result_also_of_one_that_is_used_
             steps = anyio.run(lambda: run(made)).result["steps"]
             assert [one.get("used_again", False) for one in steps] == [is_reused] * len(STEPS)
             assert [[check["code"] for check in one["checks"]] for one in steps] == [["planted"]] * len(STEPS)
+
+
+def test_the_question_has_the_median_of_earlier_calls_of_each_command_and_says_unknown_before_there_are_any(
+    folder: Path,
+):
+    person = Person()
+    with workflows(folder, Steps()) as made:
+        for fresh in (False, False, True):
+            assert run_by(made, person, fresh=fresh).error is None
+    first, second, third = (str(row.details["time"]) for row in person.asked)
+    assert "unknown" in first
+    assert second == ""  # no step runs
+    assert re.findall(r"median of (\d+) calls", third) == [str(len(STEPS))] * len(STEPS)
+    assert third in person.asked[2].summary
 
 
 def test_steps_that_do_not_depend_on_each_other_run_at_the_same_time(folder: Path):

@@ -32,6 +32,7 @@ from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.calls.workflows.self_contained import find_name
 from gdal_mcp.calls.workflows.stepping import StepCalls
 from gdal_mcp.calls.workflows.store import StepResult, StepStore
+from gdal_mcp.calls.workflows.times import FindSeconds, expected_time
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, PrintedOutput, Review, Work
 from gdal_mcp.runtime.image import Image
@@ -53,6 +54,7 @@ class WorkflowRun(WorkflowOperation):
 
     model: ClassVar[type[CheckArguments]] = RunWorkflowArguments
     pipeline: Callable[[], "Pipeline"]
+    find_seconds: FindSeconds = lambda _principal, _commands: {}
 
     @property
     def store(self) -> StepStore:
@@ -87,6 +89,7 @@ class WorkflowRun(WorkflowOperation):
                 any(one.review.always_asked for one in checked.drafts),
                 "\n\n".join(one.review.code for one in checked.drafts if one.review.code),
                 question_parts(checked),
+                expected_time(checked, call.request.principal, self.find_seconds),
             ),
             printed=PrintedOutput(present=lambda _answer: step_rows(run)),
             detail=run,
