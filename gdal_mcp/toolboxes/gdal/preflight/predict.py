@@ -7,7 +7,7 @@ raster. Every predicted fact is certain except the size, which may be off by a p
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, Literal
 
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
     INDEXES,
@@ -18,7 +18,7 @@ from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
     STORES,
 )
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
-from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
+from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made, table
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, LayerSchema
 from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON, dimensions, family, with_dimensions
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
@@ -36,6 +36,12 @@ def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     last = calls[-1]
     made = _layer(last) if last.path in _LAYERS else _raster(last)
     return _as_stored(made, last) if made is not None and made.kind == "vector" else made
+
+
+def effect(path: str) -> Literal["raster", "layer", ""]:
+    """The kind of output that is predicted for an algorithm; "" if none is."""
+    cost = table().cost(path)
+    return "layer" if path in _LAYERS else "raster" if cost is not None and cost.size else ""
 
 
 def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
