@@ -148,7 +148,7 @@ class _CheckRun:
             command,
             tuple(one.as_dict() for one in drafted.preflight.findings),
             unknown,
-            preflight.kind_of(made) if made is not None else "",
+            (preflight.kind_of(made) or preflight.becomes(draft)) if made is not None else "",
             facts,
             drafted.preflight.figures,
             key,
