@@ -190,8 +190,9 @@ def question_text(details: Mapping[str, Any]) -> str:
     lines += [details["time"]] if details.get("time") else []
     limits, where = details["limits"], details["where"]
     lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
+    what = "Each step" if details.get("steps") else "It"
     lines.append(
-        f"It runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
+        f"{what} runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
         f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
     )
     return "\n".join(lines)

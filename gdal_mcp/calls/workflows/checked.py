@@ -60,6 +60,7 @@ class CheckedStep:
                 "suggestion": self.error.suggestion,
             }
             row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
+            row["error"] |= {"untrusted": dict(self.error.untrusted)} if self.error.untrusted else {}
         optional = {
             "checks": [dict(one) for one in self.checks],
             "unknown": list(self.unknown),

@@ -3,7 +3,7 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
@@ -68,7 +68,7 @@ class WorkflowReport:
                     {
                         "code": "not_checked",
                         "step": step.id,
-                        "message": f"it was not checked completely. Not known: {text}.",
+                        "message": f"it was not checked completely; unknown: {text}.",
                         "suggestion": "It is checked again when it runs.",
                     }
                 )
@@ -125,7 +125,7 @@ def failed_step(failure: StepFailed, cached: int) -> ToolError:
 
 
 def invalid_workflow(error: WorkflowInvalid) -> ToolError:
-    rows = [{"step": one.step, "argument": one.argument, "message": one.message} for one in error.problems]
+    rows = [{name: text for name, text in asdict(one).items() if text} for one in error.problems]
     return ToolError(
         Code.INVALID_ARGUMENT,
         Stage.VALIDATE,

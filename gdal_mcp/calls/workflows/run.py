@@ -69,13 +69,6 @@ class WorkflowRun(WorkflowOperation):
         inputs, addresses = find_external_inputs(checked, call.entitlements)
         run = Run(checked, self.fresh(call))
         outputs = tuple(one.output for one in checked.publishes)
-        if not outputs:
-            raise ToolError(
-                Code.INVALID_ARGUMENT,
-                Stage.VALIDATE,
-                "the workflow publishes nothing.",
-                "Name what it makes under `outputs`; for questions alone call the tools by themselves.",
-            )
         if name := getattr(self.arguments(call), "manifest", None):
             run.manifest = self._manifest_output(name, outputs, call)
             outputs += (run.manifest,)

@@ -2,7 +2,9 @@
 data, so the number of calls and their range are always shown. Pure.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from statistics import median
 from typing import Final, TypeAlias
 
@@ -15,6 +17,9 @@ Command: TypeAlias = tuple[
 # the seconds of a principal's earlier successful calls, by the commands in the question
 FindSeconds: TypeAlias = Callable[[str, Sequence[Command]], Mapping[Command, Sequence[float]]]
 
+_NAME: Final = re.compile(
+    r"[a-z][a-z-]*", re.ASCII
+)  # of an algorithm; options begin with -, and paths with /
 FEWEST: Final = 3  # calls; the median of fewer says nothing about the next one
 
 
@@ -44,7 +49,7 @@ def _command(draft: Draft | None) -> Command:
     """The words that earlier calls must share; empty if they do not decide what runs, as for code and pipelines."""
     if draft is None or draft.review.code or draft.work.chain:
         return ()
-    words = draft.display_command
-    algorithm = tuple(draft.work.algorithm.split())
-    named = (words[0], *algorithm)
-    return named if words[: len(named)] == named else words[:1]
+    program, *words = draft.display_command
+    if program != "gdal":
+        return (program,)
+    return (program, *takewhile(_NAME.fullmatch, words))
