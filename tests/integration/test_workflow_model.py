@@ -404,6 +404,7 @@ def differences(row: Approval) -> set[str]:
     return {one["step"] for one in row.details["checks"] if one["code"] == "not_as_predicted"}
 
 
+@pytest.mark.claim("approval.workflow-difference-shown")
 def test_a_result_in_another_crs_than_predicted_is_asked_about_again_within_the_same_call(
     folder: Path, mistaken: Server
 ):
@@ -424,6 +425,7 @@ def test_a_result_in_another_crs_than_predicted_is_asked_about_again_within_the_
     )
 
 
+@pytest.mark.claim("approval.workflow-difference-shown")
 def test_nothing_is_published_if_the_person_refuses_the_difference(folder: Path, mistaken: Server):
     person = Answers(answers=[True, False])
     reply = run_by(mistaken, person)
@@ -432,6 +434,7 @@ def test_nothing_is_published_if_the_person_refuses_the_difference(folder: Path,
     assert published(folder) == {}
 
 
+@pytest.mark.claim("approval.workflow-difference-shown")
 def test_a_client_that_repeats_its_call_with_the_answer_is_asked_about_the_difference_too(
     folder: Path, mistaken: Server
 ):
