@@ -25,6 +25,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.model import Role
 from gdal_mcp.toolboxes.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.toolboxes.gdal.discovery.prompts import prompts
 from gdal_mcp.toolboxes.gdal.faults import faults
+from gdal_mcp.toolboxes.gdal.preflight.predict import effect
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
@@ -112,6 +113,31 @@ def _algorithms() -> Lines:
     yield (
         "\\* a file operation: the files of a dataset are recognised by their names, and links are not followed. "
         "\\*\\* Also asks for approval each time, whatever `approval` says."
+    )
+
+
+def _predictions() -> Lines:
+    """The commands of `gdal` by what the check of a workflow predicts about their outputs."""
+    rows: dict[str, list[str]] = {
+        "raster: size, extent, CRS, bands, data type, nodata value": [],
+        "layer: CRS, geometry type, fields": [],
+        "as its last step or its input": [],
+        "not predicted": [],
+        "no output": [],
+        "changes files in place, so it cannot be a step": [],
+    }
+    raster, layer, by_step, unknown, reads, changes = rows.values()
+    for path, algorithm in packaged().algorithms.items():
+        roles = {one.role for one in algorithm.arguments}
+        kind = {"raster": raster, "layer": layer}.get(effect(path))
+        if kind is None and (path == "convert" or path.endswith("pipeline")):
+            kind = by_step
+        if kind is None:
+            kind = changes if Role.UPDATE in roles else unknown if Role.OUTPUT in roles else reads
+        kind.append(f"`{path}`")
+    yield from table(
+        ("output", "commands", "names"),
+        ((name, str(len(paths)), ", ".join(paths)) for name, paths in rows.items()),
     )
 
 
@@ -402,6 +428,7 @@ PARTS: Parts = {
     "tools": _tools,
     "toolsets": _toolsets,
     "algorithms": _algorithms,
+    "predictions": _predictions,
     "roles": _roles,
     "prompts": _prompts,
     "settings": _settings,

@@ -121,6 +121,7 @@ class Review:
     code: str = ""  # the caller's code, which a person reads before it runs
     # of a workflow: the id and the command line of each step, in the order of execution
     steps: tuple[tuple[str, str], ...] = ()
+    time: str = ""  # of a workflow: the expected time, as a sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,10 @@ class Approver(Protocol):
         """The approval id and answer of a repeated call, if any; no answer if its user was only sent to a page."""
         return None
 
+    def again(self) -> "Approver | None":
+        """The approver for another question within the same request; None if nobody would see that question."""
+        return self
+
     async def ask(self, question: ApprovalQuestion) -> Decision | None:  # noqa: ARG002 - for those that ask
         """The answer, or None if nobody can be asked this way. May raise Suspended."""
         return None
@@ -141,6 +145,9 @@ class Terminal(Approver):
 
     def asks(self, ways: frozenset[Channel]) -> bool:
         return "terminal" in ways and (self.assume_yes or sys.stdin.isatty())
+
+    def again(self) -> Approver | None:
+        return None if self.assume_yes else self
 
     async def ask(self, question: ApprovalQuestion) -> Decision | None:
         if not self.asks(question.ways):

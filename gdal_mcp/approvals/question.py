@@ -66,6 +66,7 @@ def parts(
         "hidden": _hidden(plan.hidden, last.get("hidden")) if plan.hidden else None,
         "checks": [dict(one) for one in forecast.checks],
         "estimate": dict(forecast.estimate) if forecast.estimate else None,
+        "time": draft.review.time,
         "limits": asdict(plan.limits),
         "where": {**where, "network": "none", "mounts": _list_mounts(plan)},
         "plan": plan.digest,
@@ -186,10 +187,12 @@ def question_text(details: Mapping[str, Any]) -> str:
         lines += ["Command:", f"  {shown_text(shlex.join(details['command']), MAX_COMMAND)}"]
     if details["estimate"] and (count := details["estimate"]["output_bytes"]):
         lines.append(f"Expected output: about {_size(count)}, by a rough estimate.")
+    lines += [details["time"]] if details.get("time") else []
     limits, where = details["limits"], details["where"]
     lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
+    what = "Each step" if details.get("steps") else "It"
     lines.append(
-        f"It runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
+        f"{what} runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
         f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
     )
     return "\n".join(lines)

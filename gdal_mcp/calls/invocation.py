@@ -204,6 +204,7 @@ class Reply:
     result: Mapping[str, Any]
     done: JobResult | None = None
     error: ToolError | None = None
+    next_request: Request | None = None  # made in place of this reply, which only the records have then
 
     @classmethod
     def failed(cls, call: Invocation, error: ToolError) -> "Reply":

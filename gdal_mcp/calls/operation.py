@@ -20,7 +20,7 @@ from sandbox.workspace import WorkspacePath, Workspaces
 if TYPE_CHECKING:
     from gdal_mcp.calls.drafting import Drafted, Drafting
     from gdal_mcp.calls.entitlements import Entitlements
-    from gdal_mcp.calls.invocation import Invocation
+    from gdal_mcp.calls.invocation import Invocation, Request
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,10 @@ class Operation:
             transfers=draft.files.transfers,
             listings=draft.files.listings,
         )
+
+    def next_request(self, _call: "Invocation") -> "Request | None":
+        """The request to make after a call has ended, in place of its reply; None if the reply is final."""
+        return None
 
     def explain(self, error: ToolError) -> ToolError:
         return error

@@ -78,11 +78,17 @@ class Pipeline:
     operations: dict[str, Operation] = field(default_factory=dict)  # operations of tools that have their own
 
     async def call(self, request: Request) -> Reply:
-        """The reply of one call, also of a failed one. Raises Suspended when the client must repeat the call with an
-        answer.
+        """The reply of one call, also of a failed one, or of the call that follows it. Raises Suspended when the
+        client must repeat the call with an answer.
         """
         if request.operation is ORDINARY:
             request = replace(request, operation=self.operations.get(request.tool, ORDINARY))
+        reply = await self._call(request)
+        while reply.next_request is not None:
+            reply = await self._call(reply.next_request)
+        return reply
+
+    async def _call(self, request: Request) -> Reply:
         call, replies = Invocation(request), list[Reply]()
         self.active.add(call.call_id)
         try:
@@ -124,7 +130,7 @@ class Pipeline:
                 call = parse(call, self)
                 call = await plan(call, self, held)
                 if (first := _find_running(call, self)) is not None:
-                    replies.append(await join(call, first, self))
+                    replies.append(replace(await join(call, first, self), next_request=None))
                     return
                 if call.prepared is not None:
                     call = await authorize(call, self, held)
@@ -287,6 +293,7 @@ async def record(call: Invocation, deps: Pipeline) -> Reply:
     """Writes the last record of a call, even of a cancelled one, and makes its reply."""
     with anyio.CancelScope(shield=True):
         reply = await run_sync(_record_end, call, deps)
+        reply = replace(reply, next_request=call.request.operation.next_request(call))
     deps.changes.announce(changed_by(call.request.principal, call.call_id, call.done))
     return reply
 

@@ -34,7 +34,8 @@ class Unreceived:
     def may_be_missed(self, call: RunningCall) -> bool:
         """True if nobody waits for the reply of a call that ended, or if the call took longer than some clients wait."""
         is_late = time.time() - call.begun >= self.patient_seconds
-        return (call.waiting <= 0 or is_late) and not call.scope.cancel_called
+        is_final = call.reply is None or call.reply.next_request is None
+        return (call.waiting <= 0 or (is_late and is_final)) and not call.scope.cancel_called
 
     def keep(self, call: RunningCall) -> None:
         """Stores the reply of such a call. Writes to the disk."""

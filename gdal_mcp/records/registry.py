@@ -26,6 +26,7 @@ _Row = TypeVar("_Row")
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 # Rows that one search reads. The other threads of this server wait for it: as long as a call does for its own records.
 _SEARCHED_ROWS = 50_000
+_TIMED_ROWS = 5_000  # calls whose times are compared: a few milliseconds of reading
 _MAX_REFUSED = 64 << 10  # characters of JSON recorded of the arguments of a call that never ran
 # columns that are set when a call ends
 _OF_END = (
@@ -172,6 +173,28 @@ class Registry:
         """A call by its id, or None. `principal` limits it to that principal's calls."""
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
+
+    def seconds_of(
+        self, principal: str, commands: Sequence[tuple[str, ...]]
+    ) -> Mapping[tuple[str, ...], Sequence[float]]:
+        """The seconds of a principal's newest successful calls whose command lines begin with these words, by command.
+
+        Waiting for approval and for a free slot is not included. One query reads a bounded number of records.
+        """
+        # the start of a list in JSON, so that no word is only a part of the recorded one
+        begins = {f"{json_text(words)[:-1]},": words for words in commands}
+        rows = self._rows.plain(
+            "SELECT command.value AS begins, ended.total AS seconds FROM json_each(:begins) AS command JOIN calls"
+            " ON calls.rowid > (SELECT max(rowid) FROM calls) - :most AND principal = :principal AND calls.outcome = 'OK'"
+            " AND substr(argv, 1, length(command.value)) = command.value"
+            " JOIN ended ON ended.id = calls.id WHERE ended.total IS NOT NULL",
+            begins=tuple(begins),
+            principal=principal,
+            most=_TIMED_ROWS,
+        )
+        return {
+            words: [one["seconds"] for one in rows if one["begins"] == text] for text, words in begins.items()
+        }
 
     def steps_of(self, call_id: str) -> tuple[Call, ...]:
         """The calls of a workflow's steps, in the order in which they began."""

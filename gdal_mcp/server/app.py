@@ -217,7 +217,10 @@ def _pipeline(
     )
     pipeline.operations["workflow_check"] = WorkflowCheck(checker=checker)
     pipeline.operations["workflow_run"] = ForecastingRun(
-        checker=checker, pipeline=lambda: pipeline, forecasts=Forecasts(settings.state_dir / FOLDER)
+        checker=checker,
+        pipeline=lambda: pipeline,
+        forecasts=Forecasts(settings.state_dir / FOLDER),
+        find_seconds=records.registry.seconds_of,
     )
     return pipeline
 

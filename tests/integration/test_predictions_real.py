@@ -2,6 +2,7 @@
 unknown.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.gdal.preflight.contradictions import contradictions
 from gdal_mcp.toolboxes.gdal.preflight.description import crs_to_describe
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, facts_of
-from gdal_mcp.toolboxes.gdal.preflight.layers import family
+from gdal_mcp.toolboxes.gdal.preflight.layers import dimensions, family
 from gdal_mcp.toolboxes.gdal.preflight.service import Preflight
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Workspace, Workspaces
@@ -73,6 +74,27 @@ CALLS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "moved_outline": on("raster_footprint", "dem.asc", output_crs="EPSG:4326", no_location_field=True),
     "placed": on("vector_make_point", "wells.csv", x="lon", y="lat", output_crs="EPSG:4326"),
     "nowhere": on("vector_make_point", "wells.csv", x="lon", y="lat"),
+    "high": on("vector_make_point", "wells.csv", x="lon", y="lat", z="id", m="lat", output_crs="EPSG:4326"),
+    "slopes": on("vector_make_valid", "roofs.geojson"),
+    "flat": on("vector_set_geom_type", "roofs.geojson", dim="XY"),
+    "parts": on("vector_set_geom_type", "roofs.geojson", geometry_type="MULTIPOLYGONZM"),
+    "roofs": on("convert", "roofs.geojson"),
+    "any_type": on("vector_set_geom_type", "roofs.geojson", geometry_type="GEOMETRY"),
+    "one_layer": ("vector_concat", {"input": ["parcels.geojson", "districts.geojson"], "mode": "single"}, "gpkg"),
+    "twice": ("vector_concat", {"input": ["parcels.geojson", "parcels.geojson"], "output_crs": "EPSG:4326"}, "geojson"),
+    "shared": (
+        "vector_concat",
+        {"input": ["parcels.geojson", "districts.geojson"], "mode": "single", "output_layer": "all", "field_strategy": "intersection",
+         "source_layer_field_name": "from"},
+        "gpkg",
+    ),
+    "blank": (
+        "vector_create",
+        {"output_layer": "new", "geometry_type": "POINTZ", "crs": "EPSG:32633", "field": ["name:String", "size:Real"]},
+        "gpkg",
+    ),
+    "sheets": ("raster_index", {"input": ["dem.asc", "land_cover.asc"]}, "gpkg"),
+    "heights": on("raster_contour", "dem.asc", interval=10, **{"3d": True}),
     "cut": on(
         "vector_layer_algebra", "parcels.geojson", operation="intersection", method="districts.geojson"
     ),
@@ -125,6 +147,11 @@ RASTERS: Mapping[str, tuple[str, dict[str, Any], str]] = {
 def ground(oracle: Oracle) -> Path:
     folder = made_ground(oracle.folder("predictions"))
     (folder / "wells.csv").write_text("id,lon,lat\n1,15.0,46.9\n2,15.1,47.0\n", encoding="ascii")
+    roof = [[500000, 5500000, 1], [500010, 5500000, 2], [500010, 5500010, 3], [500000, 5500000, 1]]
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
+    feature = {"type": "Feature", "properties": {"id": 7, "kind": "tiles"}, "geometry": {"type": "Polygon", "coordinates": [roof]}}  # fmt: skip
+    layer = {"type": "FeatureCollection", "name": "roofs", "crs": crs, "features": [feature]}
+    (folder / "roofs.geojson").write_text(json.dumps(layer), encoding="ascii")
     return folder
 
 
@@ -187,6 +214,7 @@ def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle:
                 said.geometry and (family(said.geometry) or said.geometry),
                 family(made.geometry) or made.geometry,
             ),
+            "dimensions": (dimensions(said.geometry), dimensions(made.geometry)),
             "crs": (said.crs, made.crs),
             "has_crs": (said.has_crs, made.has_crs),
             "degrees": (said.degrees if said.has_crs else None, made.degrees),
@@ -208,6 +236,11 @@ def test_predicted_fields_geometry_and_crs_match_the_layer(ground: Path, oracle:
         "hull",
         "unnamed",
         "cut",
+        "any_type",
+        "roofs",
+        "slopes",
+        "flat",
+        "parts",
     }
 
 

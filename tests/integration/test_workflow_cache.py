@@ -1,14 +1,18 @@
-"""Results of steps are reused only for the same inputs and arguments, whatever a caller writes into them."""
+"""Results of steps are reused only for the same inputs and arguments, whatever a caller writes into them; and what a
+check reports before a run.
+"""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from gdal_mcp.calls.pipeline import Reply
 from tests.integration.memory_server import Server
-from tests.integration.memory_workflows import Steps, joined, run, workflows
+from tests.integration.memory_workflows import Steps, document, joined, run, workflows
 
 
 @pytest.fixture
@@ -42,3 +46,23 @@ def test_text_resembling_a_result_name_is_not_it(made: Server, world: Steps):
         assert anyio.run(lambda word=word: run(made, word=word)).error is None
         assert (word, world.ran) == (word, again)
         world.ran.clear()
+
+
+def check(made: Server, checked: dict[str, Any]) -> Reply:
+    return anyio.run(lambda: made.call("workflow_check", workflow=checked))
+
+
+def test_check_names_the_unaccepted_argument(made: Server):
+    wrong = document()
+    wrong["steps"][0]["arguments"]["colour"] = "red"
+    steps = {one["id"]: one for one in check(made, wrong).result["steps"]}
+    assert steps["a"]["state"] == "wrong"
+    assert "colour" in str(steps["a"]["error"])
+
+
+def test_check_refuses_workflow_without_outputs_like_a_run(made: Server):
+    without = {name: value for name, value in document().items() if name != "outputs"}
+    run_reply = anyio.run(lambda: made.call("workflow_run", workflow=without))
+    errors = [one.error and one.error.message for one in (check(made, without), run_reply)]
+    assert errors[0]
+    assert errors[0] == errors[1]

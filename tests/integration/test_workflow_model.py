@@ -9,13 +9,15 @@ Invariants:
 * an undo restores the previous files.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +28,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from gdal_mcp.approvals.model import (
+    Approval,
+    ApprovalQuestion,
+    Approver,
+    Decision,
+    Suspended,
+    Terminal,
+)
 from gdal_mcp.calls.pipeline import Reply, Request
 from gdal_mcp.errors import Code
 from gdal_mcp.plan import Draft
@@ -33,7 +43,7 @@ from gdal_mcp.server.operations.undoing import undo
 from gdal_mcp.toolboxes.preflight import Preflight
 from gdal_mcp.toolboxes.toolbox import Described, Toolbox
 from sandbox.workspace import WorkspacePath
-from tests.integration.memory_server import ANN, Person, World
+from tests.integration.memory_server import ANN, Person, Server, World
 from tests.integration.memory_workflows import (
     MADE_CRS,
     PUBLISHED,
@@ -343,22 +353,126 @@ class Mistaken(Preflight):
         return MADE_CRS if located.path in self.learned else "EPSG:4326"
 
 
-def test_result_in_unpredicted_crs_is_asked_again(folder: Path):
+@dataclass
+class Answers(Person):
+    """Answers its questions in turn, and no further ones."""
+
+    answers: list[bool] = field(default_factory=list)
+
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:
+        self.says = self.answers[len(self.asked)]
+        return await super().ask(question)
+
+
+@dataclass
+class Repeating(Person):
+    """A client that sends each call again with the answer, as in the era of 2026-07-28."""
+
+    answer: str = ""  # the id of the approval that it answers with yes
+
+    def answered(self) -> tuple[str, Decision | None] | None:
+        return (
+            (self.answer, Decision(approved=True, by="ann", how="a test", way=self.way))
+            if self.answer
+            else None
+        )
+
+    def again(self) -> Person:
+        return replace(self, answer="")
+
+    async def ask(self, question: ApprovalQuestion) -> Decision | None:
+        raise Suspended(question.row.id)
+
+
+@pytest.fixture
+def mistaken(folder: Path) -> Iterator[Server]:
+    """A server whose prediction is wrong for each step, until it has the step's result."""
     preflight = Mistaken()
-    asked: list[str] = []
     with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: preflight)) as made:
-        for left in range(len(STEPS), -1, -1):  # each step in turn differs from its prediction
-            person = Person()
-            reply = anyio.run(lambda one=person: made.call("workflow_run", by=one, workflow=document()))
-            asked += ["\n".join(one["command"] for one in row.details["steps"]) for row in person.asked]
-            if reply.error is None:
-                break
-            assert left
-            assert (reply.error.check or {})["differences"]["CRS"]["made"] == MADE_CRS
-            assert published(folder) == {}
+        yield made
+
+
+def run_by(made: Server, person: Approver, **more: Any) -> Reply:
+    return anyio.run(lambda: made.call("workflow_run", by=person, workflow=document(), **more))
+
+
+def differences(row: Approval) -> set[str]:
+    """The steps that a question names because their results are not as predicted."""
+    return {one["step"] for one in row.details["checks"] if one["code"] == "not_as_predicted"}
+
+
+@pytest.mark.claim("approval.workflow-difference-shown")
+def test_unpredicted_crs_is_asked_about_within_the_call(folder: Path, mistaken: Server):
+    person = Person()
+    reply = run_by(mistaken, person)
     assert reply.error is None
     assert set(published(folder)) == set(PUBLISHED.values())
-    assert (asked[0].count(MADE_CRS), asked[-1].count(MADE_CRS)) == (0, len(STEPS))
+    shown = [differences(one) for one in person.asked]
+    assert all(before < after for before, after in pairwise(shown))
+    assert (shown[0], shown[-1]) == (set(), set(STEPS))
+    commands = ["\n".join(one["command"] for one in row.details["steps"]) for row in person.asked]
+    assert (commands[0].count(MADE_CRS), commands[-1].count(MADE_CRS)) == (0, len(STEPS))
+    # each question is a call with a record of its own, and an approval covers the differences that it showed
+    assert (
+        len({one.plan_digest for one in person.asked})
+        == len(person.asked)
+        == mistaken.history().count("workflow_run")
+    )
+
+
+@pytest.mark.claim("approval.workflow-difference-shown")
+def test_refused_difference_publishes_nothing(folder: Path, mistaken: Server):
+    person = Answers(answers=[True, False])
+    reply = run_by(mistaken, person)
+    assert reply.error is not None
+    assert (reply.error.code, len(person.asked)) == (Code.DENIED, 2)
+    assert published(folder) == {}
+
+
+@pytest.mark.claim("approval.workflow-difference-shown")
+def test_repeated_call_is_also_asked_about_the_difference(folder: Path, mistaken: Server):
+    asked: list[str] = []
+    for _ in range(len(STEPS) + 1):
+        with pytest.raises(Suspended) as question:
+            run_by(mistaken, Repeating(answer=asked[-1] if asked else ""))
+        asked.append(str(question.value.reply))
+        row = mistaken.app.approvals.approvals.get(asked[-1])
+        assert row is not None
+        if differences(row) == {*STEPS}:
+            break
+    assert published(folder) == {}
+    assert run_by(mistaken, Repeating(answer=asked[-1])).error is None
+    assert set(published(folder)) == set(PUBLISHED.values())
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_run_with_unseen_difference_ends_and_next_continues(folder: Path, mistaken: Server, *, fresh: bool):
+    command = Terminal("ann", assume_yes=True)
+    person: Approver = Person() if fresh else command  # a fresh run would make the same result again
+    reply = run_by(mistaken, person, fresh=fresh)
+    for _ in STEPS:
+        assert reply.error is not None
+        assert reply.error.code is Code.APPROVAL_EXPIRED
+        assert (reply.error.check or {})["differences"]["CRS"]["made"] == MADE_CRS
+        assert published(folder) == {}
+        reply = run_by(mistaken, command)
+        if reply.error is None:
+            break
+    assert reply.error is None
+    assert set(published(folder)) == set(PUBLISHED.values())
+
+
+def test_unusable_result_is_not_asked_about_again(folder: Path):
+    class Uncached(Mistaken):
+        def names_others(self, _located: WorkspacePath, /) -> bool:
+            return True
+
+    person = Person()
+    with workflows(folder, Steps(), lambda world: toolbox(world, lambda _limits: Uncached())) as made:
+        reply = run_by(made, person)
+    assert reply.error is not None
+    assert (reply.error.code, len(person.asked)) == (Code.APPROVAL_EXPIRED, 1)
+    assert published(folder) == {}
 
 
 def test_answer_has_warnings_for_new_and_reused_results(folder: Path):
@@ -374,6 +488,20 @@ def test_answer_has_warnings_for_new_and_reused_results(folder: Path):
             steps = anyio.run(lambda: run(made)).result["steps"]
             assert [one.get("used_again", False) for one in steps] == [is_reused] * len(STEPS)
             assert [[check["code"] for check in one["checks"]] for one in steps] == [["planted"]] * len(STEPS)
+
+
+def test_question_has_median_time_per_command_or_unknown(
+    folder: Path,
+):
+    person = Person()
+    with workflows(folder, Steps()) as made:
+        for fresh in (False, False, True):
+            assert run_by(made, person, fresh=fresh).error is None
+    first, second, third = (str(row.details["time"]) for row in person.asked)
+    assert "unknown" in first
+    assert second == ""  # no step runs
+    assert re.findall(r"median of (\d+) calls", third) == [str(len(STEPS))] * len(STEPS)
+    assert third in person.asked[2].summary
 
 
 def test_independent_steps_run_at_the_same_time(folder: Path):

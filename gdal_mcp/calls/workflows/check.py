@@ -148,12 +148,13 @@ class _CheckRun:
             command,
             tuple(one.as_dict() for one in drafted.preflight.findings),
             unknown,
-            preflight.kind_of(made) if made is not None else "",
+            (preflight.kind_of(made) or preflight.becomes(draft)) if made is not None else "",
             facts,
             drafted.preflight.figures,
             key,
             used,
             result,
+            differences=preflight.contradictions(facts, result.facts[0]) if result and result.facts else {},
         )
 
     def _invocation(self, tool: Tool, arguments: Mapping[str, Any], folder: Path) -> Invocation:
@@ -244,7 +245,7 @@ class _CheckRun:
 
     def _describe_input(self, located: WorkspacePath) -> str:
         step = self._maker(str(located))
-        return f"what step {step.id!r} writes" if step else label(located)
+        return f"the result of step {step.id!r}" if step else label(located)
 
     def _list_unknown(self, draft: Draft, preflight: Preflight) -> Iterator[str]:
         """What is not known about the inputs, so that checks could not use it."""
@@ -253,7 +254,7 @@ class _CheckRun:
             step = self._maker(str(one))
             lacks = preflight.gaps(draft, one) if step is not None and step.result is None else ()
             if one in blank:
-                yield f"all of {self._describe_input(one)}"
+                yield f"the content of {self._describe_input(one)}"
             elif lacks:
                 yield f"{', '.join(lacks)} of {self._describe_input(one)}"
 

@@ -52,11 +52,19 @@ class WorkflowOperation(Operation):
         parameters = call.request.arguments.get("parameters") or {}
         try:
             workflow = bind(_document(arguments.workflow, call), parameters)
-            return self.checker.check(call, workflow, fresh=self.fresh(call))
+            checked = self.checker.check(call, workflow, fresh=self.fresh(call))
         except WorkflowInvalid as error:
             raise invalid_workflow(error) from error
         except SandboxError as error:
             raise explain(error, Stage.RUN) from error
+        if checked.wrong is None and not checked.publishes:
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.VALIDATE,
+                "the workflow publishes nothing.",
+                "Name its results under `outputs`. For a step that only answers, call the tool alone.",
+            )
+        return checked
 
     def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
         """One job that describes all inputs of the workflow that are not known well enough."""

@@ -1,7 +1,7 @@
 """The result of checking a workflow: the facts about each step, before the first one runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +42,8 @@ class CheckedStep:
     used: tuple[UsedFile, ...] = ()  # files of workspaces that the step reads
     result: StepResult | None = None  # result of an earlier run
     error: ToolError | None = None
+    # facts of that result that differ from the prediction: the predicted and the actual value, by name
+    differences: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def crs(self) -> str | None:
@@ -58,11 +60,13 @@ class CheckedStep:
                 "suggestion": self.error.suggestion,
             }
             row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
+            row["error"] |= {"untrusted": dict(self.error.untrusted)} if self.error.untrusted else {}
         optional = {
             "checks": [dict(one) for one in self.checks],
             "unknown": list(self.unknown),
             "predicts": self.predicts,
             "done": self.result is not None,
+            "differences": {name: list(pair) for name, pair in self.differences.items()},
         }
         return row | {name: value for name, value in optional.items() if value}
 

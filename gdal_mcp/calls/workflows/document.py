@@ -287,7 +287,7 @@ def bind(document: WorkflowDocument, given: Mapping[str, Any]) -> Workflow:
     for name, parameter in declared.items():
         value = given.get(name, parameter.default)
         if value is None:
-            problems.append(Problem(f"the parameter {name!r} needs a value"))
+            problems.append(Problem(f"the parameter {name!r} has no default, so it needs a value"))
         elif not _fits(value, parameter.type):
             problems.append(
                 Problem(f"the parameter {name!r} must be a {parameter.type}, not {str(value)[:80]!r}")

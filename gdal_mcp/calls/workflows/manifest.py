@@ -30,6 +30,7 @@ class Run:
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
     results: dict[str, StepResult] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
+    cached: set[str] = field(default_factory=set)  # steps whose result a later run can use
     held: ExitStack = field(default_factory=ExitStack)  # the run's folder
 
 

@@ -38,8 +38,8 @@ def require_publishable(path: str, target: str) -> None:
         )
     if name.suffix.lower() != Path(target).suffix.lower():
         raise _not_publishable(
-            f"the extension of {name.name} differs.",
-            "Use the extension of the step's output.",
+            f"the step writes {name.name}, which has another extension.",
+            f"Use {name.suffix or 'no extension'} here, or let the step write that format.",
         )
 
 
@@ -59,7 +59,7 @@ def not_published(error: ToolError, step: str, target: str) -> ToolError:
         error.code,
         error.stage,
         f"the output of step {step!r} cannot be published as {target[:200]!r}: {error.message}",
-        error.suggestion,
+        f"In `outputs`: {error.suggestion[:1].lower()}{error.suggestion[1:]}",
         error.untrusted,
         check={**(error.check or {}), "step": step, "output": target[:200]},
     )

@@ -3,13 +3,15 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from gdal_mcp.calls.workflows.checked import Checked, CheckedStep, StepState
 from gdal_mcp.calls.workflows.document import WorkflowInvalid
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.errors import Code, Stage, ToolError
+
+NOT_AS_PREDICTED: Final = "not_as_predicted"  # the code of the check
 
 
 def check_answer(checked: Checked) -> dict[str, Any]:
@@ -58,13 +60,15 @@ class WorkflowReport:
     def findings(self) -> tuple[StepFinding, ...]:
         rows = []
         for step in self.checked.steps:
+            if step.differences:
+                rows.append(StepFinding(_difference_row(step)))
             rows += [StepFinding({**one, "step": step.id}) for one in step.checks]
             rows += [
                 StepFinding(
                     {
                         "code": "not_checked",
                         "step": step.id,
-                        "message": f"it was not checked completely. Not known: {text}.",
+                        "message": f"it was not checked completely; unknown: {text}.",
                         "suggestion": "It is checked again when it runs.",
                     }
                 )
@@ -73,30 +77,55 @@ class WorkflowReport:
         return tuple(rows)
 
 
+def _difference_row(step: CheckedStep) -> dict[str, str]:
+    return {
+        "code": NOT_AS_PREDICTED,
+        "step": step.id,
+        "message": f"its result differs from the prediction: {differences_text(step.differences)}.",
+        "suggestion": "The later steps are checked with the result.",
+    }
+
+
 def wrong_step(step: CheckedStep) -> ToolError:
     assert step.error is not None
     check = {**(step.error.check or {}), "step": step.id}
     return _with_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
 
 
-def failed_step(failure: StepFailed, kept: int) -> ToolError:
+def differences_text(found: Mapping[str, tuple[str, str]]) -> str:
+    """The facts of a result that differ from the prediction, each with the predicted and the actual value."""
+    return "; ".join(
+        f"{name}: {before} was predicted, {made} was made" for name, (before, made) in found.items()
+    )
+
+
+def unpredicted(found: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
+    """The error of a step whose result differs from the prediction."""
+    pairs = {name: {"predicted": before, "made": made} for name, (before, made) in found.items()}
+    return ToolError(
+        Code.APPROVAL_EXPIRED,
+        Stage.APPROVAL,
+        f"its result differs from the prediction: {differences_text(found)}.",
+        suggestion,
+        check={"code": NOT_AS_PREDICTED, "differences": pairs},
+    )
+
+
+def failed_step(failure: StepFailed, cached: int) -> ToolError:
+    """The error of a workflow. `cached` is the number of finished steps that the next run does not run again."""
     cause = failure.cause
     if isinstance(cause, WorkflowInvalid):
         cause = ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, str(cause), "Correct the workflow.")
     if not isinstance(cause, ToolError):
         raise cause
-    again = (
-        f" The results of {kept} step{'s'[: kept != 1]} are kept: send the workflow again to go on from there."
-        if kept
-        else ""
-    )
+    again = f" Finished steps whose results are cached: {cached}. The next run uses them." if cached else ""
     check = {**(cause.check or {}), "step": failure.step}
     suggestion = f"{cause.suggestion}{again}".strip()
     return _with_step(cause, f"step {failure.step!r}: {cause.message}", suggestion, check)
 
 
 def invalid_workflow(error: WorkflowInvalid) -> ToolError:
-    rows = [{"step": one.step, "argument": one.argument, "message": one.message} for one in error.problems]
+    rows = [{name: text for name, text in asdict(one).items() if text} for one in error.problems]
     return ToolError(
         Code.INVALID_ARGUMENT,
         Stage.VALIDATE,

@@ -7,7 +7,7 @@ of its own. The authorization of the whole covers them, and their results stay o
 Invariants:
 * no step starts before the start of the whole is recorded and its approval consumed;
 * nothing in a workspace changes before every step has succeeded; then all outputs are published together, or none;
-* a step whose result differs from the prediction that a person saw ends the workflow: it has to be approved again.
+* a step whose result differs from the prediction that a person saw ends the run: it has to be approved again.
 """
 
 import json
@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from anyio import from_thread
 
 from gdal_mcp.calls.drafting import Drafted, Drafting
-from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.invocation import Invocation, Request
 from gdal_mcp.calls.workflows.arguments import CheckArguments, RunWorkflowArguments
 from gdal_mcp.calls.workflows.check import digest_of
 from gdal_mcp.calls.workflows.check_tool import WorkflowOperation
-from gdal_mcp.calls.workflows.checked import find_external_inputs, question_parts
+from gdal_mcp.calls.workflows.checked import Checked, find_external_inputs, question_parts
 from gdal_mcp.calls.workflows.manifest import Run, manifest, step_rows
 from gdal_mcp.calls.workflows.publishing import Publishing
-from gdal_mcp.calls.workflows.report import WorkflowReport, failed_step, wrong_step
+from gdal_mcp.calls.workflows.report import NOT_AS_PREDICTED, WorkflowReport, failed_step, wrong_step
 from gdal_mcp.calls.workflows.schedule import StepFailed
 from gdal_mcp.calls.workflows.self_contained import find_name
 from gdal_mcp.calls.workflows.stepping import StepCalls
 from gdal_mcp.calls.workflows.store import StepResult, StepStore
+from gdal_mcp.calls.workflows.times import FindSeconds, expected_time
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft, Output, PrintedOutput, Review, Work
 from gdal_mcp.runtime.image import Image
@@ -53,6 +54,7 @@ class WorkflowRun(WorkflowOperation):
 
     model: ClassVar[type[CheckArguments]] = RunWorkflowArguments
     pipeline: Callable[[], "Pipeline"]
+    find_seconds: FindSeconds = lambda _principal, _commands: {}
 
     @property
     def store(self) -> StepStore:
@@ -67,22 +69,11 @@ class WorkflowRun(WorkflowOperation):
         inputs, addresses = find_external_inputs(checked, call.entitlements)
         run = Run(checked, self.fresh(call))
         outputs = tuple(one.output for one in checked.publishes)
-        if not outputs:
-            raise ToolError(
-                Code.INVALID_ARGUMENT,
-                Stage.VALIDATE,
-                "the workflow publishes nothing.",
-                "Name what it makes under `outputs`; for questions alone call the tools by themselves.",
-            )
         if name := getattr(self.arguments(call), "manifest", None):
             run.manifest = self._manifest_output(name, outputs, call)
             outputs += (run.manifest,)
-        words = (
-            f"--workflow={checked.workflow.document.name}",
-            f"--sha256={digest_of(checked.workflow.canonical)}",
-        )
         draft = Draft(
-            Command("identify", words),
+            Command("identify", _words(checked)),
             inputs,
             outputs,
             addresses=addresses,
@@ -91,6 +82,7 @@ class WorkflowRun(WorkflowOperation):
                 any(one.review.always_asked for one in checked.drafts),
                 "\n\n".join(one.review.code for one in checked.drafts if one.review.code),
                 question_parts(checked),
+                expected_time(checked, call.request.principal, self.find_seconds),
             ),
             printed=PrintedOutput(present=lambda _answer: step_rows(run)),
             detail=run,
@@ -112,7 +104,7 @@ class WorkflowRun(WorkflowOperation):
             calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)
         except StepFailed as failure:
-            raise failed_step(failure, len(run.results)) from failure
+            raise failed_step(failure, len(run.cached)) from failure
         except (OSError, SandboxError) as error:
             raise ToolError(
                 Code.INTERNAL,
@@ -164,6 +156,23 @@ class WorkflowRun(WorkflowOperation):
         hosting = self.checker.drafting.hosting
         return {name: hosting.ready(box).image for name, box in boxes.items()}
 
+    def next_request(self, call: Invocation) -> Request | None:
+        """The same request, if a person approved the run, a result was not as predicted, and the next run uses it.
+
+        So the person is asked again with the difference. Without a person, the caller decides whether to go on.
+        """
+        check, again = (call.error.check if call.error else None) or {}, call.request.approver.again()
+        if check.get("code") != NOT_AS_PREDICTED or not call.authorization.approval_id or again is None:
+            return None
+        run, tell, begun = _get_run(call), call.request.on_progress, call.view.fraction if call.view else 0.0
+        if run.fresh or check["step"] not in run.cached:
+            return None
+        return replace(
+            call.request,
+            approver=again,
+            on_progress=lambda fraction, message: tell(max(fraction, begun), message),
+        )
+
     def ended(self, call: Invocation) -> None:
         if call.prepared is not None and isinstance(call.plan.draft.detail, Run):
             call.plan.draft.detail.held.close()
@@ -193,6 +202,16 @@ def _is_manifest(name: str, workspaces: Workspaces) -> bool:
             return os.pread(file, len(_MANIFEST_START), 0) == _MANIFEST_START
     except (OSError, SandboxError):
         return False
+
+
+def _words(checked: Checked) -> tuple[str, ...]:
+    """The words of the command: an approval covers the whole workflow, and the differences that its question showed."""
+    found = {one.id: dict(one.differences) for one in checked.steps if one.differences}
+    return (
+        f"--workflow={checked.workflow.document.name}",
+        f"--sha256={digest_of(checked.workflow.canonical)}",
+        *((f"--differences={digest_of(json.dumps(found, sort_keys=True))}",) if found else ()),
+    )
 
 
 def _get_run(call: Invocation) -> Run:

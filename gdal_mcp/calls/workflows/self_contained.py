@@ -18,6 +18,10 @@ from sandbox.workspace import Workspace
 
 _FORMATS: Final = frozenset({"VRT", "GTI", "GDALG"})
 _SUFFIXES: Final = (*POINTING, ".gdalg.json")
+_CORRECTIONS: Final = {
+    "raster footprint": "Set no_location_field.",
+    **dict.fromkeys(("raster index", "vector index"), "Make the index of files in a workspace."),
+}
 # with the argument that leaves the name of the input out; "" if there is none
 _COMMANDS: Final = {"raster index": "", "vector index": "", "raster footprint": "no-location-field"}
 
@@ -28,8 +32,8 @@ def require_self_contained(draft: Draft, store: Workspace) -> None:
         raise ToolError(
             Code.INVALID_ARGUMENT,
             Stage.VALIDATE,
-            f"what it writes ({how}) would name the result of another step, which exists only while the workflow runs.",
-            "Write a format that holds the data itself; for `raster footprint` set no_location_field.",
+            f"its output ({how}) would only name the result of another step, which exists only while the workflow runs.",
+            _CORRECTIONS.get(how, "Write a format that stores the data itself, such as .tif or .gpkg."),
         )
 
 

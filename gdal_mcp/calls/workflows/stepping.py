@@ -19,6 +19,7 @@ from gdal_mcp.calls.invocation import Invocation, Reply, Request
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.checked import CheckedStep
 from gdal_mcp.calls.workflows.manifest import Run
+from gdal_mcp.calls.workflows.report import unpredicted
 from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, step_folders, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
@@ -71,6 +72,7 @@ class StepCalls:
         self._report_progress(name, 0.0, "")
         if checked.result is not None:
             self.run.reused.add(name)
+            self.run.cached.add(name)
             self.run.results[name] = checked.result
             return checked.result
         reply = await self._call(self._request(checked, results))
@@ -78,9 +80,8 @@ class StepCalls:
             raise reply.error
         result = _make_result(checked, reply)
         await run_sync(self._keep, checked, result, reply)
-        self._require_predicted(
-            checked, result
-        )  # after the result was stored, so that the next check knows the output
+        # after the result was stored, so that the next check knows it
+        self._require_predicted(checked, result)
         self.run.results[name] = result
         return result
 
@@ -102,6 +103,7 @@ class StepCalls:
         inputs = (one for one in local(checked.draft.inputs) if one.workspace != self.store.workspace)
         if not any(preflight.names_others(one) for one in inputs):
             self.store.put(result, _list_published_files(reply))
+            self.run.cached.add(checked.id)
 
     def _has_changed_input(self, checked: CheckedStep) -> bool:
         if checked.draft is None:
@@ -118,17 +120,17 @@ class StepCalls:
         preflight = self.call.entitlements.preflights[checked.toolbox] if result.facts else None
         found = preflight.contradictions(checked.facts, result.facts[0]) if preflight is not None else {}
         if found:
-            pairs = {name: {"predicted": before, "made": made} for name, (before, made) in found.items()}
-            text = "; ".join(
-                f"{name}: {before} was predicted, {made} was made" for name, (before, made) in found.items()
+            raise unpredicted(found, self._how_to_continue(checked.id))
+
+    def _how_to_continue(self, step: str) -> str:
+        """What to do after the result of a step was not as predicted."""
+        if step not in self.run.cached:
+            return (
+                "Run this step as a single call, and use its output as an input of the workflow: the result of this step cannot be "
+                "cached."
             )
-            raise ToolError(
-                Code.APPROVAL_EXPIRED,
-                Stage.APPROVAL,
-                f"its result differs from the prediction: {text}.",
-                "Send the workflow again: it is checked with this result, and the question shows it.",
-                check={"code": "not_as_predicted", "differences": pairs},
-            )
+        without = " without `fresh`" if self.run.fresh else ""
+        return f"Send the workflow again{without}: the later steps are checked with this result, and the question shows the difference."
 
     def _request(self, checked: CheckedStep, results: Mapping[str, StepResult]) -> Request:
         outputs = {step: result.outputs for step, result in results.items()}

@@ -91,8 +91,15 @@ def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[
     paths = {spelling(path): path for box in boxes for path in box.operations if surface.permits(path)}
     runner = surface.callable.get("gdal_write" if _OUTPUTS & set(arguments) else "gdal_read")
     if runner is None or spelling(name) not in paths:
-        raise no_such_tool(name, surface)
+        raise _not_available(name, surface)
     return runner, {"algorithm": paths[spelling(name)], "arguments": arguments}
+
+
+def _not_available(name: str, surface: Surface) -> ToolError:
+    """Workflows come from other servers too, so the tool may exist and be switched off here."""
+    error = no_such_tool(name, surface)
+    hint = "The server's options `--toolsets` and `--toolboxes` switch tools on."
+    return ToolError(error.code, error.stage, error.message, f"{error.suggestion} {hint}")
 
 
 def require_container(tool: Tool) -> None:

@@ -22,6 +22,7 @@ _BY_KEY: Final[Mapping[tuple[str, str], str]] = {
         "steps",
     ): 'must be a list of objects such as {"id": "slope", "tool": "raster_slope", "arguments": {}}',
 }
+_EMPTY: Final = "must have at least one step"
 _BY_TYPE: Final[Mapping[str, str]] = {
     "missing": "is missing",
     "string_pattern_mismatch": "must start with a letter and have at most 40 characters: lower-case letters, digits and _",
@@ -55,6 +56,8 @@ def word(value: Any, error: ValidationError) -> Iterator[Wording]:
 
 def _message(place: tuple[int | str, ...], kind: str, message: str) -> str:
     key = str(place[-1]) if place else ""
+    if kind == "too_short" and place == ("steps",):
+        return _EMPTY
     if kind == "extra_forbidden":
         known = f"; a step has {_STEP_KEYS}" if place[:1] == ("steps",) else ""
         return f"there is no such key{known}"

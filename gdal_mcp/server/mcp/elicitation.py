@@ -1,7 +1,7 @@
 """Asks the client's user by elicitation, in both protocol eras."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mcp_types as t
 from mcp.server.context import ServerRequestContext
@@ -28,6 +28,7 @@ class Elicitation:
     ctx: ServerRequestContext
     params: t.CallToolRequestParams
     user: str
+    has_answer: bool = True  # False if the answer in the request, if any, is to an earlier question
 
     def asks(self, ways: frozenset[Channel]) -> bool:
         offered = self._offered
@@ -36,6 +37,8 @@ class Elicitation:
 
     def answered(self) -> tuple[str, Decision | None] | None:
         given = (self.params.input_responses or {}).get(KEY)
+        if not self.has_answer:
+            return None
         if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not self.params.request_state:
             return None
         state = json.loads(self.params.request_state)  # sealed by this process, so unchanged
@@ -44,6 +47,9 @@ class Elicitation:
         if not isinstance(given, t.ElicitResult) or (state.get("page") and given.action == "accept"):
             return approval, None
         return approval, self._decision(given)
+
+    def again(self) -> "Elicitation":
+        return replace(self, has_answer=False)
 
     async def ask(self, question: ApprovalQuestion) -> Decision | None:
         form = self.asks(question.ways)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.augment.expected import AugmentPreflight
 from gdal_mcp.toolboxes.augment.failures import details
 from gdal_mcp.toolboxes.augment.tool import tools
 from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
@@ -51,7 +52,12 @@ def augment(_settings: Settings) -> Toolbox:
             program=augment_command,
             request=_request,
         ),
-        analysis=Analysis(companions=companions, mounts=places, only_inputs=True),
+        analysis=Analysis(
+            companions=companions,
+            mounts=places,
+            only_inputs=True,
+            preflight=lambda _limits: AugmentPreflight(),
+        ),
         answering=Answering(describe=described, shorten=shortened, explain=_explained, error_details=details),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gdal_mcp.records.registry import Artifact, Call, Registry
+from tests.unit.clock import Clock
 from tests.unit.records.registry_kit import artifact, begin, clock, ended, listed, path, publish, registry
 
 __all__ = ["clock", "path", "registry"]
@@ -218,3 +219,27 @@ def test_foreign_cursor_is_refused(registry: Registry) -> None:
     for cursor in ["", "x", "-1", "1.5", "٣", "9" * 19, "9" * 5000, "1 OR 1=1"]:
         with pytest.raises(ValueError):
             registry.artifacts(cursor)
+
+
+def test_seconds_are_of_same_principals_successful_commands(registry: Registry, clock: Clock) -> None:
+    slope = ("gdal", "raster", "slope")
+    calls = {
+        "c1": (("gdal", "raster", "slope", "a.tif"), "OK", 2.0),
+        "c2": (("gdal", "raster", "slope", "b.tif"), "OK", 6.0),
+        "c3": (("gdal", "raster", "slope", "c.tif"), "GDAL_ERROR", 1.0),
+        "c4": (("gdal", "raster", "slopes", "d.tif"), "OK", 1.0),
+        "c5": (("gdalwarp", "e.tif"), "OK", 3.0),
+        "c6": (("gdal", "raster"), "OK", 1.0),
+    }
+    for name, (argv, outcome, seconds) in calls.items():
+        begin(registry, name, argv=argv)
+        clock.now += seconds
+        registry.finish_call(ended(name, outcome, durations={"run": seconds}))
+    registry.begin_call(Call("c7", "bob", "raster_slope", {}, argv=(*slope, "f.tif")))
+    registry.finish_call(ended("c7", "OK", durations={"run": 0.0}))
+    found = registry.seconds_of("alice", [slope, ("gdalwarp",), ("gdal_merge",)])
+    assert {words: sorted(seconds) for words, seconds in found.items()} == {
+        slope: [pytest.approx(2.0), pytest.approx(6.0)],
+        ("gdalwarp",): [pytest.approx(3.0)],
+        ("gdal_merge",): [],
+    }

@@ -39,6 +39,8 @@ LAYER = DatasetFacts(
         (LAYER, {"geometry": "None"}, "geometry type"),
         (LAYER, {"fields": 3}, "number of fields"),
         (LAYER, {"features": 0}, "number of features"),
+        (replace(LAYER, geometry="3D Polygon"), {"geometry": "Multi Polygon"}, "coordinates"),
+        (replace(LAYER, geometry="3D Point"), {"geometry": "3D Measured Point"}, "coordinates"),
     ],
 )
 def test_a_difference_that_matters_is_found(predicted: DatasetFacts, changes: dict[str, Any], name: str):
@@ -60,6 +62,9 @@ def test_a_difference_that_matters_is_found(predicted: DatasetFacts, changes: di
         (replace(RASTER, crs=None, has_crs=None), {"crs": "EPSG:4326", "has_crs": True}),
         (LAYER, {"geometry": "3D Multi Polygon"}),
         (LAYER, {"geometry": "Unknown (any)"}),
+        (replace(LAYER, geometry="3D Polygon"), {"geometry": "3D Multi Polygon"}),
+        (replace(LAYER, geometry="3D Polygon"), {"geometry": "Unknown (any)"}),
+        (replace(LAYER, geometry="Measured Point", driver="GeoJSON"), {"geometry": "Point"}),
         (LAYER, {"features": 1}),
         (replace(LAYER, schema=None, fields=0), {"fields": 7}),
         (replace(LAYER, features=None), {"features": 0}),

@@ -201,6 +201,7 @@ function context(question) {
   return [
     el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more), places("Reads over the network", remote)),
     expected(told.estimate),
+    told.time ? el("p", {}, told.time) : null,
     told.where && where(told)];
 }
 

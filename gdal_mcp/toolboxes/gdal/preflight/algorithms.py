@@ -58,6 +58,9 @@ SAME_BANDS: Final = STORES - _raster("mosaic") | _raster("scale unscale reclassi
 # the output is a layer made from the pixels of a raster, in the raster's CRS
 LAYERS_OF_PIXELS: Final = _raster("polygonize contour as-features")
 
+# the output is a layer of footprints, one for each input, in the CRS of the first one
+INDEXES: Final = frozenset({"raster index", "vector index"})
+
 # the output has each feature of the input, with the same fields and values
 _FEATURES: Final = _vector(
     "convert edit reproject make-valid buffer simplify segmentize simplify-coverage swap-xy convex-hull concave-hull"

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
-from gdal_mcp.toolboxes.gdal.preflight.layers import family
+from gdal_mcp.toolboxes.gdal.preflight.layers import dimensions, family
 
 Pair = tuple[str, str]  # the predicted and the actual value
 
 # formats that store every data type and nodata value without a change
 _EXACT: Final = frozenset({"GTiff", "COG", "VRT"})
+# formats that store the dimensions of a layer's coordinates
+_KEEPS_DIMENSIONS: Final = frozenset({"GPKG", "FlatGeobuf", "Parquet"})
 _NO_GEOMETRY: Final = "None"
 
 
@@ -64,10 +66,19 @@ def _of_layers(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[st
     types = _geometry(predicted), _geometry(made)
     if "" not in types and types[0] != types[1]:
         yield "geometry type", types
+    elif "" not in types and predicted.driver in _KEEPS_DIMENSIONS:
+        yield from _of_dimensions(predicted.geometry, made.geometry)
     if predicted.schema is not None and len(predicted.schema.fields) != made.fields:
         yield "number of fields", (str(len(predicted.schema.fields)), str(made.fields))
     if predicted.features and made.features == 0:
         yield "number of features", (str(predicted.features), "0")
+
+
+def _of_dimensions(predicted: str, made: str) -> Iterator[tuple[str, Pair]]:
+    """Yields lost heights and measures. A type without them predicts nothing about them."""
+    both = dimensions(predicted), dimensions(made)
+    if both[0] and both[0] != both[1]:
+        yield "coordinates", (f"XY{both[0]}", f"XY{both[1]}")
 
 
 def _geometry(facts: DatasetFacts) -> str:

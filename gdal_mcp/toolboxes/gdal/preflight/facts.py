@@ -110,7 +110,8 @@ class DatasetFacts:
     # if there are several
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     schema: LayerSchema | None = None  # of the only layer
-    # GDAL's name of the type; a predicted type does not distinguish single and multi geometries
+    # GDAL's name of the type; a predicted type does not distinguish single and multi geometries, and Z and M are certain
+    # only if it names them
     geometry: str = ""
     # by CRS, as spelled in calls
     crs_extents: Mapping[str, CrsExtent] = field(default_factory=dict)

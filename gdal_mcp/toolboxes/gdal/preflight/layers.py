@@ -19,13 +19,8 @@ _GEOMETRY: Final[Mapping[str, str]] = {
     "vector buffer": POLYGON,
     "vector check-coverage": LINE,
     "vector check-geometry": POINT,
-    "vector make-point": POINT,
     **dict.fromkeys(
-        [
-            f"vector {name}"
-            for name in "concave-hull convex-hull layer-algebra set-geom-type sql concat".split()
-        ],
-        "",
+        [f"vector {name}" for name in "concave-hull convex-hull layer-algebra sql concat".split()], ""
     ),
 }
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -41,6 +36,17 @@ def family(geometry: str) -> str:
     return next((name for name, words in _FAMILIES.items() if any(word in low for word in words)), "")
 
 
+def dimensions(geometry: str) -> str:
+    """The coordinates of a geometry type besides X and Y: "", "Z", "M" or "ZM"."""
+    low = geometry.lower()
+    return ("Z" if "3d" in low else "") + ("M" if "measured" in low else "")
+
+
+def with_dimensions(name: str, more: str) -> str:
+    """GDAL's name of a geometry type with further coordinates, as `dimensions` names them."""
+    return f"{'3D ' if 'Z' in more else ''}{'Measured ' if 'M' in more else ''}{name}"
+
+
 def geometry_made(call: "AlgorithmCall", before: str) -> str:
     """The geometry type of a command's output for an input of type `before`.
 
@@ -48,9 +54,24 @@ def geometry_made(call: "AlgorithmCall", before: str) -> str:
     """
     if call.path == "vector select":
         return _geometry_selected(call, before)
+    if call.path == "vector make-point":
+        return with_dimensions(POINT, "".join(one for one in "ZM" if call.text(one.lower())))
+    if call.path == "vector set-geom-type":
+        return _geometry_set(call, before)
     if call.text("geometry-type"):
         return ""
     return _GEOMETRY.get(call.path, before)
+
+
+def _geometry_set(call: "AlgorithmCall", before: str) -> str:
+    if call.flag("feature-only") or call.flag("layer-only"):
+        return ""  # the type of the layer and those of its features may differ
+    wanted = call.text("geometry-type").upper()
+    name = family(wanted or before)
+    more = wanted[len(wanted.rstrip("ZM")) :] if wanted else dimensions(before)
+    if call.text("dim"):
+        more = call.text("dim").upper().removeprefix("XY")
+    return with_dimensions(name, "Z" if wanted.endswith("25D") else more) if name else ""
 
 
 def schema_made(call: "AlgorithmCall", before: LayerSchema | None) -> LayerSchema | None:

@@ -6,9 +6,11 @@ raster. Every predicted fact is certain except the size, which may be off by a p
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import chain
+from typing import Final, Literal
 
 from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
+    INDEXES,
     KEEPS_CRS,
     KEEPS_NODATA,
     LAYERS_OF_PIXELS,
@@ -16,9 +18,9 @@ from gdal_mcp.toolboxes.gdal.preflight.algorithms import (
     STORES,
 )
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, forwarded_facts, number_of
-from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made
+from gdal_mcp.toolboxes.gdal.preflight.estimate import raster_made, table
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE, DatasetFacts, LayerSchema
-from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON
+from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POINT, POLYGON, dimensions, family, with_dimensions
 from gdal_mcp.toolboxes.gdal.preflight.sql.result import GEOMETRY, layer_made
 
 _PIXEL_GEOMETRY: Final[Mapping[str, str]] = {"": "None", "none": "None", "point": POINT, "polygon": POLYGON}
@@ -34,6 +36,12 @@ def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     last = calls[-1]
     made = _layer(last) if last.path in _LAYERS else _raster(last)
     return _as_stored(made, last) if made is not None and made.kind == "vector" else made
+
+
+def effect(path: str) -> Literal["raster", "layer", ""]:
+    """The kind of output that is predicted for an algorithm; "" if none is."""
+    cost = table().cost(path)
+    return "layer" if path in _LAYERS else "raster" if cost is not None and cost.size else ""
 
 
 def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
@@ -71,6 +79,12 @@ def _layer(call: AlgorithmCall) -> DatasetFacts | None:
         return _footprint(call)
     if call.path == "vector make-point":
         return _points(call)
+    if call.path == "vector concat":
+        return _concatenated(call)
+    if call.path == "vector create":
+        return _created(call)
+    if call.path in INDEXES:
+        return _index(call)
     made = forwarded_facts(call)
     return replace(made, columns={}, looks={}, changes={}) if made else None
 
@@ -105,7 +119,7 @@ def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
         named = call.output.partition(".")[0]
     keeps = call.driver in _KEEPS_NAMES or (call.driver == "CSV" and made.geometry == "None")
     schema = None
-    if made.schema and keeps:
+    if made.schema and keeps and not _is_id_field(made.schema.feature_id, made.schema.fields):
         drawn = (*made.schema.geometries, *_GEOMETRY_NAMES)
         schema = LayerSchema(named, made.schema.fields, drawn, is_predicted=True)
     if made.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
@@ -113,6 +127,11 @@ def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
     if made.geometry != "None" and call.driver == "CSV":  # CSV stores it as text or leaves it out
         made = replace(made, geometry="")
     return replace(made, driver=call.driver, schema=schema, fields=len(schema.fields) if schema else 0)
+
+
+def _is_id_field(feature_id: str, fields: Sequence[str]) -> bool:
+    """True if the column of feature ids is a field too, as the property `id` of GeoJSON. Some commands then make no field of it."""
+    return bool(feature_id) and feature_id.lower() in {one.lower() for one in fields}
 
 
 def _is_rfc7946(call: AlgorithmCall) -> bool:
@@ -177,6 +196,93 @@ def _points(call: AlgorithmCall) -> DatasetFacts | None:
     return plain if call.text("output-crs") else replace(plain, crs=None, has_crs=False, degrees=None)
 
 
+def _concatenated(call: AlgorithmCall) -> DatasetFacts | None:
+    """The layer that `vector concat` makes of all inputs. Unknown if it makes several layers or if an input is unknown."""
+    known = [one for one in call.inputs if one is not None and one.kind == "vector"]
+    schemas = [one.schema for one in known if one.schema is not None]
+    if not known or len(schemas) != len(call.inputs) or call.texts("input-layer"):
+        return None
+    names = {one.layer for one in schemas}
+    is_single = call.text("mode") == "single"
+    if not is_single and (call.text("mode") == "stack" or len(names) > 1 or call.text("output-layer")):
+        return None
+    layer = (call.text("output-layer") or "merged") if is_single else names.pop()
+    fields = _joined_fields(call, schemas)
+    types = {one.geometry for one in known}
+    crs, first = call.text("output-crs"), known[0]
+    alike = bool(first.crs) and {one.crs for one in known} == {first.crs} and not call.text("input-crs")
+    return DatasetFacts(
+        call.driver,
+        "vector",
+        geometry=types.pop() if len(types) == 1 else _common_type(types),
+        schema=LayerSchema(layer, fields) if fields else None,
+        crs=crs or (first.crs if alike else None),
+        has_crs=True if crs or alike else None,
+        degrees=first.degrees if alike and not crs else None,
+    )
+
+
+def _common_type(types: set[str]) -> str:
+    """The type of a layer with features of these types; "" if they are not of one family with the same dimensions."""
+    families, more = {family(one) for one in types}, {dimensions(one) for one in types}
+    return (
+        with_dimensions(families.pop(), more.pop())
+        if len(families) == len(more) == 1 and "" not in families
+        else ""
+    )
+
+
+def _joined_fields(call: AlgorithmCall, schemas: Sequence[LayerSchema]) -> tuple[str, ...]:
+    """The fields of a layer made of several; empty if unknown."""
+    names = tuple(dict.fromkeys(chain.from_iterable(one.fields for one in schemas)))
+    if len({one.lower() for one in names}) < len(names) or any(
+        _is_id_field(one.feature_id, names) for one in schemas
+    ):
+        return ()
+    if call.text("field-strategy") == "intersection":
+        names = tuple(name for name in names if all(name in one.fields for one in schemas))
+    source = call.text("source-layer-field-name")
+    return (source, *names) if source else () if call.text("source-layer-field-content") else names
+
+
+def _created(call: AlgorithmCall) -> DatasetFacts | None:
+    """The empty layer of `vector create`, if its arguments describe it."""
+    given = call.arguments.get("field", ())
+    if call.inputs or call.text("schema") or not given or any("," in one for one in given):
+        return None
+    fields = tuple(one.partition(":")[0] for one in given)
+    crs, wanted = call.text("crs"), call.text("geometry-type").upper()
+    geometry = (
+        "None" if wanted == "NONE" else with_dimensions(family(wanted), wanted[len(wanted.rstrip("ZM")) :])
+    )
+    return DatasetFacts(
+        call.driver,
+        "vector",
+        features=0,
+        geometry=geometry if family(wanted) or wanted == "NONE" else "",
+        schema=LayerSchema(call.text("output-layer"), fields),
+        crs=crs or None,
+        has_crs=True if crs else None,
+    )
+
+
+def _index(call: AlgorithmCall) -> DatasetFacts:
+    first, crs = call.input, call.text("output-crs")
+    adds = any(
+        call.arguments.get(name) for name in ("metadata", "profile", "source-crs-field-name", "id-method")
+    )
+    fields = () if adds else (call.text("location-name") or "location",)
+    same = first is not None and all(one is not None and one.crs == first.crs for one in call.inputs)
+    return DatasetFacts(
+        call.driver,
+        "vector",
+        geometry=POLYGON,
+        schema=LayerSchema("index", fields) if fields and call.path == "raster index" else None,
+        crs=crs or (first.crs if first is not None and same else None),
+        has_crs=True if crs else first.has_crs if first is not None and same else None,
+    )
+
+
 def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
     """The geometry type and the fields of a layer made from pixels; the fields are empty if unknown."""
     if call.path == "raster polygonize":
@@ -184,7 +290,8 @@ def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
     if call.path == "raster contour":
         names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
         named = tuple(text for one in names if (text := call.text(one)))
-        return POLYGON if call.flag("polygonize") else LINE, ("ID", *named)
+        line = with_dimensions(LINE, "Z" if call.flag("3d") else "")
+        return POLYGON if call.flag("polygonize") else line, ("ID", *named)
     return _PIXEL_GEOMETRY.get(call.text("geometry-type").lower(), ""), ()
 
 
@@ -207,5 +314,9 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
 _LAYERS: Final = (
     KEEPS_CRS
     | LAYERS_OF_PIXELS
-    | {"raster footprint", "raster zonal-stats", "vector make-point", "vector sql"}
+    | INDEXES
+    | {
+        *("raster footprint", "raster zonal-stats"),
+        *("vector concat", "vector create", "vector make-point", "vector sql"),
+    }
 )

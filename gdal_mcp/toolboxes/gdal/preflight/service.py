@@ -282,10 +282,11 @@ def examined_files(draft: Draft) -> tuple[WorkspacePath, ...]:
 def _numbers(facts: DatasetFacts | None) -> str:
     if facts is None:
         return ""
-    features = "unknown" if facts.features is None else facts.features
+    features = "unknown number of" if facts.features is None else facts.features
+    geometry = {"": "", "None": "no geometry"}.get(facts.geometry, facts.geometry)
     pixels = f"{facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
     place = f"within {' '.join(f'{one:.9g}' for one in facts.extent)}" if facts.extent else ""
-    size = [pixels, facts.data_type] if facts.kind == "raster" else [f"{features} features"]
+    size = [pixels, facts.data_type] if facts.kind == "raster" else [geometry, f"{features} features"]
     values = f"values {facts.values[0]:.6g} to {facts.values[1]:.6g}" if facts.values else ""
     return ", ".join(filter(None, (facts.driver, *size, values, facts.crs, place)))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gdal_mcp.toolboxes.gdal.preflight.facts import CrsExtent, DatasetFacts, LayerSchema
+from gdal_mcp.toolboxes.gdal.preflight.layers import family
 from gdal_mcp.toolboxes.gdal.preflight.sql.origins import (
     MOVES,
     Budget,
@@ -51,7 +52,7 @@ _TYPES: Final[Mapping[str, str]] = {
         "",
     ),
 }
-# functions that also keep the type, except that parts may become a multi geometry
+# functions that also keep the type, except that parts may become a multi geometry, and Z and M may be lost
 _KEEPS: Final = frozenset(
     "makevalid simplify simplifypreservetopology snaptogrid reverse translate scale rotate castto2d force2d casttoxy casttomulti "
     "multi segmentize forcelhr shiftlongitude swapcoordinates swapcoords".split()
@@ -224,7 +225,7 @@ class _ResultReader:
         first = self.value(given[0], depth) if given else _UNKNOWN
         if not isinstance(first, Drawn):
             return Drawn(_TYPES.get(name, ""))
-        kept = first.geometry if name in _KEEPS else _TYPES[name]
+        kept = (family(first.geometry) or first.geometry) if name in _KEEPS else _TYPES[name]
         return replace(first, geometry=kept, table=None)
 
     def _moved(self, given: "Sequence[Expr]", depth: int) -> Value:

@@ -1,0 +1,55 @@
+"""The expected time of a workflow: how long earlier calls of the same commands took. Nothing is scaled by the size of the
+data, so the number of calls and their range are always shown. Pure.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from statistics import median
+from typing import Final, TypeAlias
+
+from gdal_mcp.calls.workflows.checked import Checked
+from gdal_mcp.plan import Draft
+
+Command: TypeAlias = tuple[
+    str, ...
+]  # the first words of a command line, which name a program and its algorithm
+# the seconds of a principal's earlier successful calls, by the commands in the question
+FindSeconds: TypeAlias = Callable[[str, Sequence[Command]], Mapping[Command, Sequence[float]]]
+
+_NAME: Final = re.compile(
+    r"[a-z][a-z-]*", re.ASCII
+)  # of an algorithm; options begin with -, and paths with /
+FEWEST: Final = 3  # calls; the median of fewer says nothing about the next one
+
+
+def expected_time(checked: Checked, principal: str, find: FindSeconds) -> str:
+    """One line for the question; "" if no step runs."""
+    steps = [one for one in checked.steps if one.result is None]
+    commands = {one.id: _command(one.draft) for one in steps}
+    found = find(principal, tuple(dict.fromkeys(one for one in commands.values() if one)))
+    seconds = {name: tuple(found.get(command, ())) for name, command in commands.items()}
+    known = {name: rows for name, rows in seconds.items() if len(rows) >= FEWEST}
+    if not known:
+        return "Expected time: unknown." if steps else ""
+    each = ", ".join(f"{one.id} {_describe(known.get(one.id))}" for one in steps)
+    whole = ""
+    if len(known) == len(steps):
+        whole = f"about {sum(map(median, known.values())):.1f} s if the steps run one after another: "
+    return f"Expected time, from earlier calls on other data: {whole}{each}."
+
+
+def _describe(seconds: Sequence[float] | None) -> str:
+    if seconds is None:
+        return "unknown"
+    return f"{median(seconds):.1f} s (median of {len(seconds)} calls, {min(seconds):.1f} to {max(seconds):.1f} s)"
+
+
+def _command(draft: Draft | None) -> Command:
+    """The words that earlier calls must share; empty if they do not decide what runs, as for code and pipelines."""
+    if draft is None or draft.review.code or draft.work.chain:
+        return ()
+    program, *words = draft.display_command
+    if program != "gdal":
+        return (program,)
+    return (program, *takewhile(_NAME.fullmatch, words))

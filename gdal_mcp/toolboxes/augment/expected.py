@@ -1,0 +1,17 @@
+"""What a call will write, as far as the contract of its tool fixes it. The number of chips depends on the data."""
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.preflight import Preflight
+
+
+class AugmentPreflight(Preflight):
+    """Knows no inputs: only the arguments of `make_chips` decide the size of its chips."""
+
+    def becomes(self, draft: Draft, /) -> str:
+        asked = draft.command.extra
+        if asked["tool"] != "make_chips":
+            return ""
+        size, changes = asked["size"], draft.command.options[1:]
+        bands = ", with the bands of the raster" if asked["format"] == "GTiff" else ""
+        after = f", then changed by {', '.join(changes)}" if changes else ""
+        return f"folder of {asked['format']} chips of {size} x {size} pixels{bands}{after}"
