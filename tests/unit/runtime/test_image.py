@@ -152,9 +152,9 @@ def test_a_version_too_old_is_refused_and_one_unknown_is_left_for_a_container_to
 @pytest.mark.claim("supply.old-gdal")
 def test_versions_with_published_vulnerabilities_are_warned_of() -> None:
     for version in ("3.11.0", "3.13.1", "3.13"):
-        assert version_warning(Image("x", ID, ID, version, False)), version
+        assert version_warning("x", version), version
     for version in ("3.13.2", "3.14.0", "4.0.0"):
-        assert version_warning(Image("x", ID, ID, version, False)) is None, version
+        assert version_warning("x", version) is None, version
 
 
 def test_the_version_is_read_from_labels_and_tags_as_they_are_written() -> None:
