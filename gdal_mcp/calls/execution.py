@@ -205,13 +205,12 @@ class Executor:
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
         parsed = _parsed(printed, toolbox, required=draft.printed.is_json)
         library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
-        stderr = stderr_of(result).get("stderr", "")
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
             parsed=_to_addresses(parsed, draft.addresses) if draft.addresses else parsed,
-            stderr=_to_host_paths(unreported_stderr(stderr, library_messages), draft),
+            stderr=_to_host_paths(unreported_stderr(stderr_of(result), library_messages), draft),
             outputs=outputs,
             checks=summary.checks,
             messages=tuple(_to_host_paths(text, draft) for text in summary.texts[:_MAX_MESSAGES]),
