@@ -28,11 +28,16 @@ _ANSWER_SECONDS = 60.0
 
 @contextlib.contextmanager
 def bench_on(
-    engine: Engine, image: str, gone: Callable[[], Engine], runtime: str = "", limits: Limits = LIMITS
+    engine: Engine,
+    image: str,
+    gone: Callable[[], Engine],
+    runtime: str = "",
+    limits: Limits = LIMITS,
+    **changes: Any,
 ) -> Iterator[Bench]:
     folder = Path(tempfile.mkdtemp(prefix="gme-bench-"))
     folder.chmod(0o755)
-    bench = Bench(engine, image, folder, runtime, gone, limits)
+    bench = Bench(engine, image, folder, runtime, gone, limits, **changes)
     try:
         yield bench
         assert bench.ours() == {}
