@@ -6,10 +6,13 @@ import contextlib
 import os
 import select
 import threading
-from collections.abc import Iterable
-from typing import Protocol, TypeVar
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TypeVar
 
 from sandbox.errors import LaunchCancelled
+
+_CHUNK: Final = 1 << 18  # bytes that are written at once
 
 
 class HasDescriptor(Protocol):
@@ -22,6 +25,18 @@ Waited = TypeVar("Waited", bound=HasDescriptor)
 def writable(item: HasDescriptor, seconds: float) -> bool:
     """True if the descriptor accepts data, or has failed, within `seconds`."""
     return bool(readable([item], seconds, select.POLLOUT))
+
+
+def write_all(
+    item: HasDescriptor, write: Callable[[memoryview], int | None], data: bytes, seconds: float
+) -> None:
+    """Writes all of `data` to a container's stdin, in pieces. Raises TimeoutError, and the errors of `write`."""
+    view, end = memoryview(data), time.monotonic() + seconds
+    while view:
+        left = end - time.monotonic()
+        if left <= 0 or not writable(item, left):
+            raise TimeoutError("the container does not read its stdin")
+        view = view[write(view[:_CHUNK]) or 0 :]
 
 
 def readable(items: Iterable[Waited], seconds: float, event: int = select.POLLIN) -> tuple[Waited, ...]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 GRAY, RGB = 0, 2
 
 
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
 def png(width: int, height: int, rows: Iterable[bytes], color: int = GRAY) -> bytes:
     """A picture of 8 bits a sample, of its rows from above."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(b"\0" + row) for row in rows) + packer.flush()
     head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)

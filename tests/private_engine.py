@@ -23,6 +23,14 @@ from tests.waiting import until
 _START_SECONDS = 60.0
 
 
+def engine_answers(address: str, seconds: float = 5) -> bool:
+    try:
+        connect(address, timeout=seconds).close()
+    except EngineUnavailable:
+        return False
+    return True
+
+
 class PrivateEngine:
     """One dockerd. `runtimes` are further ones by name, as in its configuration file.
 
@@ -89,11 +97,7 @@ class PrivateEngine:
         return self._process is None or self._process.poll() is not None
 
     def answers(self) -> bool:
-        try:
-            connect(self.address, timeout=5).close()
-        except EngineUnavailable:
-            return False
-        return True
+        return engine_answers(self.address)
 
     def client(self, seconds: float = 60.0) -> contextlib.closing[docker.DockerClient]:
         return contextlib.closing(docker.DockerClient(base_url=self.address, timeout=seconds))

@@ -205,13 +205,12 @@ class Executor:
         printed = restore_addresses(result.stdout.decode("utf-8", "replace"), draft.addresses)
         parsed = _parsed(printed, toolbox, required=draft.printed.is_json)
         library_messages, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
-        stderr = stderr_of(result).get("stderr", "")
         summary = toolbox.answering.summarize(library_messages, outputs, final.get("checks"))
         return JobResult(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
             parsed=_to_addresses(parsed, draft.addresses) if draft.addresses else parsed,
-            stderr=_to_host_paths(unreported_stderr(stderr, library_messages), draft),
+            stderr=_to_host_paths(unreported_stderr(stderr_of(result), library_messages), draft),
             outputs=outputs,
             checks=summary.checks,
             messages=tuple(_to_host_paths(text, draft) for text in summary.texts[:_MAX_MESSAGES]),
@@ -271,23 +270,31 @@ def _to_addresses(value: Any, addresses: Sequence[Address]) -> Any:
 
 
 def _make_outputs_folder(target: WorkspacePath) -> None:
-    """Makes the folder for outputs without a name, owned by the workspace's owner, who may replace it at any time."""
-    with open_folder(target.workspace, PurePosixPath()) as root:
-        name = str(target.relative.parent)
-        try:
-            os.mkdir(name, 0o755, dir_fd=root)
-        except FileExistsError:
-            return
-        except OSError as error:
-            raise StagingFailed(
-                f"the folder {name} could not be made in {target.workspace.root}: {error.strerror}."
-            ) from error
+    """Makes the folder for outputs without a name, unless it exists."""
+    place = target.relative.parent
+    try:
+        make_folder(target.workspace, place)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StagingFailed(
+            f"the folder {place} could not be made in {target.workspace.root}: {error.strerror}."
+        ) from error
+
+
+def make_folder(workspace: Workspace, place: PurePosixPath) -> None:
+    """Makes a folder in a workspace. If this server is root, it gets the owner of the folder around it.
+
+    Others may replace the folder at any time. Raises OSError, SandboxError.
+    """
+    with open_folder(workspace, place.parent) as around:
+        os.mkdir(place.name, 0o755, dir_fd=around)
         if os.geteuid():
             return
-        with open_folder(target.workspace, target.relative.parent) as folder, os.scandir(folder) as inside:
+        with open_folder(workspace, place) as folder, os.scandir(folder) as inside:
             # it was replaced, so its owner stays
             if os.fstat(folder).st_uid == 0 and next(inside, None) is None:
-                owner = os.fstat(root)
+                owner = os.fstat(around)
                 os.fchown(folder, owner.st_uid, owner.st_gid)
 
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import mimetypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -77,47 +78,39 @@ class Records:
 
     def record_start(self, call: Invocation) -> None:
         """Records the start before anything runs, and starts to digest the inputs. Raises ToolError if it cannot."""
-        try:
-            self._begin(call)
-        except (AuditUnavailable, RegistryUnavailable) as error:
-            raise _unrecorded(error) from error
+        self._begin(call)
         plan = call.plan
         self.digesting[call.call_id] = Materials(
             local(plan.draft.inputs), self.settings.digest_size, plan.beside
         )
 
     def _begin(self, call: Invocation) -> None:
-        """Raises AuditUnavailable, RegistryUnavailable."""
-        # first, because the next server ends calls that the registry has as started
-        if call.request.operation.in_history:
-            self.registry.begin_call(self._call(call))
-        try:
-            self.audit.append(self._event(call, "call.started", "started"))
-        except AuditUnavailable as error:
-            ended = replace(self._call(call), outcome=str(Code.INTERNAL), message=str(error))
-            self.registry.finish_call(ended)
-            raise
+        with _must_be_recorded():
+            # first, because the next server ends calls that the registry has as started
+            if call.request.operation.in_history:
+                self.registry.begin_call(self._call(call))
+            try:
+                self.audit.append(self._event(call, "call.started", "started"))
+            except AuditUnavailable as error:
+                ended = replace(self._call(call), outcome=str(Code.INTERNAL), message=str(error))
+                self.registry.finish_call(ended)
+                raise
 
     def record_answer(self, call: Invocation) -> None:
         """Records a call without a container before it answers and before any request is made for it. Raises
         ToolError if it cannot.
         """
-        if not call.asked:
-            self.record_event(call)
-            return
-        try:
+        if call.asked:
             self._begin(call)
-        except (AuditUnavailable, RegistryUnavailable) as error:
-            raise _unrecorded(error) from error
+        else:
+            self.record_event(call)
 
     def record_event(self, call: Invocation, kind: str = "call.started", outcome: str = "started") -> None:
         """Records an action in the audit log before it is done, without a row in the history. Raises ToolError if it
         cannot.
         """
-        try:
+        with _must_be_recorded():
             self.audit.append(self._event(call, kind, outcome))
-        except AuditUnavailable as error:
-            raise _unrecorded(error) from error
 
     def record_end(self, call: Invocation) -> ToolError | None:
         """Records the end of a call. Returns an error instead of raising one, because the call itself has ended."""
@@ -352,13 +345,14 @@ def _gallery_facts(one: Described) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _unrecorded(error: Exception) -> ToolError:
-    return ToolError(
-        Code.INTERNAL,
-        Stage.AUDIT,
-        str(error),
-        "Nothing was run: a call that cannot be recorded is not made.",
-    )
+@contextmanager
+def _must_be_recorded() -> Iterator[None]:
+    """Raises ToolError if the audit log or the registry cannot be written."""
+    try:
+        yield
+    except (AuditUnavailable, RegistryUnavailable) as error:
+        advice = "Nothing was run: a call that cannot be recorded is not made."
+        raise ToolError(Code.INTERNAL, Stage.AUDIT, str(error), advice) from error
 
 
 def artifact_of(file: PublishedFile) -> Artifact:

@@ -99,16 +99,16 @@ def explain(error: SandboxError, stage: Stage) -> ToolError:
 
 def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> ToolError | None:
     """None if the job succeeded, else the error. `writes` is True if it had an output."""
-    outcome = result.outcome
+    outcome, stderr = result.outcome, stderr_of(result)
     if not isinstance(outcome, Exited):
         code, message, suggestion = _explained(outcome, toolbox)
-        return ToolError(code, Stage.RUN, message, suggestion, stderr_of(result))
+        return ToolError(code, Stage.RUN, message, suggestion, {"stderr": stderr} if stderr else {})
     if not outcome.code:
         return None
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
     texts = [one.text for one in errors[:_FIRST]]
-    all_texts = "\n".join((*texts, stderr_of(result).get("stderr", "")))
+    all_texts = "\n".join((*texts, stderr))
     if any(text in all_texts for text in _FULL):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
         suggestion = "Ask for less, or ask the operator to raise the setting scratch_size (--scratch-size)."
@@ -116,7 +116,7 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
     general = GENERAL_ADVICE.format(toolbox.title)
-    rest = unreported_stderr(stderr_of(result).get("stderr", ""), errors[:_FIRST])
+    rest = unreported_stderr(stderr, errors[:_FIRST])
     untrusted = {toolbox.name: texts, **({"stderr": rest} if rest else {})}
     return ToolError(
         toolbox.answering.failure, Stage.RUN, message, toolbox.answering.suggest(errors) or general, untrusted
@@ -185,9 +185,8 @@ def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     return found
 
 
-def stderr_of(result: SandboxResult) -> Mapping[str, str]:
-    text = clean_text(result.stderr.decode("utf-8", "replace"), STDERR_CHARACTERS)
-    return {"stderr": text} if text else {}
+def stderr_of(result: SandboxResult) -> str:
+    return clean_text(result.stderr.decode("utf-8", "replace"), STDERR_CHARACTERS)
 
 
 def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:

@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def backup(settings: Settings, folder: Path) -> Exit:
         raise SettingsError(f"there is no state folder {state.root}; name it with --state-dir")
     try:
         folder.mkdir(mode=0o700, parents=True)
-        names = [_database(one, folder) for one in _databases(state.root)]
+        names = [_database(one, folder) for one in sorted(state.root.glob("*.sqlite"))]
         names += [one.name for one in copied(state.audit, folder)]
     except FileExistsError:
         raise SettingsError(f"{folder} exists; name a new folder") from None
@@ -37,10 +36,6 @@ def backup(settings: Settings, folder: Path) -> Exit:
     if not found.ok:
         say(f"the audit log is not complete: {found.reason}")
     return Exit.DONE if found.ok else Exit.FAILED
-
-
-def _databases(root: Path) -> Iterator[Path]:
-    yield from sorted(root.glob("*.sqlite"))
 
 
 def _database(path: Path, folder: Path) -> str:

@@ -87,12 +87,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
         return Exit.DONE
     say(f"asking {image.reference} for its algorithms and formats")
     image, text = _asked(settings)
-    try:
-        _store(settings, image, text)
-    except CatalogueBroken as error:
-        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
-        return Exit.FAILED
-    return Exit.DONE
+    return _store(settings, image, text)
 
 
 def refresh(settings: Settings, output: Path | None) -> Exit:
@@ -107,24 +102,25 @@ def refresh(settings: Settings, output: Path | None) -> Exit:
     try:
         if output is not None:
             write_report(output, text)
-        _store(settings, image, text)
-    except CatalogueBroken as error:
-        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
-        return Exit.FAILED
+        return _store(settings, image, text)
     except OSError as error:
         say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
         return Exit.FAILED
-    return Exit.DONE
 
 
-def _store(settings: Settings, image: Image, text: str) -> None:
-    """Stores the part of a captured catalogue that can be served. Raises CatalogueBroken if there is none."""
+def _store(settings: Settings, image: Image, text: str) -> Exit:
+    """Stores the part of a captured catalogue that can be served."""
     if text == load.packaged_text():
         store.forget(settings.state_dir, settings.image)
-        return
-    served = load.servable(text)
-    place = store.save(settings.state_dir, settings.image, image.digest, served)
-    say(f"{place}: {load.catalogue_of(served).summary}")
+        return Exit.DONE
+    try:
+        served = load.servable(text)
+        place = store.save(settings.state_dir, settings.image, image.digest, served)
+        say(f"{place}: {load.catalogue_of(served).summary}")
+    except CatalogueBroken as error:
+        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
+        return Exit.FAILED
+    return Exit.DONE
 
 
 def _require_catalogue(output: Path | None) -> None:

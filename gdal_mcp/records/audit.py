@@ -89,7 +89,8 @@ class AuditLog:
             first = first_record(log)
             if first is None or first.seq > at.seq:
                 raise AuditUnavailable("the audit log is empty, so that there is nothing to close.")
-            closed = segment_name(self.path, first.seq, at.seq)
+            # names such as audit-000000000001-000000004211.jsonl sort like their records
+            closed = self.path.with_name(f"{self.path.stem}-{first.seq:012d}-{at.seq:012d}{self.path.suffix}")
             event = {"type": ROTATED, "source": source, "outcome": "OK", "segment": closed.name}
             line = write_line(at, time_text(time.time()), event)
             record = parse_line(line)
@@ -106,11 +107,6 @@ class AuditLog:
         """A checkpoint of the end of the log, to be stored in another place. Raises AuditUnavailable."""
         with explained(self.path), open_log(self.path) as files:
             return _repair_tail(*files)
-
-
-def segment_name(path: Path, first: int, last: int) -> Path:
-    """The name of a closed file, `audit-000000000001-000000004211.jsonl`; names sort like their records."""
-    return path.with_name(f"{path.stem}-{first:012d}-{last:012d}{path.suffix}")
 
 
 def segments(path: Path) -> tuple[Path, ...]:

@@ -77,13 +77,13 @@ class Connection:
                 if not fresh:
                     return host
                 self.drop(host)
-            self._refuse_closed()
-            made = self._set_up(fresh)
-            with self._lock:
-                if not self._closed:
-                    self._host = made
-                    return made
-            made.close()
+            if not self._closed:
+                made = self._set_up(fresh)
+                with self._lock:
+                    if not self._closed:
+                        self._host = made
+                        return made
+                made.close()
         raise EngineUnavailable("the server is ending, so nothing is started any more.")
 
     def check(self, host: Host) -> None:
@@ -117,7 +117,3 @@ class Connection:
         self._ending = [one for one in self._ending if one[1].is_alive()]
         self._ending.append((host, threading.Thread(target=host.close, name="lost", daemon=True)))
         self._ending[-1][1].start()
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise EngineUnavailable("the server is ending, so nothing is started any more.")

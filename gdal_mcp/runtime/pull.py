@@ -29,7 +29,7 @@ def main() -> int:
         return 1
     kind = "local stand-in, not the official image" if image.standin else "pulled or built elsewhere"
     progress(f"GDAL {image.version or 'of unknown version'}: {image.reference} ({kind}), {image.id}")
-    if warning := version_warning(image):
+    if warning := version_warning(image.reference, image.version):
         sys.stderr.write(f"{warning}\n")
     return 0
 

@@ -183,10 +183,8 @@ def first_that_starts(
             return OpenedEngine(engine, one.address, tuple(passed_over))
         engine.close()
         passed_over.append(PassedOver(one.name, reason))
-    kind = EngineRefused if forbidden else EngineUnavailable
-    raise kind(
-        f"no engine starts a container of ours here. Tried:{listed(passed_over)}\n{_advice(forbidden)}"
-    )
+    kind, advice = (EngineRefused, NO_PERMISSION) if forbidden else (EngineUnavailable, NO_ENGINE)
+    raise kind(f"no engine starts a container of ours here. Tried:{listed(passed_over)}\n{advice}")
 
 
 def _result(
@@ -218,10 +216,6 @@ def listed(passed_over: list[PassedOver]) -> str:
         if one.absent:
             absent.setdefault(one.reason, []).append(one.candidate)
     return "".join((*lines, *(f"\n  {reason}: {', '.join(names)}" for reason, names in absent.items())))
-
-
-def _advice(forbidden: bool) -> str:  # noqa: FBT001 - the question itself
-    return NO_PERMISSION if forbidden else NO_ENGINE
 
 
 def _daemon(place: Endpoint) -> Engine:

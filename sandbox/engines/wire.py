@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import struct
-import time
 import traceback
 from collections.abc import Iterator
 from typing import Any, Final
@@ -13,7 +12,7 @@ import docker.errors
 import urllib3.exceptions
 
 from sandbox.errors import EngineUnavailable
-from sandbox.waiting import writable
+from sandbox.waiting import write_all
 
 HEADER: Final = struct.Struct(">BxxxI")  # number of the stream (stdout or stderr), length of the frame
 _CHUNK: Final = 1 << 18
@@ -56,13 +55,7 @@ class DockerStreams:
         return pieces
 
     def send(self, data: bytes, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        view = memoryview(data)
-        while view:
-            left = end - time.monotonic()
-            if left <= 0 or not writable(self._socket, left):
-                raise TimeoutError("the container does not read its stdin")
-            view = view[self._socket.send(view[:_CHUNK]) :]
+        write_all(self._socket, self._socket.send, data, seconds)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

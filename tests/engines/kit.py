@@ -16,11 +16,10 @@ import pytest
 
 from sandbox.engine import Engine
 from sandbox.engines import docker as docker_module
-from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
-from sandbox.errors import EngineUnavailable
 from sandbox.template import Limits
 from tests.engines.bench import LIMITS, Bench
+from tests.private_engine import engine_answers
 from tests.waiting import until
 
 _ANSWER_SECONDS = 60.0
@@ -28,11 +27,16 @@ _ANSWER_SECONDS = 60.0
 
 @contextlib.contextmanager
 def bench_on(
-    engine: Engine, image: str, gone: Callable[[], Engine], runtime: str = "", limits: Limits = LIMITS
+    engine: Engine,
+    image: str,
+    gone: Callable[[], Engine],
+    runtime: str = "",
+    limits: Limits = LIMITS,
+    **changes: Any,
 ) -> Iterator[Bench]:
     folder = Path(tempfile.mkdtemp(prefix="gme-bench-"))
     folder.chmod(0o755)
-    bench = Bench(engine, image, folder, runtime, gone, limits)
+    bench = Bench(engine, image, folder, runtime, gone, limits, **changes)
     try:
         yield bench
         assert bench.ours() == {}
@@ -131,11 +135,7 @@ class PodmanService:
         assert loading.returncode == 0
 
     def answers(self) -> bool:
-        try:
-            connect(self.address).close()
-        except EngineUnavailable:
-            return False
-        return True
+        return engine_answers(self.address, 60)
 
     def client(self) -> docker.DockerClient:
         return docker.DockerClient(base_url=self.address, timeout=60)

@@ -10,9 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox.engines.discovery import connect
-from sandbox.errors import EngineUnavailable
 from tests.engines.kit import not_tried
+from tests.private_engine import engine_answers
 from tests.waiting import until
 
 NEEDED = ("dockerd", "rootlesskit", "newuidmap")
@@ -37,11 +36,7 @@ class RootlessDocker:
         self.log = folder / "log"
 
     def answers(self) -> bool:
-        try:
-            connect(self.address, timeout=5).close()
-        except EngineUnavailable:
-            return False
-        return True
+        return engine_answers(self.address)
 
 
 @contextlib.contextmanager

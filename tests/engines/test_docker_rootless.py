@@ -23,7 +23,7 @@ from sandbox.engines.docker import DockerEngine
 from sandbox.errors import IsolationRefused
 from tests.engines.bench import LEAVE_A_MARK, Bench
 from tests.engines.checks import conforms
-from tests.engines.kit import unanswered, weaken_docker
+from tests.engines.kit import bench_on, unanswered, weaken_docker
 from tests.engines.known import DOCKER_ROOTLESS
 from tests.engines.rootless_docker import RootlessDocker, rootless_docker
 
@@ -45,15 +45,14 @@ def rootless(client: docker.DockerClient, image: Image) -> Iterator[RootlessDock
 
 @pytest.fixture
 def bench(rootless: RootlessDocker, image: Image) -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="gme-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        engine = DockerEngine(docker.DockerClient(base_url=rootless.address, timeout=60))
-        made = Bench(engine, image.id, folder, user=(USER, USER), gone=unanswered)
+    with (
+        contextlib.closing(
+            DockerEngine(docker.DockerClient(base_url=rootless.address, timeout=60))
+        ) as engine,
+        bench_on(engine, image.id, unanswered, user=(USER, USER)) as made,
+    ):
         made.staging.chmod(0o700)
-        with contextlib.closing(engine):
-            yield made
-            assert made.ours() == {}
+        yield made
 
 
 def test_engine_without_limits_creates_nothing_and_says_why(bench: Bench) -> None:

@@ -3,9 +3,7 @@ otherwise.
 """
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import docker
 import pytest
@@ -16,7 +14,7 @@ from sandbox.engines.podman import PodmanEngine
 from sandbox.errors import IsolationRefused, SandboxError
 from tests.engines.bench import LEAVE_A_MARK, Bench
 from tests.engines.checks import conforms
-from tests.engines.kit import PodmanService, podman_service, unanswered
+from tests.engines.kit import PodmanService, bench_on, podman_service, unanswered
 from tests.engines.known import PODMAN_ROOTLESS
 
 pytestmark = [
@@ -39,16 +37,10 @@ def service(client: docker.DockerClient, image: Image) -> Iterator[PodmanService
 def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
     with (
         contextlib.closing(service.client()) as client,
-        tempfile.TemporaryDirectory(prefix="gme-bench-") as name,
+        bench_on(PodmanEngine(client), image.id, lambda: unanswered(PodmanEngine), user=(USER, USER)) as made,
     ):
-        folder = Path(name)
-        folder.chmod(0o755)
-        made = Bench(
-            PodmanEngine(client), image.id, folder, user=(USER, USER), gone=lambda: unanswered(PodmanEngine)
-        )
         made.staging.chmod(0o700)
         yield made
-        assert made.ours() == {}
 
 
 def test_engine_without_limits_creates_nothing_and_says_why(bench: Bench) -> None:

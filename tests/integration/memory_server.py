@@ -60,17 +60,12 @@ class World:
     waiting_for_engine: int = 0
 
     def worker(self, box: Box) -> int:
-        box.say(frame(b"R", {}))
-        head = _exactly(box, 4)
-        request = json.loads(_exactly(box, int.from_bytes(head)))["request"] if head else None
-        if request is None:
+        if (request := request_to(box)) is None:
             return 0
         self.jobs.append(request["program"])
         if request["program"] != "describe":
             self.gate.wait(60)
-        staging = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
-        for one in request["outputs"]:
-            Path(staging[0].host_path, Path(one["path"]).name).write_bytes(b"made")
+        write_outputs(box, request, b"made")
         box.say(frame(b"F", {"code": 0}))
         return 0
 
@@ -80,6 +75,22 @@ class World:
             return {"reached": self.reached}
 
         return ImmediateResult(ask=ask)
+
+
+def request_to(box: Box, **measured: Any) -> dict[str, Any] | None:
+    """What a worker is asked after it has sent its measurements; None if its container ends without a job."""
+    box.say(frame(b"R", measured))
+    head = _exactly(box, 4)
+    found: dict[str, Any] | None = (
+        json.loads(_exactly(box, int.from_bytes(head)))["request"] if head else None
+    )
+    return found
+
+
+def write_outputs(box: Box, request: Mapping[str, Any], data: bytes) -> None:
+    staging = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
+    for one in request["outputs"]:
+        Path(staging[0].host_path, Path(one["path"]).name).write_bytes(data)
 
 
 def _local(arguments: Making, context: Any) -> WorkspacePath:

@@ -6,7 +6,6 @@ begun.
 """
 
 import hashlib
-import json
 import os
 import signal
 import sys
@@ -30,10 +29,18 @@ from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.toolboxes.preflight import NoPreflight, Preflight
 from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Described, Toolbox
 from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
-from sandbox.template import STAGING_TARGET, Limits
+from sandbox.template import Limits
 from tests.engines.memory import Box
-from tests.integration.memory_server import Person, Server, World, memory_toolbox, server
-from tests.unit.sandbox.pool_kit import _exactly, frame, measure_nothing
+from tests.integration.memory_server import (
+    Person,
+    Server,
+    World,
+    memory_toolbox,
+    request_to,
+    server,
+    write_outputs,
+)
+from tests.unit.sandbox.pool_kit import frame, measure_nothing
 
 # two outputs of three steps; `b` depends on `a`, and `c` depends on neither
 STEPS = {"a": ["one.bin"], "b": ["${steps.a}"], "c": ["two.bin"]}
@@ -89,10 +96,7 @@ class Steps(World):
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def worker(self, box: Box) -> int:
-        box.say(frame(b"R", {"mounts": list(map(_measured, box.template.mounts))}))
-        head = _exactly(box, 4)
-        request = json.loads(_exactly(box, int.from_bytes(head)))["request"] if head else None
-        if request is None:
+        if (request := request_to(box, mounts=list(map(_measured, box.template.mounts)))) is None:
             return 0
         code = 0
         if request["program"] == "join":
@@ -104,9 +108,7 @@ class Steps(World):
                 data = joined(word, *(Path(one).read_bytes() for one in request["inputs"]))
                 if name == self.at:
                     self.read()
-                [staging] = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
-                for one in request["outputs"]:
-                    Path(staging.host_path, Path(one["path"]).name).write_bytes(data)
+                write_outputs(box, request, data)
         box.say(frame(b"F", {"code": code}))
         return code
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.integration.actions import Job
 from tests.integration.workflow_kit import EXAMPLES, environment
+from tests.wheel import build_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
@@ -57,17 +58,7 @@ def upload_artifact(job: Job, given: Mapping[str, Any]) -> None:
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     """Uses a package index with one wheel, of this checkout, in place of another installation of it."""
-    words = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(tmp_path / "index"),
-    ]
-    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    build_wheel(tmp_path / "index")
     for name in ("repository", "home"):
         (tmp_path / name).mkdir()
     tmp_path.chmod(0o755)

@@ -7,14 +7,13 @@ import zipfile
 from pathlib import Path
 
 from gdal_mcp import invoked
+from tests.wheel import build_wheel
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_wheel_installs_only_the_program_and_the_sandbox(tmp_path: Path):
-    words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
-    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
-    [wheel] = tmp_path.iterdir()
+    wheel = build_wheel(tmp_path / "dist")
     top = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"gdal_mcp", "sandbox"}
 

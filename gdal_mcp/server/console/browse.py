@@ -7,10 +7,10 @@ Invariants:
 * if the server runs as root, a new folder gets the owner of the folder around it, as the outputs of calls do.
 """
 
-import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gdal_mcp.calls.execution import make_folder
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.policy.identity import WRITE
 from gdal_mcp.policy.policy import Deny, case, decide
@@ -19,7 +19,7 @@ from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.operations.unasked import call_unasked
 from sandbox.errors import SandboxError
-from sandbox.workspace import WorkspacePath, Workspaces, open_folder
+from sandbox.workspace import WorkspacePath, Workspaces
 
 ROWS: Final = 60  # of a folder at once
 TOOL: Final = "console.make_folder"  # in the audit log and for the policy
@@ -55,9 +55,7 @@ class Browse:
         }
         self.app.audit.append(event)
         try:
-            with open_folder(target.workspace, target.relative.parent) as parent:
-                os.mkdir(target.name, 0o755, dir_fd=parent)
-                _give_to_owner(target.name, parent)
+            make_folder(target.workspace, target.relative)
         except (OSError, SandboxError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.app.audit.append(
@@ -80,15 +78,3 @@ class Browse:
         if isinstance(verdict := decide(case(draft, TOOL, viewer.name), self.app.pipeline.policy), Deny):
             raise Refused(403, f"The policy denies it: {verdict.reason}.")
         return target
-
-
-def _give_to_owner(name: str, parent: int) -> None:
-    """Changes the owner of a new folder. Does nothing unless this server is root. Raises OSError."""
-    if os.geteuid() != 0:
-        return
-    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        around = os.fstat(parent)
-        os.fchown(folder, around.st_uid, around.st_gid)
-    finally:
-        os.close(folder)

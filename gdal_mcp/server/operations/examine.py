@@ -245,7 +245,7 @@ def _image(host: Host, settings: Settings) -> Iterator[DoctorRow]:
     fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
     yield _warning_if(image.standin, "image", "image", found, fix)
     yield DoctorRow("image", "digest", "ok", image.digest)
-    warning = version_warning(image)
+    warning = version_warning(image.reference, image.version)
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
     yield from _attested(host, "attestation")
     known = catalogue_of(store.select(settings.state_dir, settings.image))

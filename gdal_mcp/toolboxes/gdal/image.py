@@ -2,20 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from gdal_mcp.toolboxes.toolbox import ImageSpec
-
-
-class ImageFacts(Protocol):
-    """The properties of an installed image that `version_warning` needs."""
-
-    @property
-    def reference(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
-
 
 _REPOSITORY: Final = "ghcr.io/osgeo/gdal"
 # by the value of `gdal-mcp setup --image`; docs/deployment.md compares them
@@ -58,12 +47,12 @@ def too_old(reference: str, version: str) -> str:
 GDAL_IMAGE: Final = ImageSpec(OFFICIAL, STANDIN, parse_version, too_old)
 
 
-def version_warning(image: ImageFacts) -> str | None:
+def version_warning(reference: str, version: str) -> str | None:
     """A warning about the GDAL version of an image; None if there is none."""
-    if not image.version or _parts(image.version) >= OLDEST_SAFE:
+    if not version or _parts(version) >= OLDEST_SAFE:
         return None
     return (
-        f"GDAL {image.version} in {image.reference} has published vulnerabilities that 3.13.2 fixed. "
+        f"GDAL {version} in {reference} has published vulnerabilities that 3.13.2 fixed. "
         f"Use {OFFICIAL['full']} or newer."
     )
 

@@ -4,11 +4,10 @@ import contextlib
 import io
 import os
 import select
-import time
 from typing import Final
 
 from sandbox.engine import STDERR, STDOUT
-from sandbox.waiting import writable
+from sandbox.waiting import write_all
 
 _CHUNK: Final = 1 << 18
 
@@ -49,14 +48,8 @@ class PipeStreams:
         return pieces
 
     def send(self, data: bytes, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        view = memoryview(data)
         try:
-            while view:
-                left = end - time.monotonic()
-                if left <= 0 or not writable(self._stdin, left):
-                    raise TimeoutError("the container does not read its stdin")
-                view = view[self._stdin.write(view[:_CHUNK]) or 0 :]
+            write_all(self._stdin, self._stdin.write, data, seconds)
         except ValueError as error:  # the streams were closed, possibly by another thread
             raise BrokenPipeError("the streams of the container were closed") from error
 

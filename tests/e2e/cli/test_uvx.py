@@ -14,6 +14,7 @@ import pytest
 
 from gdal_mcp.runtime.image import Image
 from tests.e2e.mcp.talk import Person, talking
+from tests.wheel import build_wheel
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[3]
@@ -24,17 +25,7 @@ _NOT_OURS = ("PYTHONPATH", "VIRTUAL_ENV", "XDG_")  # variables that a new user's
 def shell(tmp_path: Path, image: Image) -> Mapping[str, str]:
     """The environment of a user who has only uv and a container engine, with the wheel published."""
     (tmp_path / "home").mkdir()
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        tmp_path / "dist",
-    ]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    build_wheel(tmp_path / "dist")
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith((*_NOT_OURS, "GDAL_MCP_"))
     }

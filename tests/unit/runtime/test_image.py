@@ -150,9 +150,9 @@ def test_old_version_is_refused_and_unknown_one_tested(engine, images):
 @pytest.mark.claim("supply.old-gdal")
 def test_versions_with_published_vulnerabilities_are_warned_of() -> None:
     for version in ("3.11.0", "3.13.1", "3.13"):
-        assert version_warning(Image("x", ID, ID, version, False)), version
+        assert version_warning("x", version), version
     for version in ("3.13.2", "3.14.0", "4.0.0"):
-        assert version_warning(Image("x", ID, ID, version, False)) is None, version
+        assert version_warning("x", version) is None, version
 
 
 def test_version_is_read_from_labels_and_tags() -> None:

@@ -1,18 +1,11 @@
 """Pictures from a container: only those that were requested, and no texts in addition to their pixels."""
 
-import struct
-import zlib
-
 import pytest
 
 from gdal_mcp.toolboxes.pictures import MAX_SIDE, checked_png
-from tests.png import png
+from tests.png import chunk, png
 
 SMALL = png(3, 2, [b"abc", b"def"])
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def test_a_picture_is_passed_on_as_it_is():

@@ -46,12 +46,8 @@ def tell_members(job, errors):
             errors.fail_first(f"the archive holds {shown}{more}")
 
 
-def as_folders(words):
-    """The words of `vsi list`, with each archive as a folder of GDAL's file system for archives."""
-    return [as_folder(one) for one in words]
-
-
 def as_folder(word):
+    """A word of `vsi list`; an archive as a folder of GDAL's file system for archives."""
     option, _, path = word.rpartition("=") if word.startswith("--") else ("", "", word)
     kind = KINDS.get(os.path.splitext(path)[1].lower())
     if kind is None or not os.path.isfile(path):

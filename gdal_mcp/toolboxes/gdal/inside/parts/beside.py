@@ -44,11 +44,6 @@ BY_EXTENT = (
 )  # vector commands that may use the extent of a layer
 
 
-def files_of(job):
-    """The files that a call reads, without duplicates."""
-    return [path for path in dict.fromkeys([*job["inputs"], *job.get("sources", ())]) if os.path.isfile(path)]
-
-
 # --- SQLite
 
 
@@ -61,12 +56,12 @@ def prepare(job, errors):
 
     Raises RuntimeError for an unfinished change of a database.
     """
-    files = files_of(job)
+    files = [*filter(os.path.isfile, dict.fromkeys([*job["inputs"], *job.get("sources", ())]))]
     if any(path.lower().endswith(".shp") for path in files):
         job["restored"] = part("restored").restore(job, files)
     databases = [path for path in files if is_database(path)]
     for path in databases:
-        if has_hot_journal(path):
+        if head(f"{path}-journal", len(JOURNAL)) == JOURNAL:
             raise RuntimeError(
                 f"{os.path.basename(path)} has a change beside it that was not finished ({os.path.basename(path)}-journal): open it "
                 "once with a program that may write, such as QGIS, which takes the change back, and call again"
@@ -96,10 +91,6 @@ def pending(path):
     """True if a database has a `-wal` file with changes."""
     beside = f"{path}-wal"
     return in_wal_mode(path) and os.path.isfile(beside) and os.path.getsize(beside) > WAL_HEADER
-
-
-def has_hot_journal(path):
-    return head(f"{path}-journal", len(JOURNAL)) == JOURNAL
 
 
 def read_alone():
@@ -228,11 +219,9 @@ def checks(job):
             for one in extent_checks(number, path, reads=not job["outputs"], copies=copies_features(job))
             if not (named and one["code"] == "encoding_misread")
         )
-        yield from raster_checks(number, path, job)
+        yield from ({**one, "input": number} for one in raster_checks(path, job))
         yield from sheet_checks(number, path, job)
         yield from kml_checks(number, path)
-        if MEASURED.intersection(job.get("options", ())):
-            yield from zero_checks(number, path)
 
 
 def kml_checks(number, path):
@@ -263,21 +252,12 @@ def sheet_checks(number, path, job):
     yield from ({**one, "input": number} for one in found)
 
 
-def zero_checks(number, path):
-    with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
-        found = list(part("collars").zeros_around(dataset)) if dataset is not None else []
-    yield from ({**one, "input": number} for one in found)
-
-
 def reads_less(job, dataset):
     """True if a call reads a raster at a reduced size, for which GDAL uses overviews."""
     options = [str(one) for one in job.get("options", ())]
     is_brief = job["program"] == "preview" or "--approx-stats" in options
     tiled = options[:2] == ["raster", "tile"] or "tile" in options[2:]
-    return is_brief or (
-        tiled and dataset is not None and part("overviews").tiles_are_coarse(dataset, options)
-    )
+    return is_brief or (tiled and part("overviews").tiles_are_coarse(dataset, options))
 
 
 def is_of(drivers, path, kind):
@@ -286,21 +266,17 @@ def is_of(drivers, path, kind):
         return gdal.IdentifyDriverEx(path, kind, allowed_drivers=drivers) is not None
 
 
-def raster_checks(number, path, job):
-    if not is_of(RASTERS, path, gdal.OF_RASTER):
-        return
+def raster_checks(path, job):
+    stores, measured = is_of(RASTERS, path, gdal.OF_RASTER), MEASURED.intersection(job.get("options", ()))
     with quiet():
-        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
-        found = (
-            list(
-                part("stored").raster_checks(
-                    dataset, reads=not job["outputs"], reduced=reads_less(job, dataset)
-                )
-            )
-            if dataset is not None
-            else []
-        )
-    yield from ({**one, "input": number} for one in found)
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER) if stores or measured else None
+        found = []
+        if dataset is not None and stores:
+            reduced = reads_less(job, dataset)
+            found += part("stored").raster_checks(dataset, reads=not job["outputs"], reduced=reduced)
+        if dataset is not None and measured:
+            found += part("collars").zeros_around(dataset)
+    return found
 
 
 def copies_features(job):

@@ -31,8 +31,3 @@ def is_valid(dataset, size):
         except (script.ValidateCloudOptimizedGeoTIFFException, RuntimeError, TypeError, ValueError):
             return None
     return not errors
-
-
-def cog_checks(valid):
-    if not valid:
-        yield {"code": "cog_unchecked" if valid is None else "cog_invalid"}

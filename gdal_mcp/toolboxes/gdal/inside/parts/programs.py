@@ -119,7 +119,7 @@ def run_algorithm(job, report):
     sources = job.get("sources", job["inputs"])
     algorithm, path, words = instantiated(by_kind(job["options"], sources))
     if path == ["vsi", "list"]:
-        words = part("archives").as_folders(words)
+        words = list(map(part("archives").as_folder, words))
         if names := part("archives").only_member(words):
             print_text(names)
             return Ended(True)
