@@ -36,6 +36,7 @@ TABLE = DatasetFacts("CSV", "vector", geometry="None", columns={"number_texts": 
 COMMAS = replace(TABLE, columns={"comma_texts": ("v",)})
 DATES = replace(TABLE, columns={"date_texts": ("d",)})
 LARGE = replace(TABLE, columns={"long_texts": ("id",)})
+ROUNDED = replace(TABLE, driver="GeoJSON", columns={"rounded_keys": ("id",)})
 MIXED = replace(TABLE, columns={"mixed_texts": ("v",)})
 NORTH = replace(DEM, crs="EPSG:3857", degrees=False, extent=(0.0, 8.4e6, 1e5, 8.5e6))
 EQUATOR = replace(NORTH, extent=(0.0, 0.0, 1e5, 1e5))
@@ -163,6 +164,8 @@ DUE = [
     ("local_dates", ask("vector sql", DATES, sql="SELECT max(d) FROM t")),
     ("digits_lost", ask("vector convert", LARGE, driver="GPKG", open_option=TYPED)),
     ("digits_lost", ask("vector sql", LARGE, sql="SELECT id FROM t", open_option=TYPED)),
+    ("digits_lost", ask("vector convert", ROUNDED, driver="GPKG")),
+    ("digits_lost", ask("vector sql", ROUNDED, sql="SELECT id FROM t")),
     ("number_as_text", ask("vector sql", MIXED, sql="SELECT avg(v) FROM t")),
     ("number_as_text", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE substr(d, 1, 4) > 2022")),
     ("mercator_units", ask("raster slope", NORTH)),
@@ -353,6 +356,7 @@ NOT_DUE = [
     ("local_dates", ask("vector sql", DATES, sql="SELECT substr(d, 7) FROM t")),
     ("digits_lost", ask("vector convert", LARGE, driver="GPKG")),
     ("digits_lost", ask("vector sql", LARGE, sql="SELECT v FROM t", open_option=TYPED)),
+    ("digits_lost", ask("vector sql", ROUNDED, sql="SELECT v FROM t")),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, ZONES_M))),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, TABLE))),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN.replace("b.g", "ST_Transform(b.g, 27700)")), inputs=(ZONES_M, PLACES))),

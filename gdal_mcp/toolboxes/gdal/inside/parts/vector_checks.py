@@ -75,6 +75,8 @@ def layer_checks(dataset, rows, origin):
             empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
         checks += measured_before(layer, readable, origin)
+        made = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
+        checks += part("digits").digit_checks(layer, after, made, clock, driver)
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):

@@ -88,6 +88,7 @@ def misread(call: AlgorithmCall) -> Iterator[Finding]:
         ("local_dates", "substr", _columns(call, "date_texts")),
         # integers too large for GDAL's types, and times that GDAL rounds
         ("long_values", None, _columns(call, "long_texts", detected=True)),
+        ("rounded_keys", None, _columns(call, "rounded_keys")),
     ):
         used = columns and (reading.names(sql, columns) if sql else call.driver)
         if used and not (mends and mends in sql.lower()):

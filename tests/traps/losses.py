@@ -1,0 +1,60 @@
+"""Traps about what a call loses without an error of GDAL: digits, directions, flags, metadata.
+
+`MAKE` continues the program of `explained.py`, and `TABLE` the table of `table.py`.
+"""
+
+MAKE = r"""
+def keyed(name, driver, first, kind=ogr.OFTInteger64):
+    made = gdal.GetDriverByName(driver).Create(f"{folder}/{name}", 0, 0, 0, gdal.GDT_Unknown)
+    into = made.CreateLayer(name.partition(".")[0], crs("EPSG:4326"), ogr.wkbPoint)
+    into.CreateField(ogr.FieldDefn("code", kind)); into.CreateField(ogr.FieldDefn("size", ogr.OFTReal))
+    for i in range(3):
+        feature = ogr.Feature(into.GetLayerDefn())
+        feature.SetField("code", first + 2 * i); feature.SetField("size", i + 0.5)
+        feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POINT (9.{i} 45)")); into.CreateFeature(feature)
+    into = feature = None; made.Close()
+keyed("wide_keys.gpkg", "GPKG", 9007199254740993)
+keyed("short_keys.gpkg", "GPKG", 900719925474)
+point = '{{"type": "Feature", "properties": {{"code": {}}}, "geometry": {{"type": "Point", "coordinates": [9, 45]}}}}'.format
+for name, codes in (("keys_64.geojson", (1152921504606846993, 1152921504606846995)), ("keys_65.geojson", (12345678901234567891, 12345678901234567893)), ("keys_text.geojson", ('"12345678901234567891"', '"12345678901234567893"'))):
+    open(f"{folder}/{name}", "w").write('{"type": "FeatureCollection", "features": [%s]}' % ", ".join(map(point, codes)))
+open(f"{folder}/keys_and_fractions.csv", "w").write("code,n\n9007199254740993,1\n9007199254740995,2\n0.5,3\n")
+open(f"{folder}/keys_whole.csv", "w").write("code,n\n9007199254740993,1\n9007199254740995,2\n,3\n")
+"""
+
+TABLE = r"""
+# whole numbers with more digits than a double, a JSON reader or a spreadsheet stores
+digits_lost
+    query inputs=["wide_keys.gpkg"] sql=SELECT CAST(code AS REAL) AS c FROM wide_keys
+    query inputs=["wide_keys.gpkg"] sql=SELECT size * 1e17 AS large FROM wide_keys
+    query inputs=["short_keys.gpkg"] sql=SELECT code * 1e9 AS c FROM short_keys
+    query inputs=["wide_keys.gpkg"] sql=SELECT max(code) AS c, sum(size) AS size FROM wide_keys
+digits_lost
+    query_to_file inputs=["wide_keys.gpkg"] sql=SELECT coalesce(code, 0.0) + 0.5 AS code, geom FROM wide_keys output=OUT.gpkg
+    query_to_file inputs=["wide_keys.gpkg"] sql=SELECT code, size, geom FROM wide_keys output=OUT.gpkg
+digits_lost
+    vector sql input=wide_keys.gpkg output=OUT.fgb dialect=OGRSQL sql=SELECT CAST(code AS float) AS code FROM wide_keys
+    vector sql input=wide_keys.gpkg output=OUT.fgb dialect=OGRSQL sql=SELECT code FROM wide_keys
+digits_lost
+    vector convert input=wide_keys.gpkg output=OUT.geojson
+    vector convert input=short_keys.gpkg output=OUT.geojson
+    query_to_file inputs=["wide_keys.gpkg"] sql=SELECT CAST(code AS TEXT) AS code, geom FROM wide_keys output=OUT.geojson
+digits_lost ignoring:geometry_left_out
+    vector convert input=wide_keys.gpkg output=OUT.xlsx
+    vector convert input=short_keys.gpkg output=OUT.xlsx
+    vector convert input=wide_keys.gpkg output=OUT.csv
+digits_lost ignoring:nodata_undeclared
+    vector rasterize input=wide_keys.gpkg output=OUT.tif attribute-name=code resolution=[0.1,0.1] output-data-type=Int64
+    vector rasterize input=short_keys.gpkg output=OUT.tif attribute-name=code resolution=[0.1,0.1] output-data-type=Int64
+digits_lost before ignoring:identical_to_input
+    vector convert input=keys_65.geojson output=OUT.gpkg
+    vector convert input=keys_64.geojson output=OUT.gpkg
+    vector convert input=keys_text.geojson output=OUT.gpkg
+digits_lost before
+    query inputs=["keys_65.geojson"] sql=SELECT code FROM keys_65
+    query inputs=["keys_64.geojson"] sql=SELECT code FROM keys_64
+digits_lost before
+    query inputs=["keys_and_fractions.csv"] sql=SELECT code FROM keys_and_fractions
+    query inputs=["keys_and_fractions.csv"] sql=SELECT n FROM keys_and_fractions
+    query inputs=["keys_whole.csv"] sql=SELECT code FROM keys_whole
+"""
