@@ -20,6 +20,24 @@ for name, codes in (("keys_64.geojson", (1152921504606846993, 115292150460684699
     open(f"{folder}/{name}", "w").write('{"type": "FeatureCollection", "features": [%s]}' % ", ".join(map(point, codes)))
 open(f"{folder}/keys_and_fractions.csv", "w").write("code,n\n9007199254740993,1\n9007199254740995,2\n0.5,3\n")
 open(f"{folder}/keys_whole.csv", "w").write("code,n\n9007199254740993,1\n9007199254740995,2\n,3\n")
+
+north = (numpy.arange(1200).reshape(30, 40) * 37 % 360).astype("float32")
+for name, values in (("aspect_of_hill", north), ("dem_of_hill", north), ("north_slopes", north), ("aspect_of_slope", 100 + north / 10)):
+    raster(name, values, utm, nodata=-9999)
+raster("wind", north, utm, nodata=-9999, then=lambda made: made.GetRasterBand(1).SetDescription("wind_direction"))
+raster("in_degrees", north, utm, nodata=-9999, then=lambda made: made.GetRasterBand(1).SetUnitType("degrees"))
+raster("celsius", north / 12, utm, nodata=-9999, then=lambda made: made.GetRasterBand(1).SetUnitType("degrees Celsius"))
+raster("steep", north / 4, utm, nodata=-9999, then=lambda made: made.GetRasterBand(1).SetUnitType("degrees"))
+bits = (numpy.random.default_rng(5).integers(1, 65535, (30, 40))).astype("uint16")
+for name in ("scene_QA_PIXEL", "scene_B4"):
+    raster(name, bits, utm, nodata=0)
+raster("described_flags", bits, utm, nodata=0, then=lambda made: made.GetRasterBand(1).SetDescription("Fmask"))
+years = (1960 + numpy.arange(1200).reshape(30, 40) * 7 % 60).astype("int16")
+for name in ("year_built", "heights_built"):
+    raster(name, years, utm, nodata=-1)
+raster("rain_year_2020", (numpy.arange(1200).reshape(30, 40) * 7 % 250 + 3).astype("uint16"), utm, nodata=0)
+raster("landcover_2018", (numpy.arange(1200).reshape(30, 40) * 7 % 44 + 100).astype("int16"), utm, nodata=-1)
+raster("landcover_percent", (numpy.arange(1200).reshape(30, 40) * 7 % 100 + 1).astype("uint8"), utm, nodata=0)
 """
 
 TABLE = r"""
@@ -57,4 +75,45 @@ digits_lost before
     query inputs=["keys_and_fractions.csv"] sql=SELECT code FROM keys_and_fractions
     query inputs=["keys_and_fractions.csv"] sql=SELECT n FROM keys_and_fractions
     query inputs=["keys_whole.csv"] sql=SELECT code FROM keys_whole
+
+# directions across north, and codes that only a name tells
+directions_averaged before
+    raster resize input=aspect_of_hill.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=aspect_of_hill.tif output=OUT.tif size=["20","15"] resampling=nearest
+    raster resize input=dem_of_hill.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=aspect_of_slope.tif output=OUT.tif size=["20","15"] resampling=average
+directions_averaged before
+    reproject input=wind.tif output=OUT.tif dst_crs=EPSG:25832 resampling=bilinear extra_args=["--dst-nodata=-9999"]
+    reproject input=north_slopes.tif output=OUT.tif dst_crs=EPSG:25832 resampling=bilinear extra_args=["--dst-nodata=-9999"]
+directions_averaged before ignoring:labels_lost
+    raster resize input=in_degrees.tif output=OUT.tif size=["20","15"] resampling=cubic
+    raster resize input=celsius.tif output=OUT.tif size=["20","15"] resampling=cubic
+    raster resize input=steep.tif output=OUT.tif size=["20","15"] resampling=cubic
+directions_averaged before
+    raster zonal-stats input=aspect_of_hill.tif zones=zones_utm.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+    raster zonal-stats input=aspect_of_hill.tif zones=zones_utm.gpkg output=OUT.csv stat=["max","mode"] include-field=["id"]
+    raster zonal-stats input=celsius.tif zones=zones_utm.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+directions_averaged before
+    raster neighbors input=wind.tif output=OUT.tif method=["mean"] kernel=["equal"]
+    raster neighbors input=wind.tif output=OUT.tif method=["max"] kernel=["equal"]
+directions_averaged before
+    pipeline steps=read elevation.tif ! aspect ! resize --size=20,15 --resampling=average ! write OUT.tif
+    pipeline steps=read elevation.tif ! resize --size=20,15 --resampling=average ! aspect ! write OUT.tif
+    pipeline steps=read elevation.tif ! aspect ! resize --size=20,15 ! write OUT.tif
+classes_mixed before
+    raster resize input=scene_QA_PIXEL.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=scene_QA_PIXEL.tif output=OUT.tif size=["20","15"] resampling=nearest
+    raster resize input=scene_B4.tif output=OUT.tif size=["20","15"] resampling=average
+classes_mixed before
+    reproject input=described_flags.tif output=OUT.tif dst_crs=EPSG:25832 resampling=cubic
+    reproject input=described_flags.tif output=OUT.tif dst_crs=EPSG:25832
+classes_mixed before
+    raster resize input=year_built.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=heights_built.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=rain_year_2020.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=year_built.tif output=OUT.tif size=["20","15"] resampling=mode
+classes_mixed before
+    raster resize input=landcover_2018.tif output=OUT.tif size=["20","15"] resampling=bilinear
+    raster resize input=landcover_2018.tif output=OUT.tif size=["20","15"]
+    raster resize input=landcover_percent.tif output=OUT.tif size=["20","15"] resampling=bilinear
 """
