@@ -4,6 +4,10 @@
 """
 
 MAKE = r"""
+layer("houses", ["POINT (1 1)", "POINT (2.5 2.5)", "POINT (4.5 4.5)"])
+layer("overlapping_areas", ["POLYGON ((0 0,0 3,3 3,3 0,0 0))", "POLYGON ((2 2,2 5,5 5,5 2,2 2))"])
+layer("separate_areas", ["POLYGON ((0 0,0 3,3 3,3 0,0 0))", "POLYGON ((4 4,4 5,5 5,5 4,4 4))"])
+
 def keyed(name, driver, first, kind=ogr.OFTInteger64):
     made = gdal.GetDriverByName(driver).Create(f"{folder}/{name}", 0, 0, 0, gdal.GDT_Unknown)
     into = made.CreateLayer(name.partition(".")[0], crs("EPSG:4326"), ogr.wkbPoint)
@@ -116,4 +120,18 @@ classes_mixed before
     raster resize input=landcover_2018.tif output=OUT.tif size=["20","15"] resampling=bilinear
     raster resize input=landcover_2018.tif output=OUT.tif size=["20","15"]
     raster resize input=landcover_percent.tif output=OUT.tif size=["20","15"] resampling=bilinear
+
+# counts of a join by place
+summed_twice
+    query inputs=["houses.gpkg","overlapping_areas.gpkg"] sql=SELECT count(*) AS n FROM houses h JOIN overlapping_areas a ON ST_Within(h.geom, a.geom)
+    query inputs=["houses.gpkg","separate_areas.gpkg"] sql=SELECT count(*) AS n FROM houses h JOIN separate_areas a ON ST_Within(h.geom, a.geom)
+    query inputs=["houses.gpkg","overlapping_areas.gpkg"] sql=SELECT count(DISTINCT h.rowid) AS n FROM houses h JOIN overlapping_areas a ON ST_Within(h.geom, a.geom)
+    query inputs=["houses.gpkg","overlapping_areas.gpkg"] sql=SELECT a.id, count(h.id) AS n FROM overlapping_areas a LEFT JOIN houses h ON ST_Within(h.geom, a.geom) GROUP BY a.id
+    query inputs=["houses.gpkg","overlapping_areas.gpkg"] sql=SELECT count(*) AS n FROM houses h WHERE EXISTS (SELECT 1 FROM overlapping_areas a WHERE ST_Within(h.geom, a.geom))
+summed_twice
+    query inputs=["houses.gpkg","overlapping_areas.gpkg"] sql=SELECT count(h.id) AS n FROM overlapping_areas a, houses h WHERE ST_Intersects(h.geom, a.geom) = 1
+    query inputs=["houses.gpkg","separate_areas.gpkg"] sql=SELECT count(h.id) AS n FROM separate_areas a, houses h WHERE ST_Intersects(h.geom, a.geom) = 1
+summed_twice
+    query inputs=["overlapping_areas.gpkg","separate_areas.gpkg"] sql=SELECT count(*) AS n FROM overlapping_areas a JOIN separate_areas b ON ST_Intersects(a.geom, b.geom)
+    query inputs=["overlapping_areas.gpkg","separate_areas.gpkg"] sql=SELECT a.id, count(*) AS n FROM overlapping_areas a JOIN separate_areas b ON ST_Intersects(a.geom, b.geom) GROUP BY a.id
 """
