@@ -4,6 +4,17 @@
 """
 
 MAKE = r"""
+def of_any_type(name, *wkts):
+    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
+    into = made.CreateLayer(name, crs("EPSG:32632"), ogr.wkbUnknown)
+    into.StartTransaction()
+    for wkt in wkts:
+        feature = ogr.Feature(into.GetLayerDefn()); feature.SetGeometry(ogr.CreateGeometryFromWkt(wkt)); into.CreateFeature(feature)
+    into.CommitTransaction()
+    into = feature = None; made.Close()
+dots = ["POINT (501000 4998000)"] * 3000
+of_any_type("curve_at_the_end", *dots, "CURVEPOLYGON (CIRCULARSTRING (501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))")
+of_any_type("square_at_the_end", *dots, "POLYGON ((501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))")
 layer("houses", ["POINT (1 1)", "POINT (2.5 2.5)", "POINT (4.5 4.5)"])
 layer("overlapping_areas", ["POLYGON ((0 0,0 3,3 3,3 0,0 0))", "POLYGON ((2 2,2 5,5 5,5 2,2 2))"])
 layer("separate_areas", ["POLYGON ((0 0,0 3,3 3,3 0,0 0))", "POLYGON ((4 4,4 5,5 5,5 4,4 4))"])
@@ -134,4 +145,9 @@ summed_twice
 summed_twice
     query inputs=["overlapping_areas.gpkg","separate_areas.gpkg"] sql=SELECT count(*) AS n FROM overlapping_areas a JOIN separate_areas b ON ST_Intersects(a.geom, b.geom)
     query inputs=["overlapping_areas.gpkg","separate_areas.gpkg"] sql=SELECT a.id, count(*) AS n FROM overlapping_areas a JOIN separate_areas b ON ST_Intersects(a.geom, b.geom) GROUP BY a.id
+
+# a curve behind many features
+curves_skipped refused
+    vector rasterize input=curve_at_the_end.gpkg output=OUT.tif burn=[1] resolution=[100,100]
+    vector rasterize input=square_at_the_end.gpkg output=OUT.tif burn=[1] resolution=[100,100] output-data-type=UInt8
 """

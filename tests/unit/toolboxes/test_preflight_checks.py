@@ -454,6 +454,15 @@ def test_only_what_is_certain_nonsense_is_refused() -> None:
     assert [one.refuses for one in found] == [True, False]
 
 
+def test_a_format_that_the_catalogue_does_not_know_hides_no_refusal() -> None:
+    for _, call in DUE:
+        inputs = tuple(one and replace(one, driver="") for one in call.inputs)
+        others = {name: replace(one, driver="") for name, one in call.others.items()}
+        unknown = replace(call, inputs=inputs, others=others)
+        refusals = [{one.code for one in findings(each) if one.refuses} for each in (call, unknown)]
+        assert refusals[0] == refusals[1], call
+
+
 def test_a_statement_measures_in_units_of_the_crs_or_not() -> None:
     for text in (
         "SELECT ST_Area(geometry) FROM t",

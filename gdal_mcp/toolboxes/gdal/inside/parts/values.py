@@ -6,6 +6,7 @@ Reads only what is requested.
 import itertools
 import os
 import re
+import time
 
 import numpy
 from osgeo import gdal, gdal_array, ogr
@@ -24,7 +25,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
 SIDE = 1024  # pixels per side of the sample
 NO_OVERVIEWS = 512  # pixels of the longer side, up to which a raster needs no overviews
-FIRST_FEATURES = 1000  # features of a layer that may have curves
+CURVE_SECONDS = 3.0  # seconds of CPU time for layers that do not declare whether they have curves
 FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
 MANY = 33  # distinct values; classes stored as integers have fewer
 FEW_CODES = 8  # distinct values that count as codes without further evidence
@@ -72,7 +73,7 @@ def look(dataset, what):
     * A data type or format: what values would lose in it.
     """
     if what == "curves":
-        return {"curves": any(map(has_curves, layers_of(dataset)))}
+        return curves(dataset)
     if not dataset.RasterCount:
         return None
     what, _, numbers = what.partition(":")
@@ -122,15 +123,25 @@ LOOKS = {
 }
 
 
-def has_curves(layer):
-    """True if a layer has curves, by its declared type or else by its first features."""
-    kind = ogr.GT_Flatten(layer.GetGeomType())
-    if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
-        return bool(ogr.GT_IsNonLinear(kind))
-    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, FIRST_FEATURES))
-    found = any(shape is not None and shape.HasCurveGeometry() for shape in shapes)
-    layer.ResetReading()
-    return found
+def curves(dataset):
+    """Tests if a dataset has curves; `count` is the number of examined features if there was no time for all."""
+    until, count = time.thread_time() + CURVE_SECONDS, 0
+    for layer in layers_of(dataset):
+        kind = ogr.GT_Flatten(layer.GetGeomType())
+        if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
+            if ogr.GT_IsNonLinear(kind):
+                return {"curves": True}
+            continue
+        layer.ResetReading()
+        for feature in layer:
+            shape = feature.GetGeometryRef()
+            if shape is not None and shape.HasCurveGeometry():
+                return {"curves": True}
+            count += 1
+            if time.thread_time() > until:
+                return {"curves": False, "count": count}
+        layer.ResetReading()
+    return {"curves": False}
 
 
 def is_masked(dataset):

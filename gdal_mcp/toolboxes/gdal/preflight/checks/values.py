@@ -255,6 +255,8 @@ def findings(
         elif seen.get(key):
             numbers = {"count": seen[key], "of": seen.get("of")} if name == "lengths" else {}
             yield make_finding(said, change=change, refuses=name in REFUSING_PROBES, numbers=numbers)
+        elif name == "curves" and seen.get("count"):
+            yield make_finding("curves_unexamined", refuses=True, numbers={"count": seen["count"]})
         elif seen.get("count"):
             yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 
