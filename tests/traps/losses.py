@@ -4,6 +4,25 @@
 """
 
 MAKE = r"""
+def with_items(made):
+    made.SetMetadataItem("acquired", "2024-01-02"); made.GetRasterBand(1).SetMetadataItem("wavelength", "0.66")
+raster("with_items", ramp, utm, then=with_items)
+zeros = " ".join("0" * 20)
+sensor = {**{f"{a}_{b}": "1" for a in ("LINE", "SAMP", "LAT", "LONG", "HEIGHT") for b in ("OFF", "SCALE")}, **{f"{a}_{b}_COEFF": zeros if b == "NUM" else "1 " + zeros[2:] for a in ("LINE", "SAMP") for b in ("NUM", "DEN")}}
+def unplaced(name, then):
+    made = gdal.GetDriverByName("GTiff").Create(f"{folder}/{name}.tif", 40, 30, 1, gdal.GDT_Float32)
+    then(made); made.GetRasterBand(1).WriteArray(ramp); made.Close()
+unplaced("with_sensor", lambda made: made.SetMetadata(sensor, "RPC"))
+unplaced("with_points", lambda made: made.SetGCPs([gdal.GCP(500000 + x * 100, 5000000 - y * 100, 0, x, y) for x in (0, 40) for y in (0, 30)], crs("EPSG:32632")))
+unplaced("with_geolocation", lambda made: made.SetMetadata({"X_DATASET": "lon.tif", "X_BAND": "1", "Y_DATASET": "lat.tif", "Y_BAND": "1", "PIXEL_OFFSET": "0", "LINE_OFFSET": "0", "PIXEL_STEP": "1", "LINE_STEP": "1"}, "GEOLOCATION"))
+feature_of = '{{"type": "Feature", {} "properties": {{"a": {}}}, "geometry": {{"type": "Point", "coordinates": [{}, 0]}}}}'.format
+collection = '{{"type": "FeatureCollection", {} "features": [{}, {}]}}'.format
+open(f"{folder}/styled.geojson", "w").write(collection("", feature_of('"style": {"color": "red"},', 1, 0), feature_of("", 2, 1)))
+open(f"{folder}/titled.geojson", "w").write(collection('"legend": "a",', feature_of("", 1, 0), feature_of("", 2, 1)))
+open(f"{folder}/of_service.geojson", "w").write(collection('"bbox": [0, 0, 1, 0], "numberMatched": 2, "timeStamp": "2024-01-01T00:00:00Z", "links": [],', feature_of('"id": 1, "geometry_name": "geom",', 1, 0), feature_of('"id": 2,', 2, 1)))
+placemark = '<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><Document>{}<Placemark><name>a</name>{}<Point><coordinates>9,45</coordinates></Point></Placemark></Document></kml>'.format
+open(f"{folder}/styled.kml", "w").write(placemark('<Style id="r"><IconStyle><color>ff0000ff</color></IconStyle></Style>', "<styleUrl>#r</styleUrl>"))
+open(f"{folder}/unstyled.kml", "w").write(placemark("", ""))
 def of_any_type(name, *wkts):
     made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
     into = made.CreateLayer(name, crs("EPSG:32632"), ogr.wkbUnknown)
@@ -150,4 +169,31 @@ summed_twice
 curves_skipped refused
     vector rasterize input=curve_at_the_end.gpkg output=OUT.tif burn=[1] resolution=[100,100]
     vector rasterize input=square_at_the_end.gpkg output=OUT.tif burn=[1] resolution=[100,100] output-data-type=UInt8
+
+# what a conversion drops in silence
+labels_lost
+    raster stack input=["with_items.tif"] output=OUT.tif
+    convert input=with_items.tif output=OUT.nc
+    reproject input=with_items.tif output=OUT.tif dst_crs=EPSG:25832 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    raster clip input=with_items.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+labels_lost ignoring:has_no_georeferencing ignoring:identical_to_input
+    raster stack input=["with_sensor.tif"] output=OUT.tif
+    raster clip input=with_sensor.tif output=OUT.tif window=[2,2,10,10]
+    convert input=with_sensor.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
+labels_lost ignoring:has_no_georeferencing
+    convert input=with_points.tif output=OUT.nc
+    raster reproject input=with_points.tif output=OUT.tif output-crs=EPSG:32632 resampling=bilinear output-nodata=-9999
+    convert input=with_points.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
+labels_lost ignoring:has_no_georeferencing
+    convert input=with_geolocation.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
+    convert input=with_geolocation.tif output=OUT.vrt
+labels_lost
+    vector convert input=styled.geojson output=OUT.gpkg
+    vector convert input=of_service.geojson output=OUT.gpkg
+labels_lost
+    vector filter input=titled.geojson output=OUT.geojson where=a=1
+    vector filter input=of_service.geojson output=OUT.geojson where=a=1
+labels_lost
+    vector convert input=styled.kml output=OUT.gpkg
+    vector convert input=unstyled.kml output=OUT.gpkg
 """
