@@ -23,6 +23,16 @@ open(f"{folder}/of_service.geojson", "w").write(collection('"bbox": [0, 0, 1, 0]
 placemark = '<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><Document>{}<Placemark><name>a</name>{}<Point><coordinates>9,45</coordinates></Point></Placemark></Document></kml>'.format
 open(f"{folder}/styled.kml", "w").write(placemark('<Style id="r"><IconStyle><color>ff0000ff</color></IconStyle></Style>', "<styleUrl>#r</styleUrl>"))
 open(f"{folder}/unstyled.kml", "w").write(placemark("", ""))
+raster("feet_next", ramp * 3, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("ft"))
+raster("metres_next", ramp, (504000, 5000000, 100), then=lambda made: made.GetRasterBand(1).SetUnitType("metre"))
+def one_point(name, kind, value):
+    made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
+    into = made.CreateLayer(name, crs("EPSG:4326"), ogr.wkbPoint)
+    into.CreateField(ogr.FieldDefn("n", kind))
+    feature = ogr.Feature(into.GetLayerDefn()); feature.SetField("n", value)
+    feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (9 45)")); into.CreateFeature(feature)
+    into = feature = None; made.Close()
+one_point("n_whole", ogr.OFTInteger, 1); one_point("n_whole_too", ogr.OFTInteger, 2); one_point("n_real", ogr.OFTReal, 1.5)
 def of_any_type(name, *wkts):
     made = gdal.GetDriverByName("GPKG").Create(f"{folder}/{name}.gpkg", 0, 0, 0, gdal.GDT_Unknown)
     into = made.CreateLayer(name, crs("EPSG:32632"), ogr.wkbUnknown)
@@ -66,6 +76,12 @@ bits = (numpy.random.default_rng(5).integers(1, 65535, (30, 40))).astype("uint16
 for name in ("scene_QA_PIXEL", "scene_B4"):
     raster(name, bits, utm, nodata=0)
 raster("described_flags", bits, utm, nodata=0, then=lambda made: made.GetRasterBand(1).SetDescription("Fmask"))
+def quality(made):
+    for number, name in enumerate(("red", "green", "QA_PIXEL"), 1):
+        made.GetRasterBand(number).SetDescription(name)
+        made.GetRasterBand(number).SetColorInterpretation(gdal.GCI_Undefined)
+raster("stack_with_quality", numpy.stack([bits, bits // 2, bits]), utm, nodata=0, then=quality)
+raster("flags", photo, utm)
 years = (1960 + numpy.arange(1200).reshape(30, 40) * 7 % 60).astype("int16")
 for name in ("year_built", "heights_built"):
     raster(name, years, utm, nodata=-1)
@@ -142,6 +158,10 @@ classes_mixed before
     reproject input=described_flags.tif output=OUT.tif dst_crs=EPSG:25832 resampling=cubic
     reproject input=described_flags.tif output=OUT.tif dst_crs=EPSG:25832
 classes_mixed before
+    raster resize input=stack_with_quality.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=flags.tif output=OUT.tif size=["20","15"] resampling=average
+    pipeline steps=read stack_with_quality.tif ! select --band=1,2 ! write OUT.tif
+classes_mixed before
     raster resize input=year_built.tif output=OUT.tif size=["20","15"] resampling=average
     raster resize input=heights_built.tif output=OUT.tif size=["20","15"] resampling=average
     raster resize input=rain_year_2020.tif output=OUT.tif size=["20","15"] resampling=average
@@ -196,4 +216,40 @@ labels_lost
 labels_lost
     vector convert input=styled.kml output=OUT.gpkg
     vector convert input=unstyled.kml output=OUT.gpkg
+
+# what SQLite takes otherwise than it is written
+null_compared before
+    query inputs=["wards.geojson"] sql=SELECT count(*) AS n FROM wards WHERE name = NULL
+    query inputs=["wards.geojson"] sql=SELECT count(*) AS n FROM wards WHERE name IS NOT NULL
+constant_condition before
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards WHERE name = 'a' OR 'b'
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards WHERE name = 'a' OR name = 'b'
+constant_order before
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards ORDER BY 'name'
+    query inputs=["wards.geojson"] sql=SELECT name, 'x' AS kind FROM wards ORDER BY 1
+between_reversed before
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards WHERE pop BETWEEN 9 AND 1
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards WHERE pop BETWEEN 1 AND 9
+text_added before
+    query inputs=["wards.geojson"] sql=SELECT name + ', ' + region AS label FROM wards
+    query inputs=["wards.geojson"] sql=SELECT name || ', ' || region AS label FROM wards
+rounded_to_tens before
+    query inputs=["wards.geojson"] sql=SELECT round(pop, -1) AS p FROM wards
+    query inputs=["wards.geojson"] sql=SELECT round(pop, 1) AS p FROM wards
+local_date_compared before
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE day > '31.12.2022'
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE day > '2022-12-31'
+
+# inputs that are joined although their values or fields differ in kind
+units_differ ignoring:labels_lost
+    raster mosaic input=["metres_high.tif","feet_next.tif"] output=OUT.tif
+    raster mosaic input=["metres_high.tif","metres_next.tif"] output=OUT.tif
+    raster mosaic input=["metres_high.tif","next.tif"] output=OUT.tif
+    raster stack input=["metres_high.tif","feet_next.tif"] output=OUT.vrt
+field_type_changed
+    vector concat input=["n_whole.gpkg","n_real.gpkg"] mode=single output=OUT.gpkg
+    vector concat input=["n_whole.gpkg","n_whole_too.gpkg"] mode=single output=OUT.gpkg
+scale_ignored before
+    raster calc input=["A=elevation.tif","B=scaled.tif"] calc=["A+B"] output=OUT.tif
+    raster calc input=["A=elevation.tif","B=low.tif"] calc=["A+B"] output=OUT.tif
 """

@@ -9,7 +9,7 @@ import re
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.datasets import UNITS
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import unit_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
@@ -89,8 +89,7 @@ def has_attributes(band):
 
 def has_unit(band):
     """True for a unit other than the metre, because numbers without a unit are taken for metres."""
-    unit = band.GetUnitType().strip().lower()
-    return bool(unit) and UNITS.get(unit) != "metre"
+    return unit_of(band) not in ("", "metre")
 
 
 def layer_checks(dataset, sources):

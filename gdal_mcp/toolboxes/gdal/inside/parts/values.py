@@ -39,6 +39,7 @@ CLASSES = re.compile(
 DIRECTIONS = re.compile(
     r"(?<![a-z])(?:aspect|w?dir|(?:wind|wave|current|swell)?_?(?:dir|direction)|azimuth|bearing|heading)(?![a-z])"
 )
+COLORS = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand)
 NOT_CODES = re.compile(r"frac|perc|pct|prob|share|dens|ratio|mean")  # measures of classes are no codes
 ANGLES = ("degree", "degrees", "deg", "°", "degree_true", "degrees_true")
 # names and tests for years, days of a year or numbers of years, and dates such as 20240131
@@ -113,7 +114,10 @@ LOOKS = {
     "fills": fills,
     "heights": heights,
     "overviews": overviews,
-    "classes": lambda _dataset, bands: {"classes": all(map(are_classes, bands))},
+    # one band of flags next to bands of measurements has its own description
+    "classes": lambda _dataset, bands: {
+        "classes": all(map(are_classes, bands)) or any(map(are_described_codes, bands))
+    },
     "neighbours": lambda _dataset, bands: {"classes": are_classes(bands[0])},
     "shares": lambda _dataset, bands: {"mask": all(map(is_mask, bands))},
     "directions": lambda _dataset, bands: {"directions": any(map(are_directions, bands))},
@@ -179,7 +183,7 @@ def are_classes(band):
         return True
     values, valid = pixels(band)
     different = numpy.unique(values[valid])
-    if len(different) > 2 and are_codes(band, different):
+    if len(different) > 2 and are_codes(band, name_of(band), different):
         return True
     few = FEW_FLOATS if is_float(band) else MANY
     if not 1 < len(different) < few or (different != numpy.floor(different)).any():
@@ -189,10 +193,10 @@ def are_classes(band):
     return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures also have few values
 
 
-def are_codes(band, different):
-    """True if the name of a band or its file says that the values are codes, bit flags or dates, and they fit that."""
-    name = name_of(band)
-    if (different != numpy.floor(different)).any() or NOT_CODES.search(name):
+def are_codes(band, name, different):
+    """True if a name in lower case says that values are codes, bit flags or dates, and the values fit that."""
+    shown = band.GetColorInterpretation() in COLORS
+    if shown or NOT_CODES.search(name) or (different != numpy.floor(different)).any():
         return False
     unsigned = gdal.GetDataTypeName(band.DataType) in UNSIGNED
     if (unsigned and FLAGS.search(name)) or (not is_float(band) and CLASSES.search(name)):
@@ -201,6 +205,12 @@ def are_codes(band, different):
     return bool(dates.size) and any(
         re.search(f"(?<![a-z])(?:{names})(?![a-z])", name) and is_in(dates) for names, is_in in CALENDARS
     )
+
+
+def are_described_codes(band):
+    name = band.GetDescription().lower()
+    different = unique_values(band) if name else ()
+    return len(different) > 2 and are_codes(band, name, different)
 
 
 def are_directions(band):

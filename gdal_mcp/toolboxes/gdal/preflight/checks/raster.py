@@ -199,7 +199,7 @@ def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
 
 def scale_ignored(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds computations with raw (unscaled) values."""
-    scaled = call.input is not None and call.input.scaled
+    scaled = any(one is not None and one.scaled for one in call.inputs)
     if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 

@@ -9,6 +9,7 @@ from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
+from gdal_mcp.toolboxes.gdal.preflight.sql.mistakes import mistakes
 
 _DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
 _MANY_PAIRS: Final = 20_000_000
@@ -60,6 +61,12 @@ def measure_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
 def crs_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     if reading.moves_to_text(call.text("sql")):
         yield make_finding("crs_as_text", refuses=True)
+
+
+def mistaken(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds parts of a statement that SQLite accepts and that do not do what they seem to say."""
+    if call.text("dialect").upper() == "SQLITE":
+        yield from map(make_finding, mistakes(call.text("sql")))
 
 
 def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
@@ -137,6 +144,7 @@ CHECKS: Final = (
     measure_in_feet,
     measure_in_mercator,
     crs_as_text,
+    mistaken,
     number_as_text,
     misread,
     compares_all,
