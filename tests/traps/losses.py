@@ -237,15 +237,15 @@ rounded_to_tens before
     query inputs=["wards.geojson"] sql=SELECT round(pop, -1) AS p FROM wards
     query inputs=["wards.geojson"] sql=SELECT round(pop, 1) AS p FROM wards
 local_date_compared before
-    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE day > '31.12.2022'
-    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE day > '2022-12-31'
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE date(day) > '31.12.2022'
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE date(day) > '2022-12-31'
 
 # inputs that are joined although their values or fields differ in kind
 units_differ ignoring:labels_lost
     raster mosaic input=["metres_high.tif","feet_next.tif"] output=OUT.tif
     raster mosaic input=["metres_high.tif","metres_next.tif"] output=OUT.tif
     raster mosaic input=["metres_high.tif","next.tif"] output=OUT.tif
-    raster stack input=["metres_high.tif","feet_next.tif"] output=OUT.vrt
+    raster stack input=["metres_high.tif","kelvins.tif"] output=OUT.vrt
 field_type_changed
     vector concat input=["n_whole.gpkg","n_real.gpkg"] mode=single output=OUT.gpkg
     vector concat input=["n_whole.gpkg","n_whole_too.gpkg"] mode=single output=OUT.gpkg
