@@ -36,6 +36,7 @@ TABLE = DatasetFacts("CSV", "vector", geometry="None", columns={"number_texts": 
 COMMAS = replace(TABLE, columns={"comma_texts": ("v",)})
 DATES = replace(TABLE, columns={"date_texts": ("d",)})
 LARGE = replace(TABLE, columns={"long_texts": ("id",)})
+ROUNDED = replace(TABLE, driver="GeoJSON", columns={"rounded_keys": ("id",)})
 MIXED = replace(TABLE, columns={"mixed_texts": ("v",)})
 NORTH = replace(DEM, crs="EPSG:3857", degrees=False, extent=(0.0, 8.4e6, 1e5, 8.5e6))
 EQUATOR = replace(NORTH, extent=(0.0, 0.0, 1e5, 1e5))
@@ -163,8 +164,20 @@ DUE = [
     ("local_dates", ask("vector sql", DATES, sql="SELECT max(d) FROM t")),
     ("digits_lost", ask("vector convert", LARGE, driver="GPKG", open_option=TYPED)),
     ("digits_lost", ask("vector sql", LARGE, sql="SELECT id FROM t", open_option=TYPED)),
+    ("digits_lost", ask("vector convert", ROUNDED, driver="GPKG")),
+    ("digits_lost", ask("vector sql", ROUNDED, sql="SELECT id FROM t")),
     ("number_as_text", ask("vector sql", MIXED, sql="SELECT avg(v) FROM t")),
     ("number_as_text", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE substr(d, 1, 4) > 2022")),
+    ("scale_ignored", replace(ask("raster calc", DEM), inputs=(DEM, replace(DEM, scaled=True)))),
+    ("null_compared", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE a <> NULL", dialect="SQLITE")),
+    ("constant_condition", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE a = 'x' OR 'y'", dialect="SQLITE")),
+    ("constant_order", ask("vector sql", TABLE, sql="SELECT a FROM t ORDER BY 'a' DESC", dialect="SQLITE")),
+    ("constant_order", ask("vector sql", TABLE, sql="SELECT count(*) FROM t GROUP BY 'a'", dialect="SQLITE")),
+    ("between_reversed", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE a BETWEEN 20 AND 10", dialect="SQLITE")),
+    ("text_added", ask("vector sql", TABLE, sql="SELECT a + ' ' + b FROM t", dialect="SQLITE")),
+    ("rounded_to_tens", ask("vector sql", TABLE, sql="SELECT round(a, -2) FROM t", dialect="SQLITE")),
+    ("local_date_compared", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE d >= '31.12.2024'", dialect="SQLITE")),
+    ("local_date_compared", ask("vector sql", TABLE, sql="SELECT julianday('12/31/2024') FROM t", dialect="SQLITE")),
     ("mercator_units", ask("raster slope", NORTH)),
     ("mercator_units", ask("vector buffer", SQUARES, distance="10")),
     ("mercator_units", ask("vector sql", SQUARES, sql="SELECT ST_Area(geom) FROM t")),
@@ -353,6 +366,7 @@ NOT_DUE = [
     ("local_dates", ask("vector sql", DATES, sql="SELECT substr(d, 7) FROM t")),
     ("digits_lost", ask("vector convert", LARGE, driver="GPKG")),
     ("digits_lost", ask("vector sql", LARGE, sql="SELECT v FROM t", open_option=TYPED)),
+    ("digits_lost", ask("vector sql", ROUNDED, sql="SELECT v FROM t")),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, ZONES_M))),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, TABLE))),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN.replace("b.g", "ST_Transform(b.g, 27700)")), inputs=(ZONES_M, PLACES))),
@@ -389,6 +403,16 @@ NOT_DUE = [
     ("imaginary_lost", ask("raster set-type", replace(DEM, data_type="CFloat32"), output_data_type="CFloat64")),
     ("digits_lost", ask("raster clip", replace(DEM, looks={"wide": {"wide": True}}))),
     ("digits_lost", ask("raster polygonize", replace(DEM, looks={"wide": {"wide": False}}))),
+    ("null_compared", ask("vector sql", TABLE, sql="SELECT coalesce(a, NULL) FROM t WHERE a IS NOT NULL AND CASE WHEN b = 1 THEN 'x' ELSE NULL END = 'x'", dialect="SQLITE")),
+    ("constant_condition", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE a = 'x' OR a IN ('y', 'z') OR NOT a LIKE 'w'", dialect="SQLITE")),
+    ("constant_order", ask("vector sql", TABLE, sql="SELECT a, 'x' AS b FROM t GROUP BY substr(a, 1) ORDER BY 1, coalesce(a, 'b')", dialect="SQLITE")),
+    ("constant_order", ask("vector sql", TABLE, sql="SELECT count(*) FROM t GROUP BY a", dialect="SQLITE")),
+    ("between_reversed", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE a BETWEEN 1 AND 10 AND b BETWEEN '2024-12-01' AND '2024-12-31'", dialect="SQLITE")),
+    ("text_added", ask("vector sql", TABLE, sql="SELECT a || ' ' || b, c + '1', strftime('%Y', d) - 1 FROM t", dialect="SQLITE")),
+    ("rounded_to_tens", ask("vector sql", TABLE, sql="SELECT round(a, 2), round(-a) FROM t", dialect="SQLITE")),
+    ("local_date_compared", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE d >= '2024-12-31' OR name = '1.2.24'", dialect="SQLITE")),
+    ("local_date_compared", ask("vector sql", TABLE, sql="SELECT julianday('2024-12-31') FROM t", dialect="SQLITE")),
+    ("text_added", ask("vector sql", TABLE, sql="SELECT a + ' ' + b FROM t", dialect="OGRSQL")),
     ("units_not_metres", ask("vector sql", ZONES_M, sql="SELECT ST_Area(geom) FROM t")),
     ("units_not_metres", ask("vector sql", replace(ZONES_M, unit_metres=0.3048), sql="SELECT ST_Area(ST_Transform(geom, 3035)) FROM t")),
     ("zones_not_covered", replace(ask("raster zonal-stats", DEM), others={"zones": SHORTER})),
@@ -448,6 +472,15 @@ def test_only_what_is_certain_nonsense_is_refused() -> None:
         found for one in calls for found in vector.crs_mismatch(replace(one, others={"method": ZONES_M}))
     ]
     assert [one.refuses for one in found] == [True, False]
+
+
+def test_unknown_format_hides_no_refusal() -> None:
+    for _, call in DUE:
+        inputs = tuple(one and replace(one, driver="") for one in call.inputs)
+        others = {name: replace(one, driver="") for name, one in call.others.items()}
+        unknown = replace(call, inputs=inputs, others=others)
+        refusals = [{one.code for one in findings(each) if one.refuses} for each in (call, unknown)]
+        assert refusals[0] == refusals[1], call
 
 
 def test_statement_measuring_in_crs_units_is_recognised() -> None:

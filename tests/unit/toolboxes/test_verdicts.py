@@ -308,6 +308,17 @@ def test_features_not_examined_for_curves_are_refused(
     assert refused_codes(desk, draft, *rows[:at]) == ["inputs_unexamined"]
 
 
+def test_partly_examined_curves_refuse_and_are_counted(desk: DraftContext):
+    draft = drafted(desk, "vector rasterize", input="a.png", resolution="1,1", output="o.tif")
+    looks = {name: {} for name in pixel_probes(draft, packaged())}
+    for seen, expected in (({"curves": False}, []), ({"curves": False, "count": 9}, ["curves_unexamined"])):
+        desk.preflight.known._facts.clear()
+        row = {"facts": layer(), "looks": {**looks, "curves": seen}}
+        assert refused_codes(desk, draft, row) == expected
+    [found] = desk.preflight.look(draft).refusals
+    assert (found.verdict, found.numbers) == (Verdict.UNKNOWN, {"count": 9})
+
+
 def test_excess_crs_changes_are_refused_unless_allowed(desk: DraftContext):
     for count, expected in ((8, []), (9, ["changes_unexamined"])):
         steps = " ! ".join(f"reproject --output-crs=EPSG:{32601 + number}" for number in range(count))

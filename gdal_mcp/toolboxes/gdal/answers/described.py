@@ -223,9 +223,7 @@ CRS_MATCH: Final = shape(
 )
 LOOK: Final = shape(
     longer=Count,
-    **dict.fromkeys(
-        ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Flag
-    ),
+    **dict.fromkeys("holes fills assumed classes mask exact curves wide masked directions".split(), Flag),
     **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "of", "bands"), Count),
     **dict.fromkeys(("minimum", "maximum"), Number),
 )

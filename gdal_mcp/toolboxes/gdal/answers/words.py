@@ -175,6 +175,7 @@ Measure = Literal[
 ]  # fmt: skip
 # kinds of metadata that explain the values of a dataset
 Label = Literal[
-    "attribute_table", "band_descriptions", "category_names", "color_table", "field_domains", "metadata_domains", "units"
+    "attribute_table", "band_descriptions", "category_names", "color_table", "control_points", "field_domains", "foreign_members",
+    "geolocation_arrays", "metadata_domains", "metadata_items", "sensor_model", "styles", "units",
 ]  # fmt: skip
 DimensionKind = Literal["HORIZONTAL_X", "HORIZONTAL_Y", "VERTICAL", "TEMPORAL", "PARAMETRIC"]

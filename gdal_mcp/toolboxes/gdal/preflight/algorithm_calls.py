@@ -40,7 +40,7 @@ def calls_of(draft: Draft, known: FactsCache, catalogue: Catalogue, limits: Limi
             inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
         own = {name: one for name, one in others.items() if name in arguments} if chain else others
         call = AlgorithmCall(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=limits)
-        calls.append(call)
+        calls.append(replace(call, source=calls[-1].path) if calls else call)
     calls[0] = replace(calls[0], source=draft.inputs[0].name if draft.inputs else "")
     calls = _with_output(calls, draft, catalogue)
     if calls[-1].path == "vector sql":

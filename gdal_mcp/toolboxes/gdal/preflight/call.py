@@ -60,7 +60,8 @@ class AlgorithmCall:
     # tables of a statement by lower-case name, if known. In a query each geometry column is named `geom`
     tables: Mapping[str, DatasetFacts] = field(default_factory=dict)
     is_query: bool = False
-    source: str = ""  # name of the first input of the whole call; set only for the first step after it
+    # what may tell the meaning of the pixels: the name of the first input, or for a later step the previous algorithm
+    source: str = ""
 
     @property
     def path(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gdal_mcp.plan import AlgorithmStep, Draft
-from gdal_mcp.toolboxes.gdal.preflight.algorithms import HIDES, KEEPS_FEATURES, PIXELS_OF_INPUT
+from gdal_mcp.toolboxes.gdal.preflight.algorithms import HIDES, KEEPS_FEATURES, KEEPS_FIELDS, PIXELS_OF_INPUT
 from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.toolboxes.gdal.preflight.sql.outline import outline_of
 from gdal_mcp.toolboxes.gdal.preflight.sql.reading import texts_equalled
@@ -26,14 +26,18 @@ _STATES: Final = frozenset({"vector sql", "vector info", "vector filter"})
 _COMPUTES: Final = frozenset(
     {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
 )
-# algorithms whose pixels have the same meaning as those of their inputs; `convert` accepts rasters too
-_LABELLED: Final = PIXELS_OF_INPUT | {
-    "convert",
-    "raster sieve",
-    "raster fill-nodata",
-    "gdal_merge",
-    "gdalwarp",
-}
+# algorithms whose pixels or fields have the same meaning as those of their inputs
+_LABELLED: Final = (
+    PIXELS_OF_INPUT
+    | KEEPS_FIELDS
+    | {
+        "convert",
+        "raster sieve",
+        "raster fill-nodata",
+        "gdal_merge",
+        "gdalwarp",
+    }
+)
 _METADATA: Final = frozenset({"raster read", "raster edit", "raster write"})
 # of these, algorithms whose arguments may define a result for nodata pixels
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
@@ -47,7 +51,7 @@ def expected(draft: Draft) -> Sequence[str]:
 
     * `features`, `fields`, `values`, `coordinates`, `pixels`: the output must keep them; `added`: features are added
       to a layer.
-    * `labels`: the output must keep the information that explains the values, such as names of classes and units.
+    * `labels`: the output must keep what belongs to the values, such as names of classes, units and foreign members.
     * `gaps`, `nothing`, `elsewhere`, `rounded`, `constant`, `summed`: properties that are valid in this output.
     * `filled`: no pixel may remain without data; `holes`: no hidden pixel may become visible.
     """

@@ -40,7 +40,7 @@ SELF_CONTAINED: Final = frozenset(
 ) | {"ESRI Shapefile", "MapInfo File"}
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # limit of a coordinate
-_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts date_texts unit_texts geometry_texts number_fields layer_names".split()
+_COLUMNS: Final = "number_texts mixed_texts comma_texts long_texts rounded_keys date_texts unit_texts geometry_texts number_fields layer_names".split()
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # characters of a column name
 _MAX_FIELDS: Final = 200  # of a schema

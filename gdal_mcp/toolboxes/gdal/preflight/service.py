@@ -79,6 +79,7 @@ class Preflight:
         known = [one for located in examined_files(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
         said += self._of_pixels(draft)
+        said += values.of_aspect(draft.work.steps)
         inputs = [self.known.get(one) for one in draft.inputs]
         said += kinds.findings(draft, zip(draft.inputs, inputs, strict=True), self.catalogue)
         said += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()

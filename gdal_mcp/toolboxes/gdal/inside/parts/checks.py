@@ -84,6 +84,8 @@ def left_out(dataset, origin):
         yield from labels.raster_checks(dataset, origin.sources)
     if dataset.GetLayerCount():
         yield from labels.layer_checks(dataset, origin.sources)
+    if "labels" in origin.expected:
+        yield from labels.member_checks(dataset, origin.sources)
     yield from part("epochs").epoch_checks(dataset, origin.sources)
 
 
@@ -123,6 +125,9 @@ def same_content(dataset, facts, name, found):
         if source is None or dataset.GetMetadata() != source.GetMetadata():
             return False
         if has_pixels(dataset):
+            labels = part("labels").labels_of
+            if labels(dataset) != labels(source):
+                return False
             numbers = range(1, dataset.RasterCount + 1)
             return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
         if facts["driver"] == "GeoJSON" and members(dataset.GetDescription()) != members(name):

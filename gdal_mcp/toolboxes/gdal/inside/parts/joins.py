@@ -12,6 +12,7 @@ import re
 
 from osgeo import ogr
 
+from gdal_mcp.toolboxes.gdal.inside.parts.geometry_checks import POINTS, geometries
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
 # seconds of CPU time: nothing is counted after a slower statement, and counting stops after the same time
@@ -127,6 +128,7 @@ def multiplied_rows(counting):
         return
     if select["aggregated"]:
         yield from repeated_sums(counting)
+        yield from repeated_counts(counting)
         yield from counted_nulls(counting)
         return
     first, counts = counting.items[0], {}
@@ -165,6 +167,22 @@ def repeated_sums(counting):
         if several:
             yield {"code": "summed_twice", "count": several, "of": there}
             return
+
+
+def repeated_counts(counting):
+    """Reports a count of rows that a join by place repeats, as a point in overlapping polygons.
+
+    A join of points counts the points. A join of other shapes counts the rows of either table, unless both repeat.
+    """
+    select = counting.select
+    if not (select["by_place"] and select["counts"] and select["joins_others"]):
+        return
+    points = [item for item in counting.tables if geometries(counting, item, POINTS)]
+    counted = points if len(points) == 1 else counting.tables
+    found = [counting.times(item, groups=select["group"]) or (0, 0) for item in counted]
+    if found and all(several for _, several in found):
+        there, several = found[0]
+        yield {"code": "counted_twice", "count": several, "of": there}
 
 
 def averaged_rates(counting):

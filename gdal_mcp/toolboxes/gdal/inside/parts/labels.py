@@ -1,12 +1,15 @@
-"""Reports information that explains the values of an input and that the output lacks, such as names of classes and
-units.
+"""Reports information about an input that the output lacks, such as names of classes, units, control points and
+metadata items.
 """
 
 import itertools
+import json
+import os
+import re
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.datasets import UNITS
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import unit_of
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 
@@ -18,6 +21,20 @@ OWN_DOMAINS = (
     *("", "DERIVED_SUBDATASETS", "IMAGE_STRUCTURE", "SUBDATASETS", "TIFF", "COLOR_PROFILE", "EXIF"),
     *("GEOLOCATION", "RPC", "OGR_STYLE", "NATIVE_DATA"),
 )
+# what locates pixels in place of a geotransform, by the domain of its metadata
+POSITIONS = {"control_points": "", "sensor_model": "RPC", "geolocation_arrays": "GEOLOCATION"}
+# metadata items that formats make themselves, or that are not valid for other pixels
+OWN_ITEMS = re.compile(
+    r"STATISTICS_|AREA_OR_POINT|TIFFTAG_[XY]?RES|NETCDF_|_FillValue|RepresentationType|LAYER_TYPE"
+    r"|GeoTransform|spatial_ref|crs_wkt|history|grid_mapping|Conventions"
+)
+# members of GeoJSON that GDAL reads, and those by which services describe their answer
+OWN_MEMBERS = frozenset(
+    "type id name crs bbox features properties geometry geometry_name xy_coordinate_resolution z_coordinate_resolution "
+    "links numberMatched numberReturned totalFeatures timeStamp timestamp generator copyright exceededTransferLimit".split()
+)
+KML = ("KML", "LIBKML")
+MAX_BYTES = 16 << 20  # of a file that is read a second time
 WITHOUT_COLORS = ("JPEG", "GTiff", "COG")  # formats for which GDAL itself reports lost colours
 
 
@@ -25,8 +42,14 @@ def raster_checks(dataset, sources):
     """Reports labels that an input has and the output lacks. The bands of both need not correspond."""
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources[:MAX_SOURCES] if row]
-        before = set().union(*(labels_of(one) for one in opened if one is not None))
+        readable = [one for one in opened if one is not None]
+        before = set().union(*map(labels_of, readable))
         lost = before - labels_of(dataset)
+        if is_placed(dataset):
+            lost -= {*POSITIONS}
+        # items of several inputs, such as the time of each picture, do not describe what is made of all
+        if len(readable) == 1 and items_of(readable[0]) - items_of(dataset):
+            lost.add("metadata_items")
     if lost:
         yield {"code": "labels_lost", "lost": sorted(lost)}
 
@@ -41,8 +64,22 @@ def labels_of(dataset):
         "band_descriptions": any(band.GetDescription() for band in bands),
         "units": any(map(has_unit, bands)),
         "metadata_domains": bool(domains - set(OWN_DOMAINS)),
+        "control_points": dataset.GetGCPCount() > 0,
+        **{name: bool(dataset.GetMetadata(domain)) for name, domain in POSITIONS.items() if domain},
     }
     return {name for name, there in found.items() if there}
+
+
+def is_placed(dataset):
+    """True if pixels have coordinates in a CRS, which control points and sensor models may have been used for."""
+    return dataset.GetGeoTransform(can_return_null=True) is not None and dataset.GetSpatialRef() is not None
+
+
+def items_of(dataset):
+    """The names of the metadata items of a dataset and its bands, without the prefixes that netCDF adds."""
+    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
+    names = {name.rpartition("#")[2] for one in (dataset, *bands) for name in one.GetMetadata()}
+    return {name.removeprefix("GDAL_") for name in names if not OWN_ITEMS.match(name)}
 
 
 def has_attributes(band):
@@ -52,8 +89,7 @@ def has_attributes(band):
 
 def has_unit(band):
     """True for a unit other than the metre, because numbers without a unit are taken for metres."""
-    unit = band.GetUnitType().strip().lower()
-    return bool(unit) and UNITS.get(unit) != "metre"
+    return unit_of(band) not in ("", "metre")
 
 
 def layer_checks(dataset, sources):
@@ -67,6 +103,41 @@ def layer_checks(dataset, sources):
         lost = {name for name in coded.keys() - own.keys() if has_codes(dataset, name, coded[name])}
     if lost:
         yield {"code": "labels_lost", "lost": ["field_domains"], "count": len(lost)}
+
+
+def member_checks(dataset, sources):
+    """Reports members of a GeoJSON that GDAL does not know, and styles of a KML, that the output lacks."""
+    lost = set()
+    with quiet():
+        for path, row in sources[:MAX_SOURCES]:
+            if row and os.path.isfile(path) and row["facts"]["bytes"] <= MAX_BYTES:
+                lost |= extras_of(path, row["facts"]["driver"])
+        driver = dataset.GetDriver().ShortName
+        lost -= extras_of(dataset.GetDescription(), driver) if lost else set()
+    if lost:
+        yield {"code": "labels_lost", "lost": sorted(lost)}
+
+
+def extras_of(path, driver):
+    """What a file has in addition to the fields and geometries of its features."""
+    if driver in KML:
+        with open(path, "rb") as file:
+            text = file.read(MAX_BYTES)
+        # GDAL itself writes styles without an id into each line and polygon
+        return {"styles"} if b"<styleUrl" in text or b"<Style id" in text else set()
+    return {"foreign_members"} if driver == "GeoJSON" and foreign_members(path) else set()
+
+
+def foreign_members(path):
+    """The names of members of a GeoJSON and its first features that are not part of the format."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, open_options=["NATIVE_DATA=YES"])
+    layer = dataset.GetLayer(0)
+    texts = [layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")]
+    texts += [feature.GetNativeData() for feature in itertools.islice(layer, FIRST_FEATURES)]
+    objects = [json.loads(text) for text in texts if text]
+    names = {name for one in objects if isinstance(one, dict) for name in one}
+    # GDAL takes the members of a feature without properties for fields
+    return names - OWN_MEMBERS - {one.GetName() for one in fields(layer.GetLayerDefn())}
 
 
 def coded_fields(dataset):

@@ -42,6 +42,8 @@ def run_query(job, _report):
     units = part("units").units_of(tables.dataset, result.names, job["outline"])
     print_json({**answer, **about, **({"units": units} if units else {})})
     job["checks"] = list(column_checks(tables.dataset, job["outline"]))
+    if not job["form"]:
+        job["checks"] += part("digits").result_checks(result, tables.dataset, job["outline"])
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
     took, read_first = time.process_time() - begun, tables.read_first(job["outline"], rows=True)

@@ -9,6 +9,7 @@ import re
 from osgeo import ogr
 
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import DOUBLE
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import same_coordinates
 from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, shapes
@@ -41,6 +42,7 @@ class Result:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
         self.infinite, self.srids = 0, set()
+        self.large_reals = set()  # numbers of columns with floating-point numbers that may lack digits
         self.without_geometry = 0  # number of rows, if a geometry column is empty in all of them
 
     def rows(self):
@@ -71,6 +73,8 @@ class Result:
         if isinstance(value, float) and not math.isfinite(value):
             self.infinite += 1
             return None
+        if isinstance(value, float) and abs(value) >= DOUBLE:
+            self.large_reals.add(number)
         return value
 
     def crs(self):

@@ -6,7 +6,7 @@ import re
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_other_georeferencing
+from gdal_mcp.toolboxes.gdal.inside.parts.datasets import UNITS, has_other_georeferencing
 from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.pixels import any_holes, value_ranges
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
@@ -172,6 +172,9 @@ def joined_checks(dataset, sources):
         pairs = itertools.combinations(used, 2)
         if dataset.RasterCount == 1 and any(a[i] != b[i] for a, b in pairs for i in a.keys() & b.keys()):
             yield {"code": "colors_differ"}
+        units = {unit for one in bands if (unit := unit_of(one))}
+        if dataset.RasterCount == 1 and len(units) > 1:
+            yield {"code": "units_differ", "count": len(units)}
         declared = {one.GetNoDataValue() for one in bands} - {None}
         for number, one in enumerate(bands):
             if one.GetMaskFlags() != gdal.GMF_ALL_VALID or not declared:
@@ -181,6 +184,12 @@ def joined_checks(dataset, sources):
             if found and declared & set(found):
                 yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(found))}
                 return
+
+
+def unit_of(band):
+    """The unit of a band's values, spelled in one way; "" if it has none."""
+    unit = band.GetUnitType().strip().lower()
+    return UNITS.get(unit, unit)
 
 
 def colors_of(band):

@@ -133,6 +133,7 @@ def value_checks(job):
         if job["seconds"] > MAX_SECONDS or output is None:
             return
         if burns:
+            yield from rounded_checks(job)
             yield from unseen_checks(job, output)
         given = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
         values, count, band = given[numpy.isfinite(given)], {"of": int(given.size)}, output.GetRasterBand(1)
@@ -201,15 +202,31 @@ def burned(job):
     """The values to burn: those of `--burn`, or those of the attribute in each layer that has it."""
     words = [word.partition("=") for word in job["options"]]
     given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
-    named = [value for name, _, value in words if name == "--attribute-name"]
-    if given or not named:
-        return given
+    return given or [feature.GetFieldAsDouble(place) for feature, place in attributes(job)]
+
+
+def attributes(job):
+    """Yields each feature with a value to burn, and the index of the field of that value."""
+    words = (word.partition("=") for word in job["options"])
+    name = next((value for option, _, value in words if option == "--attribute-name"), "")
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
-    for layer in layers_of(dataset):
-        place = layer.GetLayerDefn().GetFieldIndex(named[0])
+    for layer in layers_of(dataset) if name else ():
+        place = layer.GetLayerDefn().GetFieldIndex(name)
         some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
-        given += (one.GetFieldAsDouble(place) for one in some if one.IsFieldSetAndNotNull(place))
-    return given
+        yield from ((one, place) for one in some if one.IsFieldSetAndNotNull(place))
+
+
+def is_rounded(attribute):
+    """True if a value is a whole number that a double, as which GDAL burns it, does not represent."""
+    feature, place = attribute
+    is_whole = feature.GetFieldDefnRef(place).GetType() == ogr.OFTInteger64
+    return is_whole and int(feature.GetFieldAsDouble(place)) != feature.GetFieldAsInteger64(place)
+
+
+def rounded_checks(job):
+    """Reports whole numbers that are burned as other numbers, because GDAL burns them as doubles."""
+    if count := sum(map(is_rounded, attributes(job))):
+        yield {"code": "digits_in_pixels", "count": count}
 
 
 def unseen_checks(job, output):

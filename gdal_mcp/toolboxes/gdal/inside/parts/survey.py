@@ -14,6 +14,7 @@ MAX_FEATURES = 20_000  # features of a layer that is read completely
 FIRST_FEATURES = 2_000  # features that are read of a larger layer
 MAX_SECONDS = 1.5  # seconds of CPU time for all layers of a call together
 MAX_FIELDS = 100
+MANY_DIGITS = 16  # the number from which a double may not represent a whole number
 MOST_GAPS = 2  # largest feature id per feature that can be explained by deleted features
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 LISTS = (ogr.OFTIntegerList, ogr.OFTInteger64List, ogr.OFTRealList, ogr.OFTStringList)
@@ -66,6 +67,7 @@ class Column:
 
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
+        self.largest = 0.0  # largest absolute value of the numbers with many digits
         self.zones, self.local = set(), 0  # for times: UTC offsets, and a digest of the local times
 
     def add(self, value):
@@ -75,12 +77,22 @@ class Column:
         self.garbled += GARBLED.search(value) is not None
         self.digest = (self.digest + number_of(value)) % (1 << 64)
         self.characters += len(value)
+        if self.kind in NUMBERS and len(value) >= MANY_DIGITS:
+            self.largest = max(self.largest, size_of(value))
 
     def add_local(self, text):
         """Adds a time as it is written, with or without a time zone."""
         found = ZONED.fullmatch(text.strip())
         self.zones.add(found[2] if found else "")
         self.local = (self.local + number_of((found[1] if found else text).replace(" ", "T"))) % (1 << 64)
+
+
+def size_of(text):
+    """The absolute value of a number in a text; 0 if it is none, as in a format that stores everything as text."""
+    try:
+        return abs(float(text))
+    except ValueError:
+        return 0.0
 
 
 def number_of(text):

@@ -13,7 +13,10 @@ NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 NAME = 64  # characters of a column's name, at most
 HEADER = 1 << 16  # bytes of a header line
 INT64 = range(-(1 << 63), 1 << 63)
-WHOLE = re.compile(r"[-+]?\d{19,4000}", re.ASCII)
+DOUBLE = 1 << 53  # a double represents every whole number up to this one
+WHOLE = re.compile(r"[-+]?\d{1,4000}", re.ASCII)
+# names of columns with keys, whose every digit matters
+KEY = re.compile(r"(?:^|_)(?:\w*id|code|key|nr|no|number|ref)(?:$|[_\d])", re.IGNORECASE)
 FINE_TIME = re.compile(
     r"(?:[-\d/]+[T ])?\d\d:\d\d:\d\d\.\d{3}\d*[1-9].*", re.ASCII
 )  # GDAL stores milliseconds
@@ -54,7 +57,10 @@ def columns(dataset):
     found = fields(layer.GetLayerDefn(), MOST_FIELDS)
     named = {i: field.GetName() for i, field in enumerate(found) if len(field.GetName()) <= NAME}
     texts = {i: [] for i in named if found[i].GetType() == ogr.OFTString}
-    for feature in itertools.islice(layer, FIRST if texts else 0):
+    keys = {i for i, name in named.items() if found[i].GetType() == ogr.OFTReal and KEY.search(name)}
+    rounded = set()
+    for feature in itertools.islice(layer, FIRST if texts or keys else 0):
+        rounded |= {i for i in keys if abs(feature.GetFieldAsDouble(i)) >= DOUBLE}
         for i, values in texts.items():
             if feature.IsFieldSetAndNotNull(i) and (text := feature.GetFieldAsString(i).strip()):
                 values.append(text)
@@ -63,17 +69,15 @@ def columns(dataset):
     tests = {
         "number_texts": lambda text: is_number(text) or (not with_commas(text) and DECIMAL.fullmatch(text)),
         "comma_texts": with_commas,
-        "long_texts": lambda text: (
-            FINE_TIME.match(text) or (WHOLE.fullmatch(text) and int(text) not in INT64)
-        ),
         "date_texts": LOCAL_DATE.fullmatch,
         "geometry_texts": WKT.match,
         "unit_texts": WITH_UNIT.fullmatch,
     }
     kinds = {}
     for kind, test in tests.items():
-        hold = any if kind == "long_texts" else all
-        kinds[kind] = [named[i] for i, values in texts.items() if values and hold(map(test, values))]
+        kinds[kind] = [named[i] for i, values in texts.items() if values and all(map(test, values))]
+    kinds["long_texts"] = [named[i] for i, values in texts.items() if are_long(values)]
+    kinds["rounded_keys"] = [named[i] for i in sorted(rounded)]
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
@@ -106,6 +110,17 @@ def by_semicolons(dataset):
     with open(path, "rb") as file:
         first = file.readline(HEADER)
     return first.count(b";") > first.count(b",")
+
+
+def are_long(texts):
+    """True if texts lose digits when their types are detected: GDAL reads whole numbers among fractions as floating
+    point.
+    """
+    whole = [int(text) for text in texts if WHOLE.fullmatch(text)]
+    if any(map(FINE_TIME.match, texts)) or any(number not in INT64 for number in whole):
+        return True
+    fractions = len(whole) < len(texts) and all(map(is_number, texts))
+    return fractions and any(abs(number) > DOUBLE for number in whole)
 
 
 def is_number(text):

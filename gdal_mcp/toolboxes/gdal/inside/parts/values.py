@@ -4,6 +4,9 @@ Reads only what is requested.
 """
 
 import itertools
+import os
+import re
+import time
 
 import numpy
 from osgeo import gdal, gdal_array, ogr
@@ -22,11 +25,36 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
 
 SIDE = 1024  # pixels per side of the sample
 NO_OVERVIEWS = 512  # pixels of the longer side, up to which a raster needs no overviews
-FIRST_FEATURES = 1000  # features of a layer that may have curves
+CURVE_SECONDS = 3.0  # seconds of CPU time for layers that do not declare whether they have curves
 FEW_FLOATS = 17  # distinct values; classes stored as floating point have fewer
 MANY = 33  # distinct values; classes stored as integers have fewer
 FEW_CODES = 8  # distinct values that count as codes without further evidence
 EVEN = 0.5  # fraction of the pixels that equal their neighbour; classes form areas
+UNSIGNED = ("Byte", "UInt8", "UInt16", "UInt32")
+# names of bands and files, in lower case, with bit flags (QA_PIXEL, SCL, Fmask), classes, years and dates, and directions
+FLAGS = re.compile(r"(?<![a-z])(?:b?qa|qc|scl|c?fmask|flags?|bit_?mask|bits)(?![a-z])")
+CLASSES = re.compile(
+    r"(?<![a-z])(?:class(?:es)?|classification|land_?(?:cover|use)|lulc|lccs|nlcd|corine|clc|soil_?types?|worldcover)(?![a-z])"
+)
+DIRECTIONS = re.compile(
+    r"(?<![a-z])(?:aspect|w?dir|(?:wind|wave|current|swell)?_?(?:dir|direction)|azimuth|bearing|heading)(?![a-z])"
+)
+COLORS = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand, gdal.GCI_AlphaBand)
+NOT_CODES = re.compile(r"frac|perc|pct|prob|share|dens|ratio|mean")  # measures of classes are no codes
+ANGLES = ("degree", "degrees", "deg", "°", "degree_true", "degrees_true")
+# names and tests for years, days of a year or numbers of years, and dates such as 20240131
+CALENDARS = (
+    (r"years?|dates?", lambda found: found.min() >= 1800 and found.max() <= 2200),
+    (r"doy|day_?of_?year|julian_?days?|burn_?dates?|loss_?year", lambda found: found.max() <= 366),
+    (
+        r"dates?",
+        lambda found: (
+            found.min() >= 18000101
+            and found.max() <= 22001231
+            and ((found % 100 <= 31) & (found // 100 % 100 <= 12)).all()
+        ),
+    ),
+)
 # image formats, and the type to which they reduce values
 PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
 
@@ -42,10 +70,11 @@ def look(dataset, what):
     * `heights`: GDAL assumes the unit of the heights.
     * `classes`, `neighbours`, `overviews`: values look like codes that would be mixed.
     * `shares`: values are a mask.
+    * `directions`, `overview_directions`: values are angles on both sides of north, whose mean would be wrong.
     * A data type or format: what values would lose in it.
     """
     if what == "curves":
-        return {"curves": any(map(has_curves, layers_of(dataset)))}
+        return curves(dataset)
     if not dataset.RasterCount:
         return None
     what, _, numbers = what.partition(":")
@@ -67,11 +96,14 @@ def heights(dataset, bands):
     return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
 
 
+def gets_overviews(dataset):
+    return max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
+
+
 def overviews(dataset, bands):
     """Tests if overviews would mix classes. With a palette, GDAL takes the nearest pixel."""
-    large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
     mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
-    return {"classes": large and all(mixed)}
+    return {"classes": gets_overviews(dataset) and all(mixed)}
 
 
 # the probes, by their names in requests
@@ -82,21 +114,38 @@ LOOKS = {
     "fills": fills,
     "heights": heights,
     "overviews": overviews,
-    "classes": lambda _dataset, bands: {"classes": all(map(are_classes, bands))},
+    # one band of flags next to bands of measurements has its own description
+    "classes": lambda _dataset, bands: {
+        "classes": all(map(are_classes, bands)) or any(map(are_described_codes, bands))
+    },
     "neighbours": lambda _dataset, bands: {"classes": are_classes(bands[0])},
     "shares": lambda _dataset, bands: {"mask": all(map(is_mask, bands))},
+    "directions": lambda _dataset, bands: {"directions": any(map(are_directions, bands))},
+    "overview_directions": lambda dataset, bands: {
+        "directions": gets_overviews(dataset) and any(map(are_directions, bands))
+    },
 }
 
 
-def has_curves(layer):
-    """True if a layer has curves, by its declared type or else by its first features."""
-    kind = ogr.GT_Flatten(layer.GetGeomType())
-    if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
-        return bool(ogr.GT_IsNonLinear(kind))
-    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, FIRST_FEATURES))
-    found = any(shape is not None and shape.HasCurveGeometry() for shape in shapes)
-    layer.ResetReading()
-    return found
+def curves(dataset):
+    """Tests if a dataset has curves; `count` is the number of examined features if there was no time for all."""
+    until, count = time.thread_time() + CURVE_SECONDS, 0
+    for layer in layers_of(dataset):
+        kind = ogr.GT_Flatten(layer.GetGeomType())
+        if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
+            if ogr.GT_IsNonLinear(kind):
+                return {"curves": True}
+            continue
+        layer.ResetReading()
+        for feature in layer:
+            shape = feature.GetGeometryRef()
+            if shape is not None and shape.HasCurveGeometry():
+                return {"curves": True}
+            count += 1
+            if time.thread_time() > until:
+                return {"curves": False, "count": count}
+        layer.ResetReading()
+    return {"curves": False}
 
 
 def is_masked(dataset):
@@ -125,7 +174,8 @@ def is_mask(band):
 
 
 def are_classes(band):
-    """True if a band has a palette, or areas of few distinct whole numbers, also as floating point.
+    """True if a band has a palette, values that its name calls codes, or areas of few distinct whole numbers, also as
+    floating point.
 
     A band with 0 and one other value is a mask, whose mean is a share, so the result is False.
     """
@@ -133,12 +183,55 @@ def are_classes(band):
         return True
     values, valid = pixels(band)
     different = numpy.unique(values[valid])
+    if len(different) > 2 and are_codes(band, name_of(band), different):
+        return True
     few = FEW_FLOATS if is_float(band) else MANY
     if not 1 < len(different) < few or (different != numpy.floor(different)).any():
         return False
     if len(different) == 2 and different[0] == 0:
         return False
     return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures also have few values
+
+
+def are_codes(band, name, different):
+    """True if a name in lower case says that values are codes, bit flags or dates, and the values fit that."""
+    shown = band.GetColorInterpretation() in COLORS
+    if shown or NOT_CODES.search(name) or (different != numpy.floor(different)).any():
+        return False
+    unsigned = gdal.GetDataTypeName(band.DataType) in UNSIGNED
+    if (unsigned and FLAGS.search(name)) or (not is_float(band) and CLASSES.search(name)):
+        return True
+    dates = different[different > 0]  # 0 often means no date
+    return bool(dates.size) and any(
+        re.search(f"(?<![a-z])(?:{names})(?![a-z])", name) and is_in(dates) for names, is_in in CALENDARS
+    )
+
+
+def are_described_codes(band):
+    name = band.GetDescription().lower()
+    different = unique_values(band) if name else ()
+    return len(different) > 2 and are_codes(band, name, different)
+
+
+def are_directions(band):
+    """True if the name or the unit of a band says that its values are angles, and they lie on both sides of north.
+
+    Angles are from 0 to 360 or from -180 to 180, where the mean of directions across south is wrong.
+    """
+    if not (DIRECTIONS.search(name_of(band)) or band.GetUnitType().strip().lower() in ANGLES):
+        return False
+    values, valid = pixels(band)
+    found = values[valid & ~numpy.isnan(values)] if is_float(band) else values[valid]
+    if not found.size:
+        return False
+    low, high = found.min(), found.max()
+    return bool((0 <= low < 90 and 270 < high <= 360) or (-180 <= low < -90 and 90 < high <= 180))
+
+
+def name_of(band):
+    """The description of a band and the name of its file, in lower case."""
+    dataset = band.GetDataset()
+    return f"{band.GetDescription()} {os.path.basename(dataset.GetDescription() if dataset else '')}".lower()
 
 
 def class_checks(output, sources):

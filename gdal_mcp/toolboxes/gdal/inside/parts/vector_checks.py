@@ -9,7 +9,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.toolboxes.gdal.inside.parts.pair import Pair
 from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey
-from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields, layers_of
 
 MAX_LAYERS = 20
 MAX_BYTES = 64 << 20
@@ -75,6 +75,9 @@ def layer_checks(dataset, rows, origin):
             empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
         checks += measured_before(layer, readable, origin)
+        made = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
+        checks += part("digits").digit_checks(layer, after, made, clock, driver)
+        checks += type_checks(layer, made) if "concat" in origin.options else ()
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
@@ -82,6 +85,20 @@ def layer_checks(dataset, rows, origin):
             kind += "Z" * after.has_z + "M" * after.has_m
             checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
+
+
+def type_checks(layer, sources):
+    """Reports text fields of a joined layer that are numbers in an input."""
+    numeric = {
+        one.GetName()
+        for source in sources
+        for one in fields(source.GetLayerDefn())
+        if one.GetType() in NUMBERS
+    }
+    own = enumerate(fields(layer.GetLayerDefn()))
+    found = [i for i, one in own if one.GetType() == ogr.OFTString and one.GetName() in numeric]
+    if found:
+        yield {"code": "types_merged", "fields": found}
 
 
 def measured_before(layer, readable, origin):

@@ -21,6 +21,11 @@ _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster over
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
 # names of rasters whose pixels contain a number of people
 _PEOPLE: Final = re.compile(r"(?<![a-z])(?:population|pop|ppp|inhabitants|headcounts?)(?![a-z])")
+# names of rasters, and an algorithm, whose pixels have no meaning between them: directions and codes
+_NOT_CONTINUOUS: Final = re.compile(
+    r"(?<![a-z])(?:aspect|w?dir|(?:wind|wave|current|swell|flow)?_?(?:dir|direction)|azimuth|bearing|heading"
+    r"|class(?:es)?|classification|land_?(?:cover|use)|lulc|b?qa|flags?|years?|dates?)(?![a-z])"
+)
 _TAKES_BANDS: Final = ("raster ", "gdal2xyz", "gdal_polygonize")
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these may also change the data type
 
@@ -40,7 +45,9 @@ def nearest(call: AlgorithmCall) -> Iterator[Finding]:
         if call.text("resampling") != "sum":
             yield make_finding("counts_resampled")
         return
-    if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
+    if call.path not in _RESAMPLES or _NOT_CONTINUOUS.search(call.source.rpartition("/")[2].lower()):
+        return
+    if call.text("resampling") in ("", "nearest") and _continuous(call.input):
         yield make_finding("nearest_on_continuous")
 
 
@@ -192,7 +199,7 @@ def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
 
 def scale_ignored(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds computations with raw (unscaled) values."""
-    scaled = call.input is not None and call.input.scaled
+    scaled = any(one is not None and one.scaled for one in call.inputs)
     if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 

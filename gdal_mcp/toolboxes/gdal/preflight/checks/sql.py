@@ -9,6 +9,7 @@ from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_
 from gdal_mcp.toolboxes.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
+from gdal_mcp.toolboxes.gdal.preflight.sql.mistakes import mistakes
 
 _DEGREES: Final = frozenset({"EPSG:4326", "EPSG:4258", "EPSG:4269"})
 _MANY_PAIRS: Final = 20_000_000
@@ -62,6 +63,12 @@ def crs_as_text(call: AlgorithmCall) -> Iterator[Finding]:
         yield make_finding("crs_as_text", refuses=True)
 
 
+def mistaken(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds parts of a statement that SQLite accepts and that do not do what they seem to say."""
+    if call.text("dialect").upper() == "SQLITE":
+        yield from map(make_finding, mistakes(call.text("sql")))
+
+
 def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     statements = _statements(call)
     mixed = _columns(call, "mixed_texts")
@@ -88,6 +95,7 @@ def misread(call: AlgorithmCall) -> Iterator[Finding]:
         ("local_dates", "substr", _columns(call, "date_texts")),
         # integers too large for GDAL's types, and times that GDAL rounds
         ("long_values", None, _columns(call, "long_texts", detected=True)),
+        ("rounded_keys", None, _columns(call, "rounded_keys")),
     ):
         used = columns and (reading.names(sql, columns) if sql else call.driver)
         if used and not (mends and mends in sql.lower()):
@@ -136,6 +144,7 @@ CHECKS: Final = (
     measure_in_feet,
     measure_in_mercator,
     crs_as_text,
+    mistaken,
     number_as_text,
     misread,
     compares_all,

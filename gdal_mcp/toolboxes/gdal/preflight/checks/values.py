@@ -1,8 +1,8 @@
 """Selects probes of the pixels of an input, for calls that may lose data, and judges their results. Pure.
 
 The name of a probe is a data type or format that the pixels are converted to (`UInt8`, `PNG`; with bands
-`UInt8:1,3`), or `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `neighbours`, `curves`, `masked` or
-`lengths`. A probe reads up to several million pixels, so it runs only for calls whose arguments can lose data.
+`UInt8:1,3`), or `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `neighbours`, `curves`, `masked`,
+`directions`, `overview_directions` or `lengths`. A probe reads up to several million pixels, so it runs only for calls whose arguments can lose data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +43,10 @@ _RESAMPLES: Final = {
     **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
     "raster tile": "cubic",
 }
+# zonal statistics that rest on a mean
+_MEANS: Final = frozenset(
+    {"mean", "weighted_mean", "stdev", "weighted_stdev", "variance", "weighted_variance"}
+)
 # algorithms that treat nodata pixels as data unless an argument is set: the argument, the check, and the corrected
 # value
 _OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
@@ -64,6 +68,12 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
     "neighbours": ("classes", "neighbours_mixed", None),
     "shares": ("mask", "mask_rounded", None),
+    "directions": ("directions", "directions_averaged", None),
+    "overview_directions": (
+        "directions",
+        "overview_directions",
+        {"creation-option": ("OVERVIEW_RESAMPLING=NEAREST",)},
+    ),
     "curves": ("curves", "curves_skipped", None),
     "lengths": ("longer", "length_without_heights", None),
     "masked": ("masked", "mask_ignored", None),
@@ -95,15 +105,14 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or options.get(
         "COMPRESS"
     ) in _PHOTOS
-    resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
-    mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
+    mixing = _mixing(steps)
     if mixing or (lossy and not _lossless(options)) or _rounds(options) or _warps(driver, options):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
     if "average" in mixing and not kinds:
         found.append("shares")
     if driver == "COG" and _mixes_overviews(options):
-        found.append("overviews")
+        found += ["overviews", "overview_directions"]
     if all(path in KEEPS_PIXELS for path, _ in steps):  # a picture format, else the last output data type
         narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
         found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
@@ -141,6 +150,29 @@ def _mixes_neighbours(step: AlgorithmStep) -> bool:
     return path == "raster neighbors" and "mean" in given.get("method", ())
 
 
+def _mixing(steps: Sequence[AlgorithmStep]) -> frozenset[str]:
+    """The methods of resampling that compute new values from several pixels."""
+    return _MIXES & {
+        given.get("resampling", (_RESAMPLES[path],))[0] for path, given in steps if path in _RESAMPLES
+    }
+
+
+def _averages(step: AlgorithmStep) -> bool:
+    """True if an algorithm computes means of pixels, in any way."""
+    path, given = step
+    statistics = {name for text in given.get("stat", ()) for name in text.split(",")}
+    means = path == "raster zonal-stats" and bool(statistics & _MEANS)
+    joined = path == "raster mosaic" and "mean" in given.get("pixel-function", ())
+    return bool(_mixing([step])) or _mixes_neighbours(step) or means or joined
+
+
+def of_aspect(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
+    """The finding if a step averages the directions that an earlier step computed."""
+    paths = [path for path, _ in steps]
+    if "raster aspect" in paths and any(map(_averages, steps[paths.index("raster aspect") :])):
+        yield make_finding("directions_averaged")
+
+
 def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
     """Yields the names of the probes for data that the algorithms ignore or misread."""
     if any(_takes_shapes(path, given) for path, given in steps):
@@ -149,6 +181,8 @@ def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
         yield "masked"
     if any(map(_mixes_neighbours, steps)):
         yield "neighbours"
+    if any(map(_averages, steps)):
+        yield "directions"
     if any(path == "raster sieve" for path, _ in steps):  # sieve works on integers
         yield "Int64"
 
@@ -221,6 +255,8 @@ def findings(
         elif seen.get(key):
             numbers = {"count": seen[key], "of": seen.get("of")} if name == "lengths" else {}
             yield make_finding(said, change=change, refuses=name in REFUSING_PROBES, numbers=numbers)
+        elif name == "curves" and seen.get("count"):
+            yield make_finding("curves_unexamined", refuses=True, numbers={"count": seen["count"]})
         elif seen.get("count"):
             yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 

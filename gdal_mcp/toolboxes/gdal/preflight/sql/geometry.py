@@ -46,6 +46,7 @@ def geometry_probes(select: "Expr") -> Data:
     areas = [one for one in own if function(one) in _SUMS and _is_area(one)]
     related = list(itertools.islice(_related(select), _MAX_RELATIONS))
     return {
+        "by_place": bool(related),
         "measured": [_named(one) for one in measured],
         "area_sums": [_named(plain(one.expressions[0])) for one in areas],
         "centroids": [_named(one) for one in own if _is_placed_centroid(one)],

@@ -151,6 +151,7 @@ def _measures(select: "Expr") -> Data:
             {one.name.lower() for part in _conditions(select) for one in columns(level(part))}
         ),
         "keys": any(_has_keys(one) for one in [select.args.get("where")] if one is not None),
+        "counts": any(function(one) == "count" and _is_plain_sum(one) for one in _selected_calls(select)),
         "counts_rows": any(_counts_rows(one) for one in _selected_calls(select)),
         "sums": [
             _sum(one) for one in _selected_calls(select) if function(one) in _SUMS and _is_plain_sum(one)

@@ -1,0 +1,48 @@
+"""Parts of a statement that SQLite accepts and that do not do what they seem to say. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from gdal_mcp.toolboxes.gdal.preflight.sql.tree import COMPARISONS, function, number, plain, tree_of
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+_NUMERIC: Final = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)")
+_LOCAL_DATE: Final = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})")
+_ORDERS: Final = frozenset({"lt", "lte", "gt", "gte", "between"})
+_DATES: Final = frozenset({"date", "datetime", "julianday", "unixepoch"})
+
+
+def mistakes(statement: str) -> tuple[str, ...]:
+    """The names of the checks (`answers/data/checks.toml`) of a statement's mistakes."""
+    tree = tree_of(statement)
+    if tree is None:
+        return ()
+    return tuple(dict.fromkeys(name for node in tree.walk() for name in _of_node(node)))
+
+
+def _of_node(node: "Expr") -> Iterator[str]:
+    operands = [plain(one) for one in node.iter_expressions()] if node.key not in ("alias", "paren") else []
+    texts = [one.name for one in operands if one.is_string]
+    if node.key in COMPARISONS - {"is"} and any(one.key == "null" for one in operands):
+        yield "null_compared"
+    if texts and node.key in ("and", "or", "where", "not"):
+        yield "constant_condition"
+    if texts and node.key in ("ordered", "group"):
+        yield "constant_order"
+    if node.key == "between" and _is_reversed(node):
+        yield "between_reversed"
+    if node.key in ("add", "sub", "mul") and any(not _NUMERIC.match(text) for text in texts):
+        yield "text_added"
+    if function(node) == "round" and len(node.expressions) == 2 and node.expressions[1].key == "neg":
+        yield "rounded_to_tens"
+    if (node.key in _ORDERS or function(node) in _DATES) and any(map(_LOCAL_DATE.fullmatch, texts)):
+        yield "local_date_compared"
+
+
+def _is_reversed(between: "Expr") -> bool:
+    """True for a BETWEEN whose limits are whole numbers in the wrong order."""
+    low, high = (number(between.args[name]) for name in ("low", "high"))
+    return bool(low and high) and int(low) > int(high)
