@@ -1153,7 +1153,7 @@ hull_of_each_point before mends ignoring:geometry_type_undeclared
 sampled_at_centroid before unmended
     raster pixel-info input=degrees.tif position-dataset=degrees.geojson
     raster pixel-info input=degrees.tif position-dataset=towns.geojson
-zeros_are_nodata before mends ignoring:heights_missing
+zeros_are_nodata before mends ignoring:heights_missing ignoring:constant
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1
     vector grid count input=["points.gpkg"] output=OUT.tif radius=1 nodata=-1
 nothing_dissolved ignoring:geometry_type_undeclared ignoring:invalid_geometries

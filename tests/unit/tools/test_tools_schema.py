@@ -172,7 +172,7 @@ def test_what_gdal_describe_says_of_a_tool_takes_its_example(desk: DraftContext)
     for name in ("query", "vector sql"):
         told = call(desk, "gdal_describe", {"algorithm": name})
         assert isinstance(told, ImmediateResult)
-        assert len(told.result["sql"]["query_examples"]) == 6
+        assert len(told.result["sql"]["query_examples"]) == 13
 
 
 def test_an_argument_of_no_name_or_of_another_type_is_refused(desk: DraftContext):
