@@ -10,7 +10,7 @@ from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import kept
 from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
-from gdal_mcp.toolboxes.gdal.discovery.search import search
+from gdal_mcp.toolboxes.gdal.discovery.search import absent, search
 from gdal_mcp.toolboxes.gdal.discovery.sql import sql_of
 from gdal_mcp.tools.algorithm import algorithm_named, path_named
 from gdal_mcp.tools.common import DegreesBox, DraftContext
@@ -60,7 +60,9 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
     ]
     found = search(context.catalogue, arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or context.surface.permits(hit.path)]
-    return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
+    missing = absent(arguments.query)
+    rows = [hit.as_dict() for hit in hits[: arguments.limit]]
+    return ImmediateResult({"hits": rows} | ({"not_available": missing} if missing else {}))
 
 
 def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
