@@ -18,7 +18,7 @@ SPOKEN = (
     (r"\butm\s*(?:zone\s*)?(\d+)\s*n\w*", r"utm zone \1 n"),
     (r"\butm\s*(?:zone\s*)?(\d+)\s*s\w*", r"utm zone \1 s"),
     (r"\bnztm\b", "new zealand transverse mercator"),
-    (r"\bgauss[ -]*boaga\b", "monte mario italy"),
+    (r"\bgauss[ -]*boaga\b", "monte mario italy zone"),
     (r"\bstate plane\b|\bspcs\s*(?:83|27)?\b", "spcs"),
     (r"\b(?:whole|entire) (?:world|earth|globe|planet)\b|\bglobal(?:ly)?\b|\bworldwide\b", "world"),
     (r"\b(?:contiguous|conterminous|continental) (?:united states|us|usa)\b|\blower 48\b", "conus"),
