@@ -20,8 +20,8 @@ def find_city(query: str) -> tuple[str, list[float] | None]:
     if (match := _pattern().search(text)) is None:
         return query, None
     x, y = read("cities.toml")["cities"][match[1]]
-    rest = f"{text[: match.start()]} {text[match.end() :]}".strip()
-    return rest, [round(one, 1) for one in (x - _HALF, y - _HALF, x + _HALF, y + _HALF)]
+    rest = [*text[: match.start()].split(), *text[match.end() :].split()]
+    return " ".join(rest), [round(one, 1) for one in (x - _HALF, y - _HALF, x + _HALF, y + _HALF)]
 
 
 @lru_cache(maxsize=1)
