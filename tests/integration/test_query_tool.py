@@ -228,7 +228,8 @@ def test_every_example_that_is_taught_gives_what_it_says(talker: Talk):
     assert [metres for metres, _ in line] == [100.0 * n for n in range(51)]
     assert [name for name, _ in sample] == ["a"] * 20 + ["b"] * 20
     assert len(set(sample)) == 40
-    assert moran == [(0.3657,)]  # 3/2 * the product of the deviations of A and C, twice, by the sum of their squares
+    # 3/2 * the product of the deviations of A and C, twice, by the sum of the squares of all deviations
+    assert moran == [(0.3657,)]
     assert [value for _, value in degrees] == [45.51, -33.865]
 
 

@@ -53,7 +53,9 @@ class ArgumentTexts:
 
 # arguments of other algorithms that are often given, with the algorithm that has them
 _ELSEWHERE: Final = {
-    **dict.fromkeys(("output-data-type", "ot", "data-type", "dtype"), "`raster set-type` changes the data type."),
+    **dict.fromkeys(
+        ("output-data-type", "ot", "data-type", "dtype"), "`raster set-type` changes the data type."
+    ),
     **dict.fromkeys(
         ("output-crs", "dst-crs", "t_srs", "t-srs", "crs", "a_srs", "a-srs"),
         "`reproject` transforms to another CRS, and `edit` declares one (raster and vector).",
