@@ -194,6 +194,7 @@ def test_an_argument_is_suggested_by_one_of_its_words_and_none_that_is_hardly_al
     for path, name, meant in (
         ("raster clip", "where", {"like-where"}), ("raster zonal-stats", "field", {"include-field"}),
         ("raster convert", "band", set()), ("raster edit", "unit", set()),
+        ("vector convert", "output-crs", set()),
     ):  # fmt: skip
         with pytest.raises(UnknownArgument) as caught:
             find_argument(packaged().algorithms[path], name)

@@ -84,7 +84,9 @@ def find_argument(algorithm: Algorithm, name: str) -> Argument:
     if argument is None or argument.hidden:
         shown = [one for one, found in algorithm.long_names.items() if not found.hidden]
         # `layer` for `input-layer`, or a typing error; less similar names mean something else
-        near = [one for one in shown if name in one.split("-")][:3] or get_close_matches(name, shown, 1, 0.75)
+        near = [one for one in shown if name in one.split("-")][:3]
+        if not near and name not in _ELSEWHERE:
+            near = get_close_matches(name, shown, 1, 0.75)
         meant = " or ".join(f"--{one}" for one in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
         hint = f"{_ELSEWHERE.get(name, '')} {hint}".strip()
