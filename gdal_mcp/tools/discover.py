@@ -8,14 +8,16 @@ from gdal_mcp.plan import Command, Draft, PrintedOutput
 from gdal_mcp.toolboxes.base import Arguments, CallAnswer, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
 from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.discovery.cities import find_city
 from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.toolboxes.gdal.discovery.formats import formats
-from gdal_mcp.toolboxes.gdal.discovery.search import search
+from gdal_mcp.toolboxes.gdal.discovery.search import absent, search
 from gdal_mcp.toolboxes.gdal.discovery.sql import sql_of
 from gdal_mcp.tools.algorithm import algorithm_named, path_named
 from gdal_mcp.tools.common import DegreesBox, DraftContext
 
 Limit = Annotated[int, Field(ge=1, le=50)]
+_UNKNOWN_PLACE: Final = "No CRS or place of EPSG has these words. For a town or a region give its `bbox`."
 _CRS_TEXTS: Final = ("code", "name", "area", "unit", "matched")
 
 
@@ -60,7 +62,9 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
     ]
     found = search(context.catalogue, arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or context.surface.permits(hit.path)]
-    return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
+    missing = absent(arguments.query)
+    rows = [hit.as_dict() for hit in hits[: arguments.limit]]
+    return ImmediateResult({"hits": rows} | ({"not_available": missing} if missing else {}))
 
 
 def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
@@ -86,7 +90,10 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
 
 
 def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
-    extra = {"query": arguments.query, "limit": arguments.limit, "bbox": arguments.bbox}
+    query, box = arguments.query, arguments.bbox
+    if box is None and arguments.input is None:
+        query, box = find_city(query)
+    extra = {"query": query, "limit": arguments.limit, "bbox": box}
     if arguments.input is None:
         # from the image's PROJ database, which is as trusted as the image
         return Draft(
@@ -102,6 +109,8 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
 def _found(answer: CallAnswer) -> dict[str, Any]:
     found = answer.parsed if isinstance(answer.parsed, dict) else {}
     words = {name: found[name] for name in ("unknown_words", "corrected_words") if found.get(name)}
+    if words.get("unknown_words"):
+        words["suggestion"] = _UNKNOWN_PLACE
     return {"matches": found.get("matches") or [], **words}
 
 

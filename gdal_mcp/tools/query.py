@@ -24,7 +24,7 @@ _UNITS: Final = shape(units=many(shape(column=Count, unit=Measure), 100))
 _Path = Annotated[str, Field(min_length=1)]
 Inputs = Annotated[
     Mapping[str, _Path] | Sequence[_Path],
-    Field(min_length=1, max_length=MAX_FILES),
+    Field(max_length=MAX_FILES),
     # pydantic's own schema is three times as long
     WithJsonSchema(
         {
@@ -37,7 +37,7 @@ Geometry = Literal["none", "wkt", "geojson"]
 
 
 class QueryArguments(Arguments):
-    inputs: Inputs
+    inputs: Inputs = Field(default_factory=dict)
     sql: str = Field(
         description="One SELECT (SQLite with spatial functions). A file's only layer is the table ALIAS, one of several "
         "ALIAS_LAYER; its geometry is the column geom"
@@ -47,7 +47,7 @@ class QueryArguments(Arguments):
 
 
 class QueryToFileArguments(Arguments):
-    inputs: Annotated[Inputs, WithJsonSchema({"type": ["object", "array"]})]
+    inputs: Annotated[Inputs, WithJsonSchema({"type": ["object", "array"]})] = Field(default_factory=dict)
     sql: str
     output: OutputPath
     output_format: str | None = Field(

@@ -80,6 +80,7 @@ raster("hillshade.tif", photo[0])
 raster("before.tif", dem); raster("after.tif", dem + (x > 90))
 classes = (x // 30 + 4 * (y // 30)).astype("uint8"); classes[10:13, 10:13] = 9  # a region that `raster sieve` removes
 raster("classes.tif", classes)
+for year in (2015, 2020): raster(f"landcover_{year}.tif", (1 + (x + year) // 30 % 4).astype("uint8"))
 raster("rivers.tif", (abs(x - y) < 2).astype("uint8"))
 raster("slope.tif", (x / 2.5).astype("float32"))
 raster("scene16.tif", (x * 25).astype("uint16"))

@@ -118,6 +118,29 @@ def test_geometries_that_make_an_answer_wrong_are_counted(talker: Talk, code, co
         assert checks[code]["count"] == count
 
 
+def test_geometry_is_returned_if_selected_alone(talker: Talk):
+    rows, _ = asked(talker, "SELECT ST_Centroid(geom) FROM plots WHERE id = 0", "plots.geojson")
+    assert list(rows[0].values()) == ["POINT (5 5)"]
+    rows, _ = asked(talker, "SELECT id, geom FROM plots WHERE id = 0", "plots.geojson")
+    assert rows == [{"id": 0}]
+
+
+@pytest.mark.parametrize("columns", ["AsText(geom)", "id, AsText(geom)", "AsText(geom), ST_AsText(geom)"])
+def test_geometry_text_is_a_column_without_alias_too(talker: Talk, own: Place, columns: str):
+    sql = f"SELECT {columns} FROM edge WHERE id = 0"
+    rows, _ = asked(talker, sql, "edge.geojson")
+    assert rows[0]["AsText(geom)"] == "POINT(10 5)"
+    for ending in ("json", "csv"):
+        name = f"text{len(columns)}.{ending}"
+        talker.done("query_to_file", inputs=["edge.geojson"], sql=sql, output=name)
+        assert "POINT(10 5)" in own.path(name).read_text()
+
+
+def test_a_statement_without_tables_needs_no_file(talker: Talk):
+    made = talker.done("query", sql="SELECT ST_X(ST_Transform(MakePoint(9, 45, 4326), 32632)) AS x")
+    assert made["untrusted"]["report"]["rows"] == [{"x": pytest.approx(500_000, abs=0.001)}]
+
+
 def test_column_of_truth_like_letters_stays_text(talker: Talk):
     rows, _ = asked(talker, "SELECT hem, flag FROM seasons ORDER BY id", "seasons.csv")
     assert [row["hem"] for row in rows] == ["N", "N", "N"]

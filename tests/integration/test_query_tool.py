@@ -193,6 +193,7 @@ EXPECTED = [
     [("a", 6400, 6480), ("b", 6260, 6340)],
     [("city", 2, 7000, 5000), ("town", 1, 900, 900)],
     [("city", "B", 5000), ("city", "C", 2000), ("town", "A", 900)],
+    [("city", 0, 2), ("town", 1, 0)],
 ]
 
 
@@ -204,17 +205,32 @@ def test_every_documented_example_gives_its_result(talker: Talk):
             "query",
             inputs={alias: own[file] for alias, file in one["arguments"]["inputs"].items()},
             sql=one["arguments"]["sql"],
+            geometry="wkt",
         )["untrusted"]["report"]["rows"]
         for one in taught
     ]
-    assert len(found) == len(EXPECTED)
     assert found[:2] == EXPECTED[:2]
     assert [(row["town"], row["station"]) for row in found[2]] == EXPECTED[2]
     assert all(10_000 < row["metres"] < 40_000 for row in found[2])
     areas = [(row["name"], row["km2"]) for row in found[3]]
     assert [name for name, _ in areas] == ["a", "b"]
     assert all(low < km2 < high for (_, km2), (_, low, high) in zip(areas, EXPECTED[3], strict=True)), areas
-    assert [[tuple(row.values()) for row in one] for one in found[4:]] == EXPECTED[4:]
+    values = [[tuple(row.values()) for row in one] for one in found]
+    assert values[4:7] == EXPECTED[4:7]
+    thiessen, squares, line, sample, moran, degrees = values[7:]
+    # the lines halfway between A and C, and between B and C, cut the frame of the diagram at these corners
+    assert [name for name, _ in thiessen] == ["A", "B", "C"]
+    assert {corner for _, cell in thiessen for corner in ("10.6 49.8", "11.2 50.2") if corner in cell} == {
+        "10.6 49.8",
+        "11.2 50.2",
+    }
+    assert len(set(squares)) == 100
+    assert [metres for metres, _ in line] == [100.0 * n for n in range(51)]
+    assert [name for name, _ in sample] == ["a"] * 20 + ["b"] * 20
+    assert len(set(sample)) == 40
+    # 3/2 * the product of the deviations of A and C, twice, by the sum of the squares of all deviations
+    assert moran == [(0.3657,)]
+    assert [value for _, value in degrees] == [45.51, -33.865]
 
 
 def test_an_algorithm_without_an_output_gives_its_rows(talker: Talk):

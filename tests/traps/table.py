@@ -1147,6 +1147,16 @@ heights_moved before mends
     reproject input=above_geoid.tif output=OUT.tif dst_crs=EPSG:4326+5773 resampling=bilinear extra_args=["--dst-nodata=-1"]
     reproject input=above_ellipsoid.tif output=OUT.tif dst_crs=EPSG:32632 resampling=bilinear extra_args=["--dst-nodata=-1"]
     reproject input=photo_above_geoid.tif output=OUT.tif dst_crs=EPSG:25832 resampling=bilinear extra_args=["--add-alpha"]
+hull_of_each_point before mends ignoring:geometry_type_undeclared
+    vector convex-hull input=towns.geojson output=OUT.gpkg
+    vector convex-hull input=squares.geojson output=OUT.gpkg
+    pipeline steps=read towns.geojson ! combine ! convex-hull ! write OUT.gpkg
+sampled_at_centroid before unmended
+    raster pixel-info input=degrees.tif position-dataset=degrees.geojson
+    raster pixel-info input=degrees.tif position-dataset=towns.geojson
+zeros_are_nodata before mends ignoring:heights_missing ignoring:constant
+    vector grid count input=["points.gpkg"] output=OUT.tif radius=1
+    vector grid count input=["points.gpkg"] output=OUT.tif radius=1 nodata=-1
 nothing_dissolved ignoring:geometry_type_undeclared ignoring:invalid_geometries
     vector dissolve input=tee.geojson output=OUT.gpkg
     pipeline steps=read tee.geojson ! combine ! dissolve ! set-geom-type --multi ! write OUT.gpkg

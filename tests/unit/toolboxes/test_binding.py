@@ -194,6 +194,7 @@ def test_misspelt_argument_suggests_only_similar_names() -> None:
     for path, name, meant in (
         ("raster clip", "where", {"like-where"}), ("raster zonal-stats", "field", {"include-field"}),
         ("raster convert", "band", set()), ("raster edit", "unit", set()),
+        ("vector convert", "output-crs", set()),
     ):  # fmt: skip
         with pytest.raises(UnknownArgument) as caught:
             find_argument(packaged().algorithms[path], name)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.discovery import read
 from gdal_mcp.toolboxes.gdal.discovery.entries import of_algorithm, tool_name, words
-from gdal_mcp.toolboxes.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
+from gdal_mcp.toolboxes.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, absent, search
 from tests.boxes import GDAL
 
 QUESTIONS = tomllib.loads((Path(__file__).parents[2] / "data" / "questions.toml").read_text(encoding="utf-8"))
@@ -36,7 +36,18 @@ def test_questions_of_analysts_find_their_algorithm():
     for group, reached in [("analysts", 45), ("further", 48)]:
         assert len(QUESTIONS[group]) == 50
         assert len(answered(group)) >= reached
+    assert len(QUESTIONS["tasks"]) == 61
+    assert len(answered("tasks")) >= 58
     assert "raster info" in [hit.path for hit in search(packaged(), "mean of a raster", FOUND)]
+
+
+def test_only_work_gdal_cannot_do_is_named():
+    for query in (
+        "watershed delineation", "flow accumulation from a DEM", "least cost path",
+        "service area within 10 minutes drive", "ordinary kriging of samples", "geocode addresses",
+    ):  # fmt: skip
+        assert len(absent(query)) == 1, query
+    assert not [one["ask"] for group in QUESTIONS.values() for one in group if absent(one["ask"])]
 
 
 def test_what_only_sql_does_leads_to_sql():

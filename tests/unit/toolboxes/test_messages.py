@@ -127,6 +127,8 @@ def test_what_the_output_contradicts_is_not_told() -> None:
 def test_errors_with_a_way_out_name_it() -> None:
     for text in (
         "Attempt to write non-point (LINESTRING) geometry to point shapefile.",
+        "dem.tif has no readable layers",
+        "invdist: 'resolution' should be defined when 'extent' is.",
         "TopologyException: side location conflict at 0.5 0.5. This can occur if the input geometry is invalid.",
         "Type mismatch or improper type of arguments to > operator.",
         "Failed to reproject feature 1 (geometry probably out of source or destination SRS).",

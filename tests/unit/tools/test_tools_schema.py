@@ -174,7 +174,7 @@ def test_example_in_gdal_describe_is_accepted(desk: DraftContext):
     for name in ("query", "vector sql"):
         told = call(desk, "gdal_describe", {"algorithm": name})
         assert isinstance(told, ImmediateResult)
-        assert len(told.result["sql"]["query_examples"]) == 6
+        assert len(told.result["sql"]["query_examples"]) == 13
 
 
 def test_unknown_argument_or_wrong_type_is_refused(desk: DraftContext):

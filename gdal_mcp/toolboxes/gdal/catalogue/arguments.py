@@ -51,7 +51,16 @@ class ArgumentTexts:
         return self.argument.role
 
 
-_DATA_TYPE: Final = frozenset({"output-data-type", "ot", "data-type", "dtype"})
+# arguments of other algorithms that are often given, with the algorithm that has them
+_ELSEWHERE: Final = {
+    **dict.fromkeys(
+        ("output-data-type", "ot", "data-type", "dtype"), "`raster set-type` changes the data type."
+    ),
+    **dict.fromkeys(
+        ("output-crs", "dst-crs", "t_srs", "t-srs", "crs", "a_srs", "a-srs"),
+        "`reproject` transforms to another CRS, and `edit` declares one (raster and vector).",
+    ),
+}
 
 
 def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[ArgumentTexts, ...]:
@@ -75,10 +84,12 @@ def find_argument(algorithm: Algorithm, name: str) -> Argument:
     if argument is None or argument.hidden:
         shown = [one for one, found in algorithm.long_names.items() if not found.hidden]
         # `layer` for `input-layer`, or a typing error; less similar names mean something else
-        near = [one for one in shown if name in one.split("-")][:3] or get_close_matches(name, shown, 1, 0.75)
+        near = [one for one in shown if name in one.split("-")][:3]
+        if not near and name not in _ELSEWHERE:
+            near = get_close_matches(name, shown, 1, 0.75)
         meant = " or ".join(f"--{one}" for one in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
-        hint = f"`raster set-type` changes the data type. {hint}" if name in _DATA_TYPE else hint
+        hint = f"{_ELSEWHERE.get(name, '')} {hint}".strip()
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
     return argument
 

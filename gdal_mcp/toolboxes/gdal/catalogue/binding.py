@@ -108,7 +108,9 @@ def bind(
     names = given.keys() | context.taken
     missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
     if missing:
-        raise ArgumentRefused(f"gdal {algorithm.path} needs {', '.join(missing)}.", "Give them.")
+        raise ArgumentRefused(
+            f"gdal {algorithm.path} needs {', '.join(missing)}.", f"Add {' and '.join(missing)}."
+        )
     for group in algorithm.one_of:
         if not names & set(group):
             raise ArgumentRefused(

@@ -7,6 +7,7 @@ Pure, except that it reads this package's own data:
     data/effects.toml     by hand: algorithms that remove files, or update them
     data/prompts.toml     by hand: the texts of the prompts, and their arguments
     data/crs.toml         by hand: the most common CRS codes, for completion
+    data/cities.toml      by hand and from IANA: where cities are
     data/sql.toml         by hand: rules, functions by purpose and examples for SQL
     data/functions.toml   every SQL function in GDAL's container
 

@@ -46,6 +46,13 @@ def search(
     return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS))
 
 
+def absent(query: str) -> list[str]:
+    """For work that no algorithm does: what can be used instead. Empty if the query names no such work."""
+    padded = f" {' '.join(plain_words(query[:MAX_LETTERS]))}"
+    rows = read("vocabulary.toml")["absent"]
+    return [row["text"] for row in rows if any(f" {phrase}" in padded for phrase in row["phrases"])]
+
+
 @lru_cache(maxsize=4)
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of a catalogue and these tools, created for the first query."""

@@ -60,6 +60,8 @@ def geometry_made(call: "AlgorithmCall", before: str) -> str:
         return _geometry_set(call, before)
     if call.text("geometry-type"):
         return ""
+    if call.path == "vector combine" and before in (POINT, LINE, POLYGON):
+        return f"Multi {before}"
     return _GEOMETRY.get(call.path, before)
 
 

@@ -294,7 +294,7 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """True if a call writes, runs SQL, reads at a position or changes a CRS, so that its result can be wrong."""
-    asks = any({"sql", "where", "position"} & set(given) for _, given in draft.work.steps)
+    asks = any({"sql", "where", "position", "position-dataset"} & set(given) for _, given in draft.work.steps)
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 

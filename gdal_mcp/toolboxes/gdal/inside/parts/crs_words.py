@@ -18,6 +18,7 @@ SPOKEN = (
     (r"\butm\s*(?:zone\s*)?(\d+)\s*n\w*", r"utm zone \1 n"),
     (r"\butm\s*(?:zone\s*)?(\d+)\s*s\w*", r"utm zone \1 s"),
     (r"\bnztm\b", "new zealand transverse mercator"),
+    (r"\bgauss[ -]*boaga\b", "monte mario italy zone"),
     (r"\bstate plane\b|\bspcs\s*(?:83|27)?\b", "spcs"),
     (r"\b(?:whole|entire) (?:world|earth|globe|planet)\b|\bglobal(?:ly)?\b|\bworldwide\b", "world"),
     (r"\b(?:contiguous|conterminous|continental) (?:united states|us|usa)\b|\blower 48\b", "conus"),
@@ -68,7 +69,7 @@ PLACES = dict(
     pair.split("=")
     for pair in """america=usa|american=usa|us=usa|britain=uk|british=uk|great britain=uk|dutch=netherlands|holland=netherlands|french=france
 |swiss=switzerland|spanish=spain|swedish=sweden|danish=denmark|finnish=finland|polish=poland|turkish=turkey|greek=greece|irish=ireland
-|portuguese=portugal|norwegian=norway|belgian=belgium|icelandic=iceland|czech=czechia|chinese=china|japanese=japan|welsh=wales
+|portuguese=portugal|norwegian=norway|belgian=belgium|icelandic=iceland|czech republic=czechia|czech=czechia|chinese=china|japanese=japan|welsh=wales
 |scottish=scotland|russia=russian federation|russian=russian federation|hungarian=hungary|italian=italy|german=germany|european=europe
 |arctic=north of 60 n""".replace("\n", "").split("|")
 )

@@ -33,7 +33,10 @@ def run_query(job, _report):
         else:
             found = list(islice(result.rows(), job["limit"] + 1))
             kept = with_parsed_json(result, found[: job["limit"]])
-            rows = [row_object(result, row, job["geometry"]) for row in kept]
+            how = job["geometry"]
+            if how == "none" and len(result.blobs) == len(result.names):
+                how = "wkt"  # without other columns, the rows would be empty
+            rows = [row_object(result, row, how) for row in kept]
             answer = {"rows": rows, "more": len(found) > len(rows)}
     except QueryFailed:
         return False

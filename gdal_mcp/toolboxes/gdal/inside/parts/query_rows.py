@@ -70,6 +70,8 @@ class Result:
             if srid is not None:
                 self.srids.add(srid)
             return bytes.fromhex(data)
+        if isinstance(value, str):  # GDAL takes a column such as AsText(geom) for a geometry
+            self.blobs.discard(number)
         if isinstance(value, float) and not math.isfinite(value):
             self.infinite += 1
             return None

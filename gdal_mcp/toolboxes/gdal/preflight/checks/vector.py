@@ -6,6 +6,7 @@ from typing import Final
 
 from gdal_mcp.toolboxes.gdal.preflight.call import AlgorithmCall, Finding, make_finding, same_crs
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.layers import LINE, POLYGON, family
 from gdal_mcp.toolboxes.gdal.preflight.sql import reading
 from gdal_mcp.toolboxes.gdal.preflight.sql.tree import is_unread
 
@@ -19,6 +20,8 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
     "vector clean-coverage": {"snapping-distance": 0.01, "maximum-gap-width": 0.01},
     "vector check-coverage": {"maximum-gap-width": 0.01},
 }
+_HULLS: Final = frozenset({"vector convex-hull", "vector concave-hull"})
+_POINTS: Final = frozenset({"Point", "3D Point"})
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
 _COUNTRY: Final = 20.0  # degrees; larger data is still visible at the default zoom of tiles
@@ -181,7 +184,30 @@ def crs_mismatch(call: AlgorithmCall) -> Iterator[Finding]:
         yield make_finding("layers_mismatch", refuses=unlike)
 
 
+def hull_of_each_point(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds hulls of single points: the algorithms make one hull for each feature."""
+    facts = call.vector
+    if call.path in _HULLS and facts is not None and facts.geometry in _POINTS:
+        yield make_finding("hull_of_each_point", steps=(("combine", {}),))
+
+
+def sampled_at_centroid(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds lines and polygons whose pixels are requested: only the pixel at the centroid is read."""
+    places = call.others.get("position-dataset")
+    if call.path == "raster pixel-info" and places and family(places.geometry) in (LINE, POLYGON):
+        yield make_finding("sampled_at_centroid")
+
+
+def zeros_are_nodata(call: AlgorithmCall) -> Iterator[Finding]:
+    """Finds counts in which cells without points become nodata."""
+    if call.path == "vector grid count" and not call.text("nodata"):
+        yield make_finding("zeros_are_nodata", change={"nodata": ("-1",)})
+
+
 CHECKS: Final = (
+    hull_of_each_point,
+    sampled_at_centroid,
+    zeros_are_nodata,
     length_in_degrees,
     length_in_feet,
     geojson,
