@@ -4,6 +4,7 @@ It has none of our settings: GDAL's own number of threads (one), its own cache, 
 settings, a fault of GDAL that only they cause would be on both sides.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -67,9 +68,9 @@ def python(source, argv):
     return code, *(stream.read() for stream in streams)
 
 for line in sys.stdin:
-    source, argv = json.loads(line)
-    code, *said = program(argv) if source is None else python(source, argv)
-    print(json.dumps([code, *(part.decode("utf-8", "replace") for part in said)]), flush=True)
+    number, source, argv = json.loads(line)
+    code, *printed = program(argv) if source is None else python(source, argv)
+    print(json.dumps([number, code, *(part.decode("utf-8", "replace") for part in printed)]), flush=True)
 """
 _RASTER = """
 import json, sys
@@ -142,20 +143,27 @@ def _succeeded(said: Said, argv: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Commands:
-    """The process in the container that runs everything, one command at a time."""
+    """The process in the container that runs everything, one command at a time.
+
+    Its answers are numbered: a test that was ended by its time limit left an answer that belongs to no later command.
+    """
 
     connection: socket.socket
     lock: threading.Lock = field(default_factory=threading.Lock)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def one(self, source: str | None, argv: tuple[str, ...]) -> Said:
-        heard = {1: bytearray(), 2: bytearray()}
+        received = {1: bytearray(), 2: bytearray()}
         with self.lock:
-            self.connection.sendall(json.dumps([source, argv]).encode() + b"\n")
+            number = next(self.numbers)
+            self.connection.sendall(json.dumps([number, source, argv]).encode() + b"\n")
             for stream, data in frames_iter(self.connection, tty=False):
-                heard[stream] += data
-                if heard[1].endswith(b"\n"):
-                    return Said(*json.loads(heard[1]))
-        raise AssertionError(f"the oracle's process ended: {heard[2].decode()}")
+                received[stream] += data
+                *lines, received[1] = received[1].split(b"\n")
+                for answered, *rest in map(json.loads, lines):
+                    if answered == number:
+                        return Said(*rest)
+        raise AssertionError(f"the oracle's process ended: {received[2].decode()}")
 
 
 @contextmanager
