@@ -278,6 +278,7 @@ class TestQuick(WorkflowModel.TestCase):
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(2400)  # a thousand steps, a fifth of which start a server to kill it
 class TestLong(WorkflowModel.TestCase):
     settings = settings(max_examples=25, stateful_step_count=40)
 

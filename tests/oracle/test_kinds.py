@@ -130,6 +130,7 @@ def draw(kinds: tuple[Kind, ...], place: Place, oracle: Oracle) -> None:
         shutil.copy(path, place.workspace)
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.nightly
 def test_statistics_histograms_and_checksums_of_every_kind(talk, place, oracle, subtests):
     draw(REST, place, oracle)

@@ -146,7 +146,7 @@ def test_flood_fork_bomb_and_memory_hog_hit_limits(run):
         assert (ended.outcome, ended.final["timed_out"]) == (Exited(1), True), code
         assert len(ended.stderr) < 64 << 10
     for step in (32 << 20, 1 << 16, 100):  # of which the last leaves hardly a byte
-        hog, _ = run(f"x = []\nwhile True: x.append(bytearray(b'1' * {step}))")
+        hog, _ = run(f"x = []\nwhile True: x.append(bytearray(b'1' * {step}))", seconds=120)
         assert isinstance(hog.outcome, OutOfMemory), step
     together = "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\n"
     many, _ = run(together + "x = b'1' * (400 << 20); time.sleep(60)", seconds=5)

@@ -16,7 +16,7 @@ from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
 from tests.waiting import until
 
-NOW = time.time()
+NOW = time.time()  # when tests are collected, which may be hours before they run
 BOOT = "11111111-2222-3333-4444-555555555555"
 
 
@@ -68,7 +68,7 @@ def living(owner):
     held.close()
 
 
-def marks(maker, deadline=NOW + 3600):
+def marks(maker, deadline=NOW + 86_400):
     return {OWNER: maker, DEADLINE: f"{deadline:.3f}"}
 
 
@@ -177,7 +177,9 @@ def test_removal_of_remaining_pods_ends_with_server(owner, dead, cancel):
 def test_staging_of_dead_servers_stays_while_pods_run(owner, dead, living, cancel):
     recovered: list[str] = []
     leftovers = Leftovers(owner, lambda: recovered.append("staging"), cancel)
-    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, which has no name in a cluster
+    elsewhere = {
+        DEADLINE: f"{NOW + 86_400:.3f}"
+    }  # of another machine's server, which has no name in a cluster
     engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
     engine.stuck = {"frozen"}
     one = cast("Any", engine)
