@@ -37,14 +37,17 @@ def describe(path: str) -> dict[str, Any]:
         layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
         if not dataset.RasterCount and not layers:
             return {"arrays": list(arrays(gdal.OpenEx(path, gdal.OF_MULTIDIM_RASTER).GetRootGroup(), ""))}
-        held: dict[str, Any] = {"driver": dataset.GetDriver().ShortName}
+        description: dict[str, Any] = {"driver": dataset.GetDriver().ShortName}
         if dataset.RasterCount:
-            held |= raster(dataset)
+            description |= raster(dataset)
         if layers:
-            held["layers"] = [layer(one) for one in sorted(layers, key=lambda one: str(one.GetName()))]
+            description["layers"] = [
+                layer(ogr_layer)
+                for ogr_layer in sorted(layers, key=lambda ogr_layer: str(ogr_layer.GetName()))
+            ]
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         return {"problem": type(error).__name__}
-    return held
+    return description
 
 
 def raster(dataset: Any) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def raster(dataset: Any) -> dict[str, Any]:
         "size": [dataset.RasterXSize, dataset.RasterYSize],
         "geotransform": [repr(value) for value in transform] if transform else None,
         "gcps": [
-            repr((one.GCPPixel, one.GCPLine, one.GCPX, one.GCPY, one.GCPZ)) for one in dataset.GetGCPs()
+            repr((gcp.GCPPixel, gcp.GCPLine, gcp.GCPX, gcp.GCPY, gcp.GCPZ)) for gcp in dataset.GetGCPs()
         ],
         "crs": dataset.GetProjection(),
         "bands": [band(dataset.GetRasterBand(i + 1)) for i in range(dataset.RasterCount)],
@@ -95,7 +98,7 @@ def layer(one: Any) -> dict[str, Any]:
     for feature in one:
         count += 1
         parts = [feature.GetGeomFieldRef(i) for i in range(len(shapes))]
-        drawn = ["" if one is None else bytes(one.ExportToIsoWkb()).hex() for one in parts]
+        drawn = ["" if geometry is None else bytes(geometry.ExportToIsoWkb()).hex() for geometry in parts]
         geometries = (geometries + number(drawn)) % _WIDE
         values = (values + number([drawn, [value(feature, i) for i in range(len(fields))]])) % _WIDE
     return {

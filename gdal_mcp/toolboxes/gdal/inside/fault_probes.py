@@ -13,13 +13,13 @@ PLACE = "/vsimem/fault.tif"
 
 
 def raster(kind, values, nodata=None, size=(16, 16), options=("BLOCKYSIZE=16",)):
-    made = gdal.GetDriverByName("GTiff").Create(PLACE, *size, 1, kind, list(options))
-    made.SetGeoTransform((200000, 10, 0, 600000, 0, -10))
-    band = made.GetRasterBand(1)
+    dataset = gdal.GetDriverByName("GTiff").Create(PLACE, *size, 1, kind, list(options))
+    dataset.SetGeoTransform((200000, 10, 0, 600000, 0, -10))
+    band = dataset.GetRasterBand(1)
     if nodata is not None:
         band.SetNoDataValue(nodata)
     band.WriteRaster(0, 0, *size, struct.pack(f"{len(values)}d", *values), buf_type=gdal.GDT_Float64)
-    band = made = None
+    band = dataset = None
     return gdal.Open(PLACE)
 
 
@@ -74,8 +74,8 @@ def zonal_median():
 
 def valid_pixels_moved():
     source = raster(gdal.GDT_Byte, [0] * 256)
-    made = gdal.Warp("", source, format="MEM", dstNodata=0)
-    return any(made.ReadRaster())
+    output = gdal.Warp("", source, format="MEM", dstNodata=0)
+    return any(output.ReadRaster())
 
 
 def only_best_takes_ballpark():
