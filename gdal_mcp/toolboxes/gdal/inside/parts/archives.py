@@ -62,8 +62,8 @@ def only_member(words):
         archive = path.replace("{", "").replace("}", "").rstrip("/")
         ending = os.path.splitext(archive)[1].lower()
         if archive.startswith(("/vsizip/", "/vsitar/")) and ending in KINDS:
-            found = files_in(path)
-            return json.dumps([f"{archive}/{found[0]}"]) if len(found) == 1 else ""
+            files = files_in(path)
+            return json.dumps([f"{archive}/{files[0]}"]) if len(files) == 1 else ""
     return ""
 
 

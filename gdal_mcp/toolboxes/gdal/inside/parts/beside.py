@@ -96,8 +96,8 @@ def pending(path):
 def read_alone():
     library = ctypes.CDLL("libsqlite3.so.0")
     library.sqlite3_vfs_find.restype = ctypes.c_void_p
-    found = library.sqlite3_vfs_find(b"unix-none")
-    if not found or library.sqlite3_vfs_register(ctypes.c_void_p(found), 1):
+    vfs = library.sqlite3_vfs_find(b"unix-none")
+    if not vfs or library.sqlite3_vfs_register(ctypes.c_void_p(vfs), 1):
         raise RuntimeError("SQLite here cannot read a -wal file that has no -shm file beside it")
     gdal.SetConfigOption("OGR_SQLITE_PRAGMA", "locking_mode=EXCLUSIVE")
 
@@ -115,8 +115,10 @@ def stale_counts(path):
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["GPKG"])
         layers = part("tables").layers_of(dataset) if dataset else []
-        told = [(number, one.GetFeatureCount(), rows_of(dataset, one)) for number, one in enumerate(layers)]
-    return [row for row in told if None not in row and row[1] != row[2]]
+        counts = [
+            (number, layer.GetFeatureCount(), rows_of(dataset, layer)) for number, layer in enumerate(layers)
+        ]
+    return [row for row in counts if None not in row and row[1] != row[2]]
 
 
 def rows_of(dataset, layer):
@@ -145,15 +147,15 @@ def stale_extent(layer, *, copies):
     stored = layer.GetExtent(can_return_null=True)
     if stored is None or not 0 < layer.GetFeatureCount() <= MAX_FEATURES:
         return False
-    shapes = (one.GetGeometryRef() for one in layer)
-    boxes = [one.GetEnvelope() for one in shapes if one is not None and not one.IsEmpty()]
+    shapes = (feature.GetGeometryRef() for feature in layer)
+    boxes = [shape.GetEnvelope() for shape in shapes if shape is not None and not shape.IsEmpty()]
     layer.ResetReading()
     if not boxes:
         return False
-    found = [pick(edge) for pick, edge in zip((min, max, min, max), zip(*boxes, strict=True), strict=True)]
-    slack = NEAR * max(1.0, *(abs(one) for one in found))
-    beyond = [(a - b) * outwards for a, b, outwards in zip(stored, found, (1, -1, 1, -1), strict=True)]
-    return any(one > slack or (one < -slack and not copies) for one in beyond)
+    extent = [pick(edge) for pick, edge in zip((min, max, min, max), zip(*boxes, strict=True), strict=True)]
+    slack = NEAR * max(1.0, *(abs(coordinate) for coordinate in extent))
+    beyond = [(a - b) * outwards for a, b, outwards in zip(stored, extent, (1, -1, 1, -1), strict=True)]
+    return any(distance > slack or (distance < -slack and not copies) for distance in beyond)
 
 
 def position_checks(number, path, *, chosen):
@@ -166,17 +168,17 @@ def position_checks(number, path, *, chosen):
     if chosen or not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
         return
     with quiet():
-        found = {name: position_of(path, name) for name in ("PAM", "INTERNAL", "WORLDFILE")}
-    own = found.pop("INTERNAL")
-    used, other = (found["PAM"], own) if found["PAM"] else (own, found["WORLDFILE"])
+        positions = {name: position_of(path, name) for name in ("PAM", "INTERNAL", "WORLDFILE")}
+    own = positions.pop("INTERNAL")
+    used, other = (positions["PAM"], own) if positions["PAM"] else (own, positions["WORLDFILE"])
     if not used or not other:
         return
     (transform, crs), (second, its_crs) = used, other
-    pixel = max(abs(one) for one in (*transform[1:3], *transform[4:6])) or 1.0
+    pixel = max(abs(size) for size in (*transform[1:3], *transform[4:6])) or 1.0
     gap = max(abs(a - b) for a, b in zip(transform, second, strict=True))
-    elsewhere = crs is not None and its_crs is not None and not crs.IsSame(its_crs)
-    if gap > PIXEL * pixel or elsewhere:
-        code = "position_of_sidecar" if found["PAM"] else "position_of_world_file"
+    crs_differs = crs is not None and its_crs is not None and not crs.IsSame(its_crs)
+    if gap > PIXEL * pixel or crs_differs:
+        code = "position_of_sidecar" if positions["PAM"] else "position_of_world_file"
         yield {"code": code, "input": number, "units": gap}
 
 
@@ -215,11 +217,11 @@ def checks(job):
             }
         yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job.get("options", ())))
         yield from (
-            one
-            for one in extent_checks(number, path, reads=not job["outputs"], copies=copies_features(job))
-            if not (named and one["code"] == "encoding_misread")
+            finding
+            for finding in extent_checks(number, path, reads=not job["outputs"], copies=copies_features(job))
+            if not (named and finding["code"] == "encoding_misread")
         )
-        yield from ({**one, "input": number} for one in raster_checks(path, job))
+        yield from ({**finding, "input": number} for finding in raster_checks(path, job))
         yield from sheet_checks(number, path, job)
         yield from kml_checks(number, path)
 
@@ -244,17 +246,17 @@ def sheet_checks(number, path, job):
     words = [*map(str, job.get("options", ())), *([f"--sql={job['sql']}"] if job.get("sql") else [])]
     with quiet():
         count, untitled = part("sheets").cut_times(path), part("sheets").untitled_sheets(path)
-        found = list(part("spreadsheets").checks(path, " ".join(words)))
+        findings = list(part("spreadsheets").checks(path, " ".join(words)))
     if count:
         yield {"code": "times_cut", "input": number, "count": count}
     if "HEADERS=" not in " ".join(words):
-        yield from ({"code": "header_as_row", "input": number, "layer": one} for one in untitled)
-    yield from ({**one, "input": number} for one in found)
+        yield from ({"code": "header_as_row", "input": number, "layer": sheet} for sheet in untitled)
+    yield from ({**finding, "input": number} for finding in findings)
 
 
 def reads_less(job, dataset):
     """True if a call reads a raster at a reduced size, for which GDAL uses overviews."""
-    options = [str(one) for one in job.get("options", ())]
+    options = [str(word) for word in job.get("options", ())]
     is_brief = job["program"] == "preview" or "--approx-stats" in options
     tiled = options[:2] == ["raster", "tile"] or "tile" in options[2:]
     return is_brief or (tiled and part("overviews").tiles_are_coarse(dataset, options))
@@ -270,13 +272,13 @@ def raster_checks(path, job):
     stores, measured = is_of(RASTERS, path, gdal.OF_RASTER), MEASURED.intersection(job.get("options", ()))
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_RASTER) if stores or measured else None
-        found = []
+        findings = []
         if dataset is not None and stores:
             reduced = reads_less(job, dataset)
-            found += part("stored").raster_checks(dataset, reads=not job["outputs"], reduced=reduced)
+            findings += part("stored").raster_checks(dataset, reads=not job["outputs"], reduced=reduced)
         if dataset is not None and measured:
-            found += part("collars").zeros_around(dataset)
-    return found
+            findings += part("collars").zeros_around(dataset)
+    return findings
 
 
 def copies_features(job):
@@ -295,14 +297,14 @@ def extent_checks(number, path, *, reads, copies):
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer, copies=copies)]
         parts = [
-            (index, found)
+            (index, edges)
             for index, layer in enumerate(layers)
-            if reads and (found := antimeridian_parts(layer))
+            if reads and (edges := antimeridian_parts(layer))
         ]
         own = [
-            {**one, "input": number, "layer": index}
+            {**finding, "input": number, "layer": index}
             for index, layer in enumerate(layers)
-            for one in part("stored").layer_checks(layer, reads=reads)
+            for finding in part("stored").layer_checks(layer, reads=reads)
         ]
     yield from own
     for index, (west, east) in parts:

@@ -23,7 +23,7 @@ from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import changed_shapes, invalid_sources, layer_checks
 
 MAX_LAYERS = 10  # layers that are compared
-PARTS_OF_COMPLEX = tuple(f"--calc={one}" for one in ("mod", "phase", "real", "imag", "intensity", "conj"))
+PARTS_OF_COMPLEX = tuple(f"--calc={name}" for name in ("mod", "phase", "real", "imag", "intensity", "conj"))
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # pixels of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
@@ -53,17 +53,17 @@ def of_output(path, dataset, facts, rows, origin):
         same_kind = os.path.splitext(path)[1].lower() == os.path.splitext(name)[1].lower()
         if number in origin.compared and same_kind and (same_bytes(path, name) or same_content(*about)):
             yield {"code": "identical_to_input", "input": number}
-        boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
-    own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
-    told = own and boxes and "elsewhere" not in origin.expected
-    if told and all(apart(*pair) for pair in itertools.product(own, boxes)):
+        boxes += [box for extent_and_crs in source["boxes"] if (box := wgs84_box(*extent_and_crs))]
+    own = [box for description in (facts, *facts.get("layers", ())) if (box := description.get("wgs84"))]
+    comparable = own and boxes and "elsewhere" not in origin.expected
+    if comparable and all(apart(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
 
 
 def of_pixels(path, dataset, facts, rows, origin):
     yield from raster_checks(dataset, facts, rows, origin)
     if "pixels" in origin.expected:
-        others = [one for one in origin.sources if one[0] != path]
+        others = [source for source in origin.sources if source[0] != path]
         yield from kept_checks(facts, others)
         yield from rotation_checks(facts, others)
         yield from joined_checks(dataset, others)
@@ -95,7 +95,7 @@ def unwritten(dataset, origin):
 
 def takes_part(options):
     """True if a formula specifies which part of complex numbers it uses."""
-    return "--dialect=builtin" in options and any(one in PARTS_OF_COMPLEX for one in options)
+    return "--dialect=builtin" in options and any(word in PARTS_OF_COMPLEX for word in options)
 
 
 def is_complex(source):
@@ -115,7 +115,7 @@ def same_content(dataset, facts, name, found):
         return False
     if has_pixels(dataset):  # pixels are compared only if the structure is the same and there are few enough
         about = itemgetter("type", "nodata", "color")
-        bands = [list(map(about, one.get("bands", ()))) for one in (facts, found)]
+        bands = [list(map(about, description.get("bands", ()))) for description in (facts, found)]
         if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
             return False
         if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS:

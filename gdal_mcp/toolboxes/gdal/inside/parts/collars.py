@@ -40,7 +40,7 @@ def collar_checks(dataset, facts, sources, cut=None):
     beyond = [
         place
         for place in places
-        if not (any(one(*place) for one in covering) and all(one(*place) for one in cutting))
+        if not (any(test(*place) for test in covering) and all(test(*place) for test in cutting))
     ]
     if FEW <= len(beyond) < len(places) and zeros_at(dataset, beyond) > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / len(places), 1)}
@@ -98,7 +98,7 @@ def covers(path, dataset):
     layer = source.GetLayer(0) if source is not None and source.GetLayerCount() == 1 else None
     if layer is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
         return None
-    shapes = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
+    shapes = [feature.GetGeometryRef().Clone() for feature in layer if feature.GetGeometryRef() is not None]
     return contains(shapes, layer.GetSpatialRef(), dataset)
 
 
@@ -128,8 +128,8 @@ def reaches(path, dataset):
     change = gdal.Transformer(source, dataset, [])
 
     def inside(x, y):
-        found, (column, line, _) = change.TransformPoint(True, x, y)
-        return found and -1 <= column <= source.RasterXSize + 1 and -1 <= line <= source.RasterYSize + 1
+        success, (column, line, _) = change.TransformPoint(True, x, y)
+        return success and -1 <= column <= source.RasterXSize + 1 and -1 <= line <= source.RasterYSize + 1
 
     return inside if change is not None else None
 
@@ -157,13 +157,13 @@ def sampled(dataset):
     import numpy
 
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
-    hidden = any(one.GetMaskFlags() != gdal.GMF_ALL_VALID for one in bands)
+    hidden = any(band.GetMaskFlags() != gdal.GMF_ALL_VALID for band in bands)
     width, height = dataset.RasterXSize, dataset.RasterYSize
-    unfit = hidden or any(gdal.DataTypeIsComplex(one.DataType) for one in bands)
+    unfit = hidden or any(gdal.DataTypeIsComplex(band.DataType) for band in bands)
     if unfit or not bands or width * height > MAX_PIXELS or min(width, height) < SIDE:
         return None
     size = {"buf_xsize": min(width, SAMPLE), "buf_ysize": min(height, SAMPLE)}
-    return numpy.stack([one.ReadAsArray(**size) for one in bands])
+    return numpy.stack([band.ReadAsArray(**size) for band in bands])
 
 
 def has_one_value(values):

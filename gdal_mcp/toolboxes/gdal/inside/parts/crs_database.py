@@ -141,12 +141,12 @@ class Database:
     def chosen(self, ids):
         """By row id, the row of a CRS and its usages, each as (area, scope, box)."""
         self._connection.execute("delete from chosen")
-        self._connection.executemany("insert into chosen values (?)", [(one,) for one in ids])
+        self._connection.executemany("insert into chosen values (?)", [(row_id,) for row_id in ids])
         rows = self.rows("select id, crs.* from chosen join crs on crs.rowid = id")
-        found = {row["id"]: (row, []) for row in rows}
-        for one, area, scope, *box in self.rows(USAGES):
-            found[one][1].append((area, scope, tuple(box)))
-        return found
+        by_id = {row["id"]: (row, []) for row in rows}
+        for row_id, area, scope, *box in self.rows(USAGES):
+            by_id[row_id][1].append((area, scope, tuple(box)))
+        return by_id
 
     def similar(self, words):
         """By misspelled word, the most similar word in the names of CRSs and places.
@@ -154,14 +154,19 @@ class Database:
         The first letter is assumed to be correct.
         """
         known = {word for (name,) in self.rows(NAMES) for word in words_of(name)}
-        found = {}
+        corrections = {}
         for word in words:
             if len(word) >= SHORT and word.isalpha() and word not in known:
-                alike = [one for one in known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
-                found.update(
-                    (word, one) for one in get_close_matches(word, sorted(alike), n=1, cutoff=SIMILAR)
+                candidates = [
+                    known_word
+                    for known_word in known
+                    if known_word[0] == word[0] and abs(len(known_word) - len(word)) <= 2
+                ]
+                corrections.update(
+                    (word, match)
+                    for match in get_close_matches(word, sorted(candidates), n=1, cutoff=SIMILAR)
                 )
-        return found
+        return corrections
 
     def accuracy(self, datum, other, box):
         """The accuracy in metres of the best transformation for most of an area; None if there is none.
@@ -183,9 +188,9 @@ class Database:
     def operations(self, datum, other):
         """(accuracy in metres, box) of each operation between two datums that needs no missing grid."""
         ends = itertools.product(self.rows(GEOGRAPHIC, *datum), self.rows(GEOGRAPHIC, *other))
-        ways = (way for one, two in ends for way in ((*one, *two), (*two, *one)))
-        found = [tuple(row) for way in ways for row in self.rows(OPERATIONS, *way)]
-        there = [row for row in found if row[2] is None or any(map(installed, filter(None, row[2:5])))]
+        ways = (way for first, second in ends for way in ((*first, *second), (*second, *first)))
+        known = [tuple(row) for way in ways for row in self.rows(OPERATIONS, *way)]
+        there = [row for row in known if row[2] is None or any(map(installed, filter(None, row[2:5])))]
         preferred = [row for row in there if row[0] == "EPSG"]  # like PROJ
         return [(row[1], row[5:]) for row in preferred or there]
 
@@ -202,4 +207,6 @@ def property_of(method):
     """The property of a projection, by a method's name or the WKT of a CRS; None if it has none."""
     if method and "[" in method:
         method = (PROJECTION.search(method) or ("", ""))[1]
-    return next((name for name, one in METHODS.items() if re.search(one, method or "", re.IGNORECASE)), None)
+    return next(
+        (name for name, pattern in METHODS.items() if re.search(pattern, method or "", re.IGNORECASE)), None
+    )

@@ -90,13 +90,13 @@ def run_find_crs(job, _report):
     if job["inputs"]:
         box, datum = of_dataset(job["inputs"][0], database)
     search, corrected = Search(database, query, box, datum), {}
-    found = by_code(database, query)
-    if not found and (unknown := search.unknown()) and (corrected := database.similar(unknown)):
+    exact = by_code(database, query)
+    if not exact and (unknown := search.unknown()) and (corrected := database.similar(unknown)):
         search = Search(database, correct(query, corrected), box, datum)
-    ids = (found or search.best())[: min(int(job["limit"]), LIMIT)]
+    ids = (exact or search.best())[: min(int(job["limit"]), LIMIT)]
     chosen = database.chosen(ids)
-    matches = [search.row(one, *chosen[one]) for one in ids]
-    unknown = [] if found else search.unknown()
+    matches = [search.row(row_id, *chosen[row_id]) for row_id in ids]
+    unknown = [] if exact else search.unknown()
     print_json({"matches": matches, "unknown_words": unknown, "corrected_words": corrected})
     return True
 
@@ -111,13 +111,13 @@ def of_dataset(path, database):
     with quiet() as errors:
         dataset = opened(path, errors)
         facts = facts_and_names(path, dataset)[0] if dataset is not None else {}
-    placed = [one for one in (facts, *facts.get("layers", ())) if one.get("wgs84")]
+    placed = [description for description in (facts, *facts.get("layers", ())) if description.get("wgs84")]
     if not placed:
         raise RuntimeError(f"where {path} lies on the earth is not known: it has no CRS or no extent")
-    boxes = [half for one in placed for half in halves(one["wgs84"])]
+    boxes = [half for description in placed for half in halves(description["wgs84"])]
     west, south, east, north = zip(*boxes, strict=True)
     across = antimeridian_bbox(list(zip(west, east, strict=True))) or (min(west), max(east))
-    codes = [one["crs"]["code"] for one in placed if one["crs"]["code"]]
+    codes = [description["crs"]["code"] for description in placed if description["crs"]["code"]]
     ids = by_code(database, codes[0])[:1] if codes else []
     datums = [datum_of(crs) for crs, _ in database.chosen(ids).values()]
     return (across[0], min(south), across[1], max(north)), *(datums or [WGS_84])
@@ -136,8 +136,8 @@ def by_code(database, text):
     if match is None:
         return []
     authority, code, other, number = match.groups()
-    found = [row[0] for row in database.rows(BY_CODE, code or number, authority or other or "%")]
-    return found + [row[0] for one in found for row in database.rows(SUCCESSORS, one)]
+    ids = [row[0] for row in database.rows(BY_CODE, code or number, authority or other or "%")]
+    return ids + [row[0] for row_id in ids for row in database.rows(SUCCESSORS, row_id)]
 
 
 class Search:
@@ -156,7 +156,7 @@ class Search:
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
         self.boxes = [self.box] if box else self.place_boxes
         self.named, self.bonus = self._names()
-        fits = ((*one[:2], self.area_fit(one["name"], one[4:])) for one in extents)
+        fits = ((*extent[:2], self.area_fit(extent["name"], extent[4:])) for extent in extents)
         # by CRS, the fit of its area of use; `anywhere` is the fit of all others
         self.areas = database.used([row for row in fits if row[2] > SMALL_FIT])
         self.anywhere = 0.0 if self.boxes else 0.75
@@ -182,41 +182,43 @@ class Search:
         telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
         fits, bonus = defaultdict(dict), Counter()
         self.telling = [word for word in self.question.words if word not in {*SOFT, *self.question.place}]
-        for one, text, weight in self.database.texts(telling):
+        for row_id, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
                 # the beginning of a word counts half; that of a number or a short word does not count
-                begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
-                fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
+                begins = len(word) > 2 and word.isalpha() and any(token.startswith(word) for token in tokens)
+                fit = (
+                    weight * (1.0 if word in tokens else 0.5 * begins) * (SOFT_WORD if word in SOFT else 1.0)
+                )
                 if word == "zone" and self.question.zone not in " ".join(tokens):
                     fit *= ANY_ZONE
-                fits[one][word] = max(fits[one].get(word, 0.0), fit)
+                fits[row_id][word] = max(fits[row_id].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
             if tokens in (self.question.exact, words):
-                bonus[one] = WHOLE_NAME
+                bonus[row_id] = WHOLE_NAME
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
-                bonus[one] = max(bonus[one], LAST_PART)
+                bonus[row_id] = max(bonus[row_id], LAST_PART)
         return fits, bonus
 
     def _meant(self, meaning):
         """By CRS, the fit to one requested property, kind or unit."""
         if kinds := MEANT_KINDS.get(meaning):
             rows = self.database.rows("select rowid, kind from crs")
-            return {one: kinds[kind] for one, kind in rows if kind in kinds}
+            return {row_id: kinds[kind] for row_id, kind in rows if kind in kinds}
         if meaning in METHODS:
             rows = self.database.rows("select rowid, method from crs where method is not null")
             fits = {meaning: 1.0}
             if meaning == "equidistant" and self.boxes and "equidistant" not in self.question.exact:
                 fits = {"conformal": 1.0, "equidistant": WORLD_DISTANCES}
-            found = ((one, property_of(method)) for one, method in rows)
-            return {one: fits[kind] for one, kind in found if kind in fits}
+            properties = ((row_id, property_of(method)) for row_id, method in rows)
+            return {row_id: fits[kind] for row_id, kind in properties if kind in fits}
         rows = self.database.rows("select rowid from crs where unit like ?", UNITS[meaning])
-        return {one: 1.0 for (one,) in rows}
+        return {row_id: 1.0 for (row_id,) in rows}
 
     def unknown(self):
-        found = {word for fits in self.named.values() for word, fit in fits.items() if fit}
-        known = found.union(self.question.place, SOFT)
+        matched = {word for fits in self.named.values() for word, fit in fits.items() if fit}
+        known = matched.union(self.question.place, SOFT)
         return [word for word in self.question.words if word not in known]
 
     def fit(self, one):
@@ -225,10 +227,10 @@ class Search:
         in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
         meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
         area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
-        whole = self.bonus[one] * all(one in fits for fits in self.meant.values())
+        name_bonus = self.bonus[one] * all(one in fits for fits in self.meant.values())
         unnamed = UNNAMED * (bool(place and self.telling) and not any(word in named for word in self.telling))
         outside = OUTSIDE * (bool(self.boxes) and one not in self.areas)
-        return names + whole + MEANT * meant + area + unnamed + outside
+        return names + name_bonus + MEANT * meant + area + unnamed + outside
 
     def best(self):
         """The row ids of the matching CRSs, best first.
@@ -238,22 +240,27 @@ class Search:
         if not self.boxes and self.telling and not self.named and set(self.question.meanings) <= UNITS.keys():
             return []
         fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
-        fits = {one: self.fit(one) for one in fitting}
+        fits = {row_id: self.fit(row_id) for row_id in fitting}
         least = POOR * max(fits.values(), default=0.0)
-        close = sorted((one for one in fits if fits[one] >= least), key=fits.get, reverse=True)[:CLOSELY]
+        close = sorted((row_id for row_id in fits if fits[row_id] >= least), key=fits.get, reverse=True)[
+            :CLOSELY
+        ]
         self.chosen = self.database.chosen(close)
         parts = dict(map(tuple, self.database.rows(COMPOUNDS)))
-        scores = {one: fits[one] + self.usual(one) + 0.1 * math.log10(1 + parts.get(one, 0)) for one in close}
-        return self.varied(sorted(close, key=lambda one: (-scores[one], one)), scores)
+        scores = {
+            row_id: fits[row_id] + self.usual(row_id) + 0.1 * math.log10(1 + parts.get(row_id, 0))
+            for row_id in close
+        }
+        return self.varied(sorted(close, key=lambda row_id: (-scores[row_id], row_id)), scores)
 
     def varied(self, ranked, scores):
         """Reorders CRSs: each moves down a little for every better CRS with the same projection."""
         earlier, repeated = Counter(), {}
-        for one in ranked:
-            projection = self.chosen[one][0]["conversion"] or one
-            repeated[one] = REPEATED * earlier[projection]
+        for row_id in ranked:
+            projection = self.chosen[row_id][0]["conversion"] or row_id
+            repeated[row_id] = REPEATED * earlier[projection]
             earlier[projection] += 1
-        return sorted(ranked, key=lambda one: (repeated[one] - scores[one], one))
+        return sorted(ranked, key=lambda row_id: (repeated[row_id] - scores[row_id], row_id))
 
     def usual(self, one):
         """A score for how usual a CRS is for the question."""
@@ -267,8 +274,8 @@ class Search:
         if NATIONAL & set(self.question.exact):
             merit += NATION * (1 if is_national(crs, usages) else -1)
             merit += NATION * ("national grid" in crs["name"].lower())
-        merit += sum(0.3 * holds(SUITING_SCOPES.get(one, "^$"), scopes) for one in meanings)
-        merit += sum(0.5 * holds(NAMED_SO.get(one, "^$"), crs["name"]) for one in meanings)
+        merit += sum(0.3 * holds(SUITING_SCOPES.get(meaning, "^$"), scopes) for meaning in meanings)
+        merit += sum(0.5 * holds(NAMED_SO.get(meaning, "^$"), crs["name"]) for meaning in meanings)
         if not any(meaning in MEANT_KINDS for meaning in meanings):
             merit += KINDS.get(crs["kind"], -1.5)
         if crs["kind"] == "vertical":
@@ -310,7 +317,9 @@ class Search:
             "deprecated": bool(crs["deprecated"]),
             "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
         }
-        return {key: one for key, one in row.items() if one or (key == "accuracy_m" and one is not None)}
+        return {
+            key: value for key, value in row.items() if value or (key == "accuracy_m" and value is not None)
+        }
 
     def shared(self, usage):
         """The fit of an area of use: the size of its part that covers the place; without a place, its own size."""
@@ -327,15 +336,15 @@ def unit_of(crs):
     if crs["kind"] != "projected" or not unit.startswith("degree"):
         return unit
     with quiet():
-        found = reference(f"{crs['auth_name']}:{crs['code']}")
-    return found.GetLinearUnitsName() if found is not None else ""
+        parsed = reference(f"{crs['auth_name']}:{crs['code']}")
+    return parsed.GetLinearUnitsName() if parsed is not None else ""
 
 
 def is_national(crs, usages):
     """True if a projected CRS is for a whole country, not for a zone of a global grid or a part of a country."""
     names = [area for area, _, _ in usages]
-    whole = any(not PARTIAL.search(name) for name in names)
-    return crs["kind"] == "projected" and whole and "utm zone" not in crs["name"].lower()
+    covers_country = any(not PARTIAL.search(name) for name in names)
+    return crs["kind"] == "projected" and covers_country and "utm zone" not in crs["name"].lower()
 
 
 def holds(pattern, text):

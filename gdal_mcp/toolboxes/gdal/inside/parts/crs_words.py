@@ -164,7 +164,7 @@ def names_of(name, description):
     if len(parts) == 1:
         head = re.split(r" - |[.:;]", description)[0]
         heads = re.sub(r"\(.*?\)", "", head), *re.findall(r"\((.*?)\)", head)
-        own += [" ".join(words_of(one)) for one in heads]
+        own += [" ".join(words_of(text)) for text in heads]
         ranks = [0] * len(own)
     ranked = zip(ranks, own, strict=False)
     return [(rank, part) for rank, part in ranked if part == POLAR or not LIMITS.search(part)]

@@ -33,16 +33,16 @@ def opened(path, errors, kinds=CLASSIC):
 
     Adds GDAL's messages to `errors`.
     """
-    with quiet() as heard:
+    with quiet() as messages:
         dataset = gdal.OpenEx(path, kinds | gdal.OF_VERBOSE_ERROR)
     if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
         # if a raster driver claims a table and fails, GDAL tries no other driver
         for kind in (gdal.OF_VECTOR, gdal.OF_MULTIDIM_RASTER):
             with quiet():
-                found = gdal.OpenEx(path, kind)
-            if found is not None and (found.GetLayerCount() or kind == gdal.OF_MULTIDIM_RASTER):
-                return found
-    errors.take(heard)
+                alternative = gdal.OpenEx(path, kind)
+            if alternative is not None and (alternative.GetLayerCount() or kind == gdal.OF_MULTIDIM_RASTER):
+                return alternative
+    errors.take(messages)
     return dataset
 
 
@@ -56,7 +56,7 @@ def facts_and_names(path, dataset, *, whole=True):
     if has_pixels(dataset):
         parts.append(raster(dataset, whole=whole))
     if count:
-        rows = [layer_facts_and_names(one, whole=whole) for one in layers_of(dataset, MOST)]
+        rows = [layer_facts_and_names(layer, whole=whole) for layer in layers_of(dataset, MOST)]
         facts["layer_count"], (facts["layers"], names["layers"]) = count, map(list, zip(*rows, strict=True))
     if not dataset.RasterCount and not count and (group := dataset.GetRootGroup()) is not None:
         parts.append(multidimensional(group))
@@ -118,9 +118,9 @@ def raster(dataset, *, whole):
             "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
         }
         # scale and offset convert stored numbers to values; absent if they change nothing
-        for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
-            if one is not None and one != usual:
-                row[key] = plain(one)
+        for key, value, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
+            if value is not None and value != usual:
+                row[key] = plain(value)
         if unit := band.GetUnitType():
             row["unit"] = UNITS.get(unit.strip().lower(), "other")
         if bits := band.GetMetadataItem("NBITS", "IMAGE_STRUCTURE"):
@@ -172,18 +172,20 @@ def multidimensional(root):
     for group in groups:
         room = MAX_GROUPS - len(groups)
         inner = (group.OpenGroup(name) for name in (group.GetGroupNames() or ())[:room])
-        groups += [one for one in inner if one is not None]
+        groups += [subgroup for subgroup in inner if subgroup is not None]
     named = [(group, name) for group in groups for name in group.GetMDArrayNames() or ()]
     arrays = [array for group, name in named[:MOST] if (array := group.OpenMDArray(name)) is not None]
-    dimensions = [one for group in groups for one in group.GetDimensions() or ()][:MOST]
+    dimensions = [dimension for group in groups for dimension in group.GetDimensions() or ()][:MOST]
     facts = {
         "group_count": len(groups),
         "array_count": len(named),
-        "dimensions": [{"size": one.GetSize(), "kind": one.GetType() or None} for one in dimensions],
+        "dimensions": [
+            {"size": dimension.GetSize(), "kind": dimension.GetType() or None} for dimension in dimensions
+        ],
         "arrays": [
             {
                 "type": array_type(array.GetDataType()),
-                "shape": [one.GetSize() for one in array.GetDimensions()],
+                "shape": [dimension.GetSize() for dimension in array.GetDimensions()],
                 "nodata": plain(array.GetNoDataValueAsDouble()),
                 "block_size": list(array.GetBlockSize() or ()),
                 "crs": crs_facts(array.GetSpatialRef()),
@@ -192,12 +194,12 @@ def multidimensional(root):
         ],
     }
     names = {
-        "dimensions": [one.GetFullName() for one in dimensions],
+        "dimensions": [dimension.GetFullName() for dimension in dimensions],
         "arrays": [
             {
                 "name": array.GetFullName(),
                 "unit": array.GetUnit() or None,
-                "dimensions": [one.GetName() for one in array.GetDimensions()],
+                "dimensions": [dimension.GetName() for dimension in array.GetDimensions()],
                 "crs": (crs := array.GetSpatialRef()) and crs.GetName(),
             }
             for array in arrays
@@ -218,7 +220,9 @@ def write_only_driver(path):
     if not suffix:
         return None
     drivers = (gdal.GetDriver(i) for i in range(gdal.GetDriverCount()))
-    fitting = [one for one in drivers if suffix in (one.GetMetadataItem(gdal.DMD_EXTENSIONS) or "").split()]
-    if not fitting or any(one.GetMetadataItem(gdal.DCAP_OPEN) for one in fitting):
+    fitting = [
+        driver for driver in drivers if suffix in (driver.GetMetadataItem(gdal.DMD_EXTENSIONS) or "").split()
+    ]
+    if not fitting or any(driver.GetMetadataItem(gdal.DCAP_OPEN) for driver in fitting):
         return None
     return fitting[0].ShortName

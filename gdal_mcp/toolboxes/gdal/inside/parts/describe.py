@@ -84,13 +84,13 @@ def describe_inputs(job, report, errors):
     Does not wait for an answer. A row is None if the file does not open. Inputs for which there was no time have no
     row.
     """
-    changed = [one["path"] for one in job["outputs"] if one.get("updates")]
+    changed = [output["path"] for output in job["outputs"] if output.get("updates")]
     sources = [*job.get("sources", job["inputs"]), *changed][:MAX_NAMED]
-    rows, heard = [], []
+    rows, messages = [], []
     if sources:
-        SIDE_THREAD.do(lambda: rows.extend(described_in_time(sources, job, heard)))
+        SIDE_THREAD.do(lambda: rows.extend(described_in_time(sources, job, messages)))
         report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=False)]})
-    for level, number, message in heard:
+    for level, number, message in messages:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
     return rows
@@ -137,7 +137,7 @@ def described_input(path, job, heard):
             row = {
                 "facts": facts,
                 "elsewhere": {name: in_crs(boxes, name) for name in job.get("crs", ())},
-                "changes": {"\n".join(one): changed(dataset, boxes, one) for one in changes},
+                "changes": {"\n".join(change): changed(dataset, boxes, change) for change in changes},
                 "looks": looks,
                 "boxes": boxes,
                 "columns": columns(dataset) if "layers" in facts else None,
@@ -162,10 +162,12 @@ def changed(dataset, boxes, change):
     """The operations that PROJ would use for a change of CRS, for the first layer of the dataset."""
     box, crs = boxes[0]
     if box is None and not has_pixels(dataset):  # the format would read the whole file for the extent
-        drawn = (one.GetGeometryRef() for one in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES))
-        found = [one.GetEnvelope() for one in drawn if one and not one.IsEmpty()]
-        if found:
-            west, east, south, north = zip(*found, strict=True)
+        drawn = (
+            feature.GetGeometryRef() for feature in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES)
+        )
+        extents = [geometry.GetEnvelope() for geometry in drawn if geometry and not geometry.IsEmpty()]
+        if extents:
+            west, east, south, north = zip(*extents, strict=True)
             box = [min(west), min(south), max(east), max(north)]
     return part("transformations").transformation(box, crs, dataset.RasterCount, change)
 
@@ -232,18 +234,18 @@ def describe_outputs(job, inputs, errors):
         origin = origin._replace(again=lambda: part("statements").made_again(job.get("options", ()), "MEM"))
     if shape := given(job.get("options", ()), "--geometry="):
         origin = origin._replace(cut=(shape, given(job.get("options", ()), "--geometry-crs=")))
-    told = []
-    for one in job["outputs"]:
-        made_of = origin._replace(updates=one.get("updates", False))
-        facts, names, found = described_output(one["path"], one["kind"], made_of, errors)
-        before = replaced(one.get("replaces"))
-        told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
-    return told
+    descriptions = []
+    for output in job["outputs"]:
+        its_origin = origin._replace(updates=output.get("updates", False))
+        facts, names, findings = described_output(output["path"], output["kind"], its_origin, errors)
+        before = replaced(output.get("replaces"))
+        descriptions.append(decoded({"facts": facts, "names": names, "checks": findings, "before": before}))
+    return descriptions
 
 
 def given(words, option):
     """The value of an option of the `gdal` program, "" without it."""
-    return next((one.removeprefix(option) for one in words if one.startswith(option)), "")
+    return next((word.removeprefix(option) for word in words if word.startswith(option)), "")
 
 
 def replaced(path):
@@ -275,25 +277,25 @@ def described_output(path, kind, origin, errors):
         return {}, {}, ()
     if kind in outputs.KINDS:
         return *outputs.KINDS[kind](path), ()
-    with quiet() as heard:
-        dataset = opened(path, heard, kinds_of(path))
+    with quiet() as messages:
+        dataset = opened(path, messages, kinds_of(path))
     if dataset is None and (driver := write_only_driver(path)):
         return {"driver": driver, "bytes": outputs.bytes_of(path)}, {}, ()
     if dataset is None:
-        errors.take(heard)
+        errors.take(messages)
         return {}, {}, ()
     with quiet():  # a failure of the description is not a failure of the command
         facts, names = facts_and_names(path, dataset)
         rows = ranged(dataset, facts)
         missing, of = checks.unwritten(dataset, origin)
         if facts["driver"] in OWN_LAYERS:
-            for one in [*facts["layers"], *names["layers"]]:
-                one["fields"] = []  # the format defines the fields
-        found = list(checks.of_output(path, dataset, facts, rows, origin))
+            for layer in [*facts["layers"], *names["layers"]]:
+                layer["fields"] = []  # the format defines the fields
+        findings = list(checks.of_output(path, dataset, facts, rows, origin))
         if part("cog").claims_layout(dataset, origin.options):
             facts["valid_cog"] = valid = part("cog").is_valid(dataset, facts["bytes"])
-            found += [] if valid else [{"code": "cog_unchecked" if valid is None else "cog_invalid"}]
+            findings += [] if valid else [{"code": "cog_unchecked" if valid is None else "cog_invalid"}]
         dataset.Close()
     if missing:
         errors.fail(f"{missing} of {of} blocks were not written, since their compression failed")
-    return facts, names, found
+    return facts, names, findings

@@ -16,7 +16,13 @@ def epoch_checks(dataset, sources):
     """Reports an output that lacks the epoch of its input although its CRS needs one."""
     with quiet():
         opened = [gdal.OpenEx(path) for path, row in sources[:MAX_SOURCES] if row]
-        dated = [crs for one in opened if one is not None for crs in systems(one) if crs.GetCoordinateEpoch()]
+        dated = [
+            crs
+            for source_dataset in opened
+            if source_dataset is not None
+            for crs in systems(source_dataset)
+            if crs.GetCoordinateEpoch()
+        ]
     for crs in systems(dataset):
         for source in dated:
             if not crs.GetCoordinateEpoch() and moves(crs, source):
@@ -33,6 +39,6 @@ def moves(crs, source):
 
 
 def systems(dataset):
-    found = [dataset.GetSpatialRef()] if dataset.RasterCount else []
-    found += [layer.GetSpatialRef() for layer in layers_of(dataset, 20)]
-    return [one for one in found if one is not None]
+    crs_list = [dataset.GetSpatialRef()] if dataset.RasterCount else []
+    crs_list += [layer.GetSpatialRef() for layer in layers_of(dataset, 20)]
+    return [crs for crs in crs_list if crs is not None]

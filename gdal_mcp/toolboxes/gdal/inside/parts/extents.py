@@ -51,17 +51,17 @@ def code_of(crs):
 
 def reference(name):
     """Parses the text of a call as a CRS; None if it is not one."""
-    made = osr.SpatialReference()
-    if made.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
+    crs = osr.SpatialReference()
+    if crs.SetFromUserInput(name, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) != 0:
         return None
-    return made
+    return crs
 
 
 def traditional(crs):
     """A copy of the CRS with x before y, whatever axis order its authority defines."""
-    made = crs.Clone()
-    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-    return made
+    copy = crs.Clone()
+    copy.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+    return copy
 
 
 def in_degrees(crs):
@@ -87,10 +87,10 @@ def wgs84_box(box, crs):
     """[west, south, east, north] in degrees, with west > east across the antimeridian; None if unknown."""
     target = osr.SpatialReference()
     target.ImportFromEPSG(4326)
-    found = box_in(box, crs, target)
-    if found is None:
+    transformed = box_in(box, crs, target)
+    if transformed is None:
         return None
-    west, south, east, north = found
+    west, south, east, north = transformed
     collapsed = (west == east and box[0] < box[2]) or (south == north and box[1] < box[3])
     if collapsed or south < -90 * BEYOND or north > 90 * BEYOND:
         return None
@@ -106,8 +106,8 @@ def box_in(box, crs, target):
         return None
     with quiet():
         change = osr.CreateCoordinateTransformation(traditional(crs), traditional(target))
-        found = change.TransformBounds(*box, POINTS_A_SIDE) if change is not None else None
-    return list(found) if is_box(found) else None
+        transformed = change.TransformBounds(*box, POINTS_A_SIDE) if change is not None else None
+    return list(transformed) if is_box(transformed) else None
 
 
 def outside(box, crs):

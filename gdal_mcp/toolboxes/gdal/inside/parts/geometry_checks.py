@@ -21,11 +21,11 @@ def geometry_checks(counting):
 def invalid_measured(counting):
     """Reports invalid polygons in tables whose geometries are measured or cut."""
     named = [item for columns in counting.select["measured"] for item in tables_of(counting, columns)]
-    for item in {one["alias"]: one for one in named}.values():
+    for item in {item["alias"]: item for item in named}.values():
         for name in geometries(counting, item, POLYGONS):
-            asked = f'SELECT count(*), sum(ST_IsValid("{name}") = 0) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
-            if (found := counting.numbers(asked)) and found[1]:
-                yield {"code": "invalid_measured", "count": found[1], "of": found[0]}
+            statement = f'SELECT count(*), sum(ST_IsValid("{name}") = 0) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
+            if (counts := counting.numbers(statement)) and counts[1]:
+                yield {"code": "invalid_measured", "count": counts[1], "of": counts[0]}
                 return
 
 
@@ -34,21 +34,21 @@ def null_tested(counting):
 
     SQLite cannot read an empty geometry.
     """
-    for one in counting.select["tested"]:
-        asked = f"SELECT count(*), sum({one['call']} = -1) FROM {counting.rows()}"  # noqa: S608 - parts of a statement that the host has checked
-        if (found := counting.numbers(asked)) and found[1]:
-            yield {"code": "null_tested", "count": found[1], "of": found[0]}
+    for test in counting.select["tested"]:
+        statement = f"SELECT count(*), sum({test['call']} = -1) FROM {counting.rows()}"  # noqa: S608 - parts of a statement that the host has checked
+        if (counts := counting.numbers(statement)) and counts[1]:
+            yield {"code": "null_tested", "count": counts[1], "of": counts[0]}
             return
 
 
 def on_edges(counting):
     """Reports points on the edge of polygons, which ST_Within and ST_Contains exclude."""
-    for one in counting.select["inside"]:
-        items = tables_of(counting, one["columns"])
+    for relation in counting.select["inside"]:
+        items = tables_of(counting, relation["columns"])
         kinds = [any(geometries(counting, item, kinds) for item in items) for kinds in (POINTS, POLYGONS)]
         # the relation is -1 if a LEFT JOIN matched nothing
-        asked = f"SELECT sum({one['test']}) FROM {one['rows']}"  # noqa: S608 - as above
-        if all(kinds) and (count := counting.count(asked)):
+        statement = f"SELECT sum({relation['test']}) FROM {relation['rows']}"  # noqa: S608 - as above
+        if all(kinds) and (count := counting.count(statement)):
             yield {"code": "on_edges", "count": count}
             return
 
@@ -63,8 +63,8 @@ def partly_inside(counting):
             continue
         if not geometries(counting, others[0], POLYGONS):
             continue
-        whole = meeting[0]["covered" if items[0] == owners[0] else "covering"]
-        of, inside = (counting.count(f"SELECT count(*) FROM {rows}") for rows in (meeting[0]["rows"], whole))  # noqa: S608 - as above
+        inner = meeting[0]["covered" if items[0] == owners[0] else "covering"]
+        of, inside = (counting.count(f"SELECT count(*) FROM {rows}") for rows in (meeting[0]["rows"], inner))  # noqa: S608 - as above
         if inside < of:
             yield {"code": "partly_inside", "count": of - inside, "of": of}
             return
@@ -90,9 +90,9 @@ def centroid_outside(counting):
         for item in tables_of(counting, columns):
             for name in geometries(counting, item, POLYGONS):
                 outside = f'ST_Intersects("{name}", ST_Centroid("{name}")) = 0'
-                asked = f'SELECT count(*), sum({outside}) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
-                if (found := counting.numbers(asked)) and found[1]:
-                    yield {"code": "centroid_outside", "count": found[1], "of": found[0]}
+                statement = f'SELECT count(*), sum({outside}) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
+                if (counts := counting.numbers(statement)) and counts[1]:
+                    yield {"code": "centroid_outside", "count": counts[1], "of": counts[0]}
                     return
 
 
@@ -100,23 +100,23 @@ def difference_empty(counting):
     """Reports differences that are all empty, although the reverse order of the two geometries is not."""
     for first, second in counting.select["differences"]:
         left, other = (
-            f"(coalesce(ST_Area({cut}), 0) + coalesce(ST_Length({cut}), 0) > 0)"
-            for cut in (f"ST_Difference({first}, {second})", f"ST_Difference({second}, {first})")
+            f"(coalesce(ST_Area({difference}), 0) + coalesce(ST_Length({difference}), 0) > 0)"
+            for difference in (f"ST_Difference({first}, {second})", f"ST_Difference({second}, {first})")
         )
-        asked = f"SELECT count(*), sum({left}), sum({other}) FROM {counting.rows()}"  # noqa: S608 - as above
-        if (found := counting.numbers(asked)) and found[2] and not found[1]:
-            yield {"code": "difference_empty", "count": found[0]}
+        statement = f"SELECT count(*), sum({left}), sum({other}) FROM {counting.rows()}"  # noqa: S608 - as above
+        if (counts := counting.numbers(statement)) and counts[2] and not counts[1]:
+            yield {"code": "difference_empty", "count": counts[0]}
             return
 
 
 def empty_missed(counting):
     """Reports empty lines and points for which SpatiaLite's ST_IsEmpty is 0: it counts no points, and NaN as a point."""
     named = [item for columns in counting.select["emptied"] for item in tables_of(counting, columns)]
-    for item in {one["alias"]: one for one in named}.values():
+    for item in {item["alias"]: item for item in named}.values():
         for name in geometries(counting, item, (*POINTS, *LINES)):
             is_empty = f'coalesce(ST_NumPoints("{name}"), ST_X("{name}") IS NOT NULL) = 0'
-            asked = f'SELECT sum(ST_IsEmpty("{name}") = 0 AND {is_empty}) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
-            if count := counting.count(asked):
+            statement = f'SELECT sum(ST_IsEmpty("{name}") = 0 AND {is_empty}) FROM "{item["table"]}"'  # noqa: S608 - names of a layer
+            if count := counting.count(statement):
                 yield {"code": "empty_missed", "count": count}
                 return
 
@@ -127,18 +127,20 @@ def overlapping(layer):
     The polygons are swept from west to east, and compared if their boxes intersect.
     """
     layer.ResetReading()
-    found = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
+    copies = [feature.GetGeometryRef().Clone() for feature in layer if feature.GetGeometryRef() is not None]
     layer.ResetReading()
-    polygons = [(one.GetEnvelope(), one) for one in found if one.GetDimension() == 2 and one.IsValid()]
+    polygons = [
+        (shape.GetEnvelope(), shape) for shape in copies if shape.GetDimension() == 2 and shape.IsValid()
+    ]
     polygons.sort(key=lambda pair: pair[0][0])
-    hit, open_ones = set(), []
+    hit, open_numbers = set(), []
     for number, (box, shape) in enumerate(polygons):
-        open_ones = [n for n in open_ones if polygons[n][0][1] > box[0]]
-        for other in open_ones:
+        open_numbers = [n for n in open_numbers if polygons[n][0][1] > box[0]]
+        for other in open_numbers:
             theirs, its = polygons[other]
             if theirs[2] < box[3] and theirs[3] > box[2] and share(shape, its):
                 hit |= {number, other}
-        open_ones.append(number)
+        open_numbers.append(number)
     return len(hit)
 
 
@@ -151,11 +153,11 @@ def share(one, other):
 
 def tables_of(counting, columns):
     """The tables of columns, in order; if all are unqualified, every table with such a geometry column."""
-    found = [item for table, _ in columns for item in counting.tables if item["name"] == table]
-    if not found:
+    tables = [item for table, _ in columns for item in counting.tables if item["name"] == table]
+    if not tables:
         names = {name for _, name in columns}
-        found = [item for item in counting.tables if names & {*counting.geometries_of(item), "geometry"}]
-    return list({one["alias"]: one for one in found}.values()) or counting.owners_of(columns)
+        tables = [item for item in counting.tables if names & {*counting.geometries_of(item), "geometry"}]
+    return list({item["alias"]: item for item in tables}.values()) or counting.owners_of(columns)
 
 
 def geometries(counting, item, kinds):
@@ -163,5 +165,7 @@ def geometries(counting, item, kinds):
     definition = counting.layer_of(item).GetLayerDefn()
     wanted = (*kinds, ogr.wkbUnknown)
     return [
-        one.GetName() or "geometry" for one in shapes(definition) if ogr.GT_Flatten(one.GetType()) in wanted
+        column.GetName() or "geometry"
+        for column in shapes(definition)
+        if ogr.GT_Flatten(column.GetType()) in wanted
     ]

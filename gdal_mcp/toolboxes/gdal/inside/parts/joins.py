@@ -35,8 +35,8 @@ class Counting:
         self._begin = f"WITH RECURSIVE {tables} " if tables else ""
         self.items, self.read_first = select["items"], bool(read_first)
         self.failed = False  # True if a counting statement failed
-        self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
-        self.tables = [one for one in self.items if one["table"] in self.layers]
+        self.layers = {layer.GetName().lower(): layer for layer in reversed(layers_of(dataset))}
+        self.tables = [item for item in self.items if item["table"] in self.layers]
         # in a condition, SQLite looks for a column of a table first, and then for an alias of the SELECT
         known = {name for item in self.tables for name in columns_of(self.layer_of(item))}
         is_term = "aliases" in select and not known & set(select["aliases"])
@@ -49,9 +49,9 @@ class Counting:
             self.failed = True
             return None
         feature = layer.GetNextFeature()
-        found = [feature.GetField(i) or 0 for i in range(feature.GetFieldCount())] if feature else None
+        row = [feature.GetField(i) or 0 for i in range(feature.GetFieldCount())] if feature else None
         self._dataset.ReleaseResultSet(layer)
-        return found
+        return row
 
     def count(self, statement):
         """The number from a counting statement; 0 if it fails."""
@@ -62,20 +62,22 @@ class Counting:
         layer = self._dataset.ExecuteSQL(f"{self._begin}{text}", None, self._dialect)
         if layer is None:
             return [], None
-        found = [one.GetName().lower() for one in fields(layer.GetLayerDefn())], layer.GetSpatialRef()
+        shape = [field.GetName().lower() for field in fields(layer.GetLayerDefn())], layer.GetSpatialRef()
         self._dataset.ReleaseResultSet(layer)
-        return found
+        return shape
 
     def layer_of(self, item):
         return self.layers[item["table"]]
 
     def geometries_of(self, item):
-        return {one.GetName().lower() or "geometry" for one in shapes(self.layer_of(item).GetLayerDefn())}
+        return {
+            column.GetName().lower() or "geometry" for column in shapes(self.layer_of(item).GetLayerDefn())
+        }
 
     def rows(self, *, filtered=True, condition=""):
         """The FROM and WHERE clauses, with one more condition."""
-        conditions = [one for one in (condition, self.select["where"] if filtered else "") if one]
-        where = " AND ".join(f"({one})" for one in conditions)
+        conditions = [text for text in (condition, self.select["where"] if filtered else "") if text]
+        where = " AND ".join(f"({text})" for text in conditions)
         return f"{self.select['from']}{f' WHERE {where}' if where else ''}"
 
     def times(self, item, *, filtered=True, groups=(), uneven=False):
@@ -84,8 +86,8 @@ class Counting:
         With `uneven`, the second number counts rows in groups with unequal repeats. None if the statement fails.
         """
         alias = item["alias"]
-        by = "".join(f", {one}" for one in groups)
-        named = "".join(f", {one} AS g{i}" for i, one in enumerate(groups))
+        by = "".join(f", {group}" for group in groups)
+        named = "".join(f", {group} AS g{i}" for i, group in enumerate(groups))
         rows = (
             f"SELECT {alias}.rowid AS r, count(*) AS n{named} "  # noqa: S608 - parts of a statement that the host has checked
             f"FROM {self.rows(filtered=filtered, condition=f'{alias}.rowid IS NOT NULL')} GROUP BY {alias}.rowid{by}"
@@ -107,19 +109,19 @@ class Counting:
 
     def owners_of(self, columns):
         """The tables of columns, in order. A column is its table, "" if unqualified, and its name."""
-        found = []
+        owners = []
         for table, name in columns:
             if table:
-                found += [item for item in self.tables if item["name"] == table]
+                owners += [item for item in self.tables if item["name"] == table]
                 continue
             having = [item for item in self.tables if name in columns_of(self.layer_of(item))]
-            found += having if len(having) == 1 else []
-        return list({one["alias"]: one for one in found}.values())
+            owners += having if len(having) == 1 else []
+        return list({item["alias"]: item for item in owners}.values())
 
 
 def columns_of(layer):
     """Field types by lower-case name."""
-    return {one.GetName().lower(): one.GetType() for one in fields(layer.GetLayerDefn())}
+    return {field.GetName().lower(): field.GetType() for field in fields(layer.GetLayerDefn())}
 
 
 def multiplied_rows(counting):
@@ -135,7 +137,7 @@ def multiplied_rows(counting):
     for item in counting.tables:
         counts[item["alias"]] = counting.times(item) or (0, 0)
     there, several = counts.get(first["alias"], (0, 0))
-    mutual = all(found[1] for found in counts.values())
+    mutual = all(pair[1] for pair in counts.values())
     if several and expects_one(counting, first, few=several * 2 < there, mutual=mutual):
         yield {"code": "rows_multiplied", "count": several, "of": there}
 
@@ -158,12 +160,12 @@ def expects_one(counting, first, *, few, mutual):
 
 def repeated_sums(counting):
     """Reports a sum that counts rows of one table several times, or a mean that weights them unequally."""
-    for one in counting.select["sums"]:
-        owners = counting.owners_of(one["columns"])
+    for term in counting.select["sums"]:
+        owners = counting.owners_of(term["columns"])
         if len(owners) != 1:
             continue
         groups = counting.select["group"]
-        there, several = counting.times(owners[0], groups=groups, uneven=one["mean"]) or (0, 0)
+        there, several = counting.times(owners[0], groups=groups, uneven=term["mean"]) or (0, 0)
         if several:
             yield {"code": "summed_twice", "count": several, "of": there}
             return
@@ -179,17 +181,17 @@ def repeated_counts(counting):
         return
     points = [item for item in counting.tables if geometries(counting, item, POINTS)]
     counted = points if len(points) == 1 else counting.tables
-    found = [counting.times(item, groups=select["group"]) or (0, 0) for item in counted]
-    if found and all(several for _, several in found):
-        there, several = found[0]
+    times = [counting.times(item, groups=select["group"]) or (0, 0) for item in counted]
+    if times and all(several for _, several in times):
+        there, several = times[0]
         yield {"code": "counted_twice", "count": several, "of": there}
 
 
 def averaged_rates(counting):
     """Reports an unweighted mean of rates that differs from the mean weighted by a column of counts."""
     select = counting.select
-    for one in select["sums"] if not select["windowed"] else ():
-        rate = one["columns"][0] if one["mean"] and len(one["columns"]) == 1 else ["", ""]
+    for term in select["sums"] if not select["windowed"] else ():
+        rate = term["columns"][0] if term["mean"] and len(term["columns"]) == 1 else ["", ""]
         owners = counting.owners_of([rate]) if RATE.search(rate[1]) else []
         for weight in weights_of(counting.layer_of(owners[0])) if len(owners) == 1 else ():
             share, size = (f'{owners[0]["alias"]}."{name}"' for name in (rate[1], weight))
@@ -204,10 +206,10 @@ def averaged_rates(counting):
 
 def weights_of(layer):
     """Columns of whole numbers that may be counts; not rates, keys, years or ranks."""
-    found = columns_of(layer)
+    kinds = columns_of(layer)
     return [
         name
-        for name, kind in found.items()
+        for name, kind in kinds.items()
         if kind in (ogr.OFTInteger, ogr.OFTInteger64) and not (RATE.search(name) or KEY.search(name))
     ]
 
@@ -219,12 +221,12 @@ def counted_nulls(counting):
     if not counts_rows or len(items) != 2 or items[1]["joined"] != "LEFT":
         return
     first, second = (item["alias"] for item in items)
-    found = counting.numbers(
+    counts = counting.numbers(
         "SELECT max(n), sum(m) FROM "  # noqa: S608 - parts of a statement that the host has checked
         f"(SELECT count(DISTINCT {first}.rowid) AS n, sum({second}.rowid IS NULL) AS m FROM {counting.rows()} GROUP BY {groups})"
     )
-    if found and found[0] == 1 and found[1]:
-        yield {"code": "missing_counted", "count": found[1]}
+    if counts and counts[0] == 1 and counts[1]:
+        yield {"code": "missing_counted", "count": counts[1]}
 
 
 def lost_rows(counting):
@@ -234,14 +236,14 @@ def lost_rows(counting):
         return
     first, *others = items
     if all(item["joined"] == "LEFT" for item in others):
-        found = [counting.times(item, filtered=False) for item in others if item in counting.tables]
-        if counting.feature_count(first) and found and all(one == [0, 0] for one in found):
+        times = [counting.times(item, filtered=False) for item in others if item in counting.tables]
+        if counting.feature_count(first) and times and all(pair == [0, 0] for pair in times):
             yield {"code": "nothing_joined"}
         return
-    found, of = counting.times(first, filtered=False), counting.feature_count(first)
-    if found is None or not of:
+    times, of = counting.times(first, filtered=False), counting.feature_count(first)
+    if times is None or not of:
         return
-    there, several = found
+    there, several = times
     if not there:
         yield {"code": "nothing_joined"}
         return

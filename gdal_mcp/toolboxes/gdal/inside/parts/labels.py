@@ -42,7 +42,7 @@ def raster_checks(dataset, sources):
     """Reports labels that an input has and the output lacks. The bands of both need not correspond."""
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources[:MAX_SOURCES] if row]
-        readable = [one for one in opened if one is not None]
+        readable = [source for source in opened if source is not None]
         before = set().union(*map(labels_of, readable))
         lost = before - labels_of(dataset)
         if is_placed(dataset):
@@ -56,8 +56,8 @@ def raster_checks(dataset, sources):
 
 def labels_of(dataset):
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
-    domains = {one for one in dataset.GetMetadataDomainList() or () if not one.startswith("xml:")}
-    found = {
+    domains = {domain for domain in dataset.GetMetadataDomainList() or () if not domain.startswith("xml:")}
+    present = {
         "category_names": any(band.GetCategoryNames() for band in bands),
         "color_table": any(band.GetColorTable() is not None for band in bands),
         "attribute_table": any(map(has_attributes, bands)),
@@ -67,7 +67,7 @@ def labels_of(dataset):
         "control_points": dataset.GetGCPCount() > 0,
         **{name: bool(dataset.GetMetadata(domain)) for name, domain in POSITIONS.items() if domain},
     }
-    return {name for name, there in found.items() if there}
+    return {name for name, there in present.items() if there}
 
 
 def is_placed(dataset):
@@ -78,7 +78,7 @@ def is_placed(dataset):
 def items_of(dataset):
     """The names of the metadata items of a dataset and its bands, without the prefixes that netCDF adds."""
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
-    names = {name.rpartition("#")[2] for one in (dataset, *bands) for name in one.GetMetadata()}
+    names = {name.rpartition("#")[2] for owner in (dataset, *bands) for name in owner.GetMetadata()}
     return {name.removeprefix("GDAL_") for name in names if not OWN_ITEMS.match(name)}
 
 
@@ -97,8 +97,8 @@ def layer_checks(dataset, sources):
     with quiet():
         opened = [gdal.OpenEx(path, gdal.OF_VECTOR) for path, row in sources[:MAX_SOURCES] if row]
         coded = {}
-        for one in opened:
-            coded |= coded_fields(one) if one is not None else {}
+        for source in opened:
+            coded |= coded_fields(source) if source is not None else {}
         own = coded_fields(dataset) if coded else {}
         lost = {name for name in coded.keys() - own.keys() if has_codes(dataset, name, coded[name])}
     if lost:
@@ -135,16 +135,18 @@ def foreign_members(path):
     texts = [layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")]
     texts += [feature.GetNativeData() for feature in itertools.islice(layer, FIRST_FEATURES)]
     objects = [json.loads(text) for text in texts if text]
-    names = {name for one in objects if isinstance(one, dict) for name in one}
+    names = {name for parsed in objects if isinstance(parsed, dict) for name in parsed}
     # GDAL takes the members of a feature without properties for fields
-    return names - OWN_MEMBERS - {one.GetName() for one in fields(layer.GetLayerDefn())}
+    return names - OWN_MEMBERS - {field.GetName() for field in fields(layer.GetLayerDefn())}
 
 
 def coded_fields(dataset):
     """The codes of each field that has a coded domain, by the name of the field."""
     every = itertools.chain.from_iterable(fields(layer.GetLayerDefn()) for layer in layers_of(dataset))
     named = [
-        (one.GetName(), dataset.GetFieldDomain(one.GetDomainName())) for one in every if one.GetDomainName()
+        (field.GetName(), dataset.GetFieldDomain(field.GetDomainName()))
+        for field in every
+        if field.GetDomainName()
     ]
     return {
         name: set(domain.GetEnumeration())
@@ -158,8 +160,8 @@ def has_codes(dataset, name, codes):
     for layer in layers_of(dataset):
         index = layer.GetLayerDefn().GetFieldIndex(name)
         first = itertools.islice(layer, FIRST_FEATURES if index >= 0 else 0)
-        found = any(feature.GetFieldAsString(index) in codes for feature in first)
+        has_code = any(feature.GetFieldAsString(index) in codes for feature in first)
         layer.ResetReading()
-        if found:
+        if has_code:
             return True
     return False

@@ -20,7 +20,7 @@ def lines_with_heights(dataset):
         for feature in itertools.islice(layer, MAX_FEATURES)
         if (geometry := feature.GetGeometryRef()) is not None and geometry.GetDimension() == 1
     ]
-    longer = sum(length_with_heights(one) > one.Length() * (1 + SAME_LENGTH) for one in lines)
+    longer = sum(length_with_heights(line) > line.Length() * (1 + SAME_LENGTH) for line in lines)
     return {"longer": longer, "of": len(lines)}
 
 

@@ -21,18 +21,18 @@ def mask_checks(dataset, sources, expected):
     With `by_value` in `expected`, the command may treat a nodata value as an ordinary number.
     """
     with quiet():
-        inputs = [one for one in map(Hidden.of, sources[:MANY_INPUTS]) if one is not None]
+        inputs = [source for source in map(Hidden.of, sources[:MANY_INPUTS]) if source is not None]
         lost = compared = 0
-        for one in inputs:
-            if "by_value" in expected and one.by_value:
+        for source in inputs:
+            if "by_value" in expected and source.by_value:
                 continue
-            places = one.places()
+            places = source.places()
             for other in inputs:
-                if other is not one:  # a hole that another input fills does not count
-                    places = places[~other.shown(one.crs, places)]
+                if other is not source:  # a hole that another input fills does not count
+                    places = places[~other.shown(source.crs, places)]
             if not len(places):
                 continue
-            shown, known = shown_at(dataset, one.crs, places)
+            shown, known = shown_at(dataset, source.crs, places)
             compared, lost = compared + known, lost + shown
     if compared and lost > LOST * compared:
         yield {"code": "mask_lost", "percent": round(100 * lost / compared, 1)}
@@ -80,8 +80,8 @@ class Hidden:
 
 def shown_at(dataset, crs, places):
     """The number of places on visible pixels, and the number of places on any pixels."""
-    inside = [one for one in pixels_at(dataset, crs, places) if one is not None]
-    return sum(is_shown(dataset, one) for one in inside), len(inside)
+    inside = [pixel for pixel in pixels_at(dataset, crs, places) if pixel is not None]
+    return sum(is_shown(dataset, pixel) for pixel in inside), len(inside)
 
 
 def mask_of(dataset):
@@ -113,7 +113,7 @@ def pixels_at(dataset, crs, places):
         change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))
         if change is None:
             return [None] * len(places)
-        places = numpy.array([change.TransformPoint(*one)[:2] for one in places.tolist()])
+        places = numpy.array([change.TransformPoint(*place)[:2] for place in places.tolist()])
     if transform is not None:
         inverse = gdal.InvGeoTransform(transform)
         if inverse is None or not len(places):

@@ -71,8 +71,8 @@ class LayerSample:
 
     def __init__(self, layer):
         crs = layer.GetSpatialRef()
-        self.names = [one.GetName() for one in fields(layer.GetLayerDefn())]
-        kinds = [one.GetType() for one in fields(layer.GetLayerDefn())]
+        self.names = [field.GetName() for field in fields(layer.GetLayerDefn())]
+        kinds = [field.GetType() for field in fields(layer.GetLayerDefn())]
         self.numeric = {name for name, kind in zip(self.names, kinds, strict=True) if kind in NUMBERS}
         self.rows, degrees = [], bool(crs and crs.IsGeographic())
         self.degrees = degrees
@@ -95,9 +95,9 @@ class LayerSample:
 
 def field_checks(layer, sources):
     """Reports fields of an output that agree with the input's geometries and not with those of the output."""
-    names = [one.GetName() for one in fields(layer.GetLayerDefn())]
+    names = [field.GetName() for field in fields(layer.GetLayerDefn())]
     wanted = {name: kind for name in names if (kind := kind_of(name)) is not None}
-    origins = {name: found for name in wanted if (found := origin_of(name, sources)) is not None}
+    origins = {name: origin for name in wanted if (origin := origin_of(name, sources)) is not None}
     if not origins:
         return
     after, tables = LayerSample(layer), {}
@@ -115,8 +115,8 @@ def field_checks(layer, sources):
 def kind_of(name):
     """The kind of measure that the name of a field stands for; None if it stands for none."""
     plain = without_prefix(name.lower())
-    found = (kind for kind, pattern in MEASURES.items() if pattern.fullmatch(plain))
-    return next(found, "count" if COUNT.fullmatch(plain) else None)
+    kinds = (kind for kind, pattern in MEASURES.items() if pattern.fullmatch(plain))
+    return next(kinds, "count" if COUNT.fullmatch(plain) else None)
 
 
 def without_prefix(name):
@@ -130,7 +130,7 @@ def origin_of(name, sources):
     """
     numbers = range(len(sources))
     for number in reversed(numbers) if name.startswith("method_") else numbers:
-        own = {one.GetName() for one in fields(sources[number].GetLayerDefn())}
+        own = {field.GetName() for field in fields(sources[number].GetLayerDefn())}
         for old_name in (name, without_prefix(name)):
             if old_name in own:
                 return number, old_name
@@ -163,20 +163,21 @@ def agree(pairs, kind, factor):
 def agrees(shape, value, kind, factor, slack):
     if kind in FACTORS:
         return any(
-            math.isclose(value, one * factor, rel_tol=slack, abs_tol=ROUNDED) for one in shape.of(kind)
+            math.isclose(value, measure * factor, rel_tol=slack, abs_tol=ROUNDED)
+            for measure in shape.of(kind)
         )
     return abs(value - shape.of(kind)[0]) <= shape.near(kind) * slack / CLOSE
 
 
 def is_cut(before, after, name):
     """True if a feature kept its count and other values although its area or length became smaller."""
-    new_names = {without_prefix(one): one for one in after.names} | {one: one for one in after.names}
-    common = [(one, new_names[one]) for one in before.names if one in new_names]
-    whole = {}
+    new_names = {without_prefix(new): new for new in after.names} | {new: new for new in after.names}
+    common = [(old, new_names[old]) for old in before.names if old in new_names]
+    shapes_before = {}
     for shape, values in before.rows:
-        whole.setdefault(tuple(values[one] for one, _ in common), []).append(shape)
+        shapes_before.setdefault(tuple(values[old] for old, _ in common), []).append(shape)
     for shape, values in after.rows:
-        shapes = whole.get(tuple(values[one] for _, one in common), ())
+        shapes = shapes_before.get(tuple(values[new] for _, new in common), ())
         if values[name] and len(shapes) == 1 and is_part(shape, shapes[0], before.degrees == after.degrees):
             return True
     return False

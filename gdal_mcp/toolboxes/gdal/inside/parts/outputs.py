@@ -20,8 +20,8 @@ def table(path):
 def array(path):
     import numpy
 
-    found = numpy.load(path, mmap_mode="r", allow_pickle=False)
-    facts = {"driver": "numpy", "shape": list(found.shape), "type": str(found.dtype)}
+    values = numpy.load(path, mmap_mode="r", allow_pickle=False)
+    facts = {"driver": "numpy", "shape": list(values.shape), "type": str(values.dtype)}
     return {**facts, "bytes": bytes_of(path)}, {}
 
 
@@ -32,11 +32,11 @@ def folder(path):
         total += entry.stat(follow_symlinks=False).st_size
         suffix = os.path.splitext(entry.name)[1].lower()
         counts[suffix] = counts.get(suffix, 0) + 1
-    common = sorted(counts, key=lambda one: (-counts[one], one))[:MAX_SUFFIXES]
+    common = sorted(counts, key=lambda suffix: (-counts[suffix], suffix))[:MAX_SUFFIXES]
     facts = {
         "files": sum(counts.values()),
         "bytes": total,
-        "kinds": [{"files": counts[one]} for one in common],
+        "kinds": [{"files": counts[suffix]} for suffix in common],
     }
     names = [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
     levels = [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 3]
@@ -47,11 +47,11 @@ def folder(path):
 
 def entries(path):
     """The regular files below a folder; links are not followed."""
-    folders, seen = [path], 0
+    folders, count = [path], 0
     while folders:
         for entry in os.scandir(folders.pop()):
-            seen += 1
-            if seen > MAX_ENTRIES:
+            count += 1
+            if count > MAX_ENTRIES:
                 return
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
@@ -65,8 +65,8 @@ def bytes_of(path):
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries(path))
     if os.path.isfile(path):
         return os.path.getsize(path)
-    found = gdal.VSIStatL(path) if path.startswith("/vsihost/") else None
-    return found.size if found is not None and not found.IsDirectory() else None
+    status = gdal.VSIStatL(path) if path.startswith("/vsihost/") else None
+    return status.size if status is not None and not status.IsDirectory() else None
 
 
 KINDS = {

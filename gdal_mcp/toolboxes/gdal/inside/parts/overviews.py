@@ -37,7 +37,7 @@ def overview_checks(dataset):
     for axis in (0, 1):
         edges = [(1, 1) if axis == 0 else (0, 0), (1, 1) if axis == 1 else (0, 0)]
         wide = numpy.pad(low, edges, mode="edge"), numpy.pad(high, edges, mode="edge")
-        views = [[numpy.take(one, range(i, i + low.shape[axis]), axis) for i in range(3)] for one in wide]
+        views = [[numpy.take(bound, range(i, i + low.shape[axis]), axis) for i in range(3)] for bound in wide]
         low, high = numpy.minimum.reduce(views[0]), numpy.maximum.reduce(views[1])
     # overviews may lack the mask of their pixels
     hidden_there = numpy.isnan(smaller) | ((low > high) if is_masked(band) else False)
@@ -84,12 +84,12 @@ def tiles_are_coarse(dataset, options):
 
     If the call sets no largest zoom level, GDAL takes the one nearest to the raster's own resolution.
     """
-    levels = [one.partition("=")[2] for one in options if one.startswith("--max-zoom=")]
+    levels = [option.partition("=")[2] for option in options if option.startswith("--max-zoom=")]
     band = dataset.GetRasterBand(1)
     if not levels or not band.GetOverviewCount():
         return False
     flat = gdal.AutoCreateWarpedVRT(dataset, None, MERCATOR)
-    if flat is None or any(one.startswith("--tiling-scheme=") for one in options):
+    if flat is None or any(option.startswith("--tiling-scheme=") for option in options):
         return True  # unknown; overviews may be used
     return WORLD / 2 ** int(levels[0]) / flat.GetGeoTransform()[1] * NEAR >= first_step(dataset)
 
@@ -109,8 +109,8 @@ def reduction(source, dataset):
     x, y = dataset.RasterXSize / 2, dataset.RasterYSize / 2
     if change is None:  # neither is georeferenced
         return min(source.RasterXSize / dataset.RasterXSize, source.RasterYSize / dataset.RasterYSize)
-    found = [change.TransformPoint(True, *place) for place in ((x, y), (x + 1, y), (x, y + 1))]
-    if not all(done for done, _ in found):
+    transformed = [change.TransformPoint(True, *place) for place in ((x, y), (x + 1, y), (x, y + 1))]
+    if not all(done for done, _ in transformed):
         return 1
-    (_, middle), *others = found
-    return min(math.dist(middle[:2], one[:2]) for _, one in others)
+    (_, middle), *others = transformed
+    return min(math.dist(middle[:2], point[:2]) for _, point in others)

@@ -30,10 +30,10 @@ class Pair:
     def __init__(self, layer, source, driver, clock, keeps):
         self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
-        self.types = [one.GetType() for one in fields(self.theirs, MAX_FIELDS)]
+        self.types = [field.GetType() for field in fields(self.theirs, MAX_FIELDS)]
         self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
         self.resolved = set(resolved_domains(self.own, self.theirs, self.places))
-        kinds = [one.GetType() for one in fields(self.own, MAX_FIELDS)]
+        kinds = [field.GetType() for field in fields(self.own, MAX_FIELDS)]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
                 kinds[place] = kind  # both are compared as the type of the source
@@ -41,7 +41,7 @@ class Pair:
         self.before = Survey(source, clock)
 
     def checks(self):
-        names, theirs = ([one.GetName() for one in fields(each)] for each in (self.own, self.theirs))
+        names, theirs = ([field.GetName() for field in fields(each)] for each in (self.own, self.theirs))
         if self.driver in SHEETS and names != theirs and all(map(UNTITLED.fullmatch, names)):
             yield {"code": "header_as_row"}
             return
@@ -113,7 +113,7 @@ class Pair:
 
     def _values(self):
         """Reports fields whose values differ from those of the source, by the kind of change."""
-        found = {}
+        changes = {}
         for old, place in zip(self.before.columns, self.places, strict=False):
             compared = place is not None and place < MAX_FIELDS and place not in self.resolved
             new = self.after.columns[place] if compared else None
@@ -122,8 +122,8 @@ class Pair:
                 self.driver in SHEETS and len(old.zones) == 1 and old.local == new.local if new else False
             )
             if new is not None and not same_clock and (old.digest, old.nulls) != (new.digest, new.nulls):
-                found.setdefault(what_happened(old, new), []).append(place)
-        yield from ({"code": code, "fields": places} for code, places in found.items())
+                changes.setdefault(what_happened(old, new), []).append(place)
+        yield from ({"code": code, "fields": places} for code, places in changes.items())
 
     def ids(self):
         """Reports feature ids that do more than count features, and that the layer has neither as ids nor as a field."""
@@ -137,8 +137,8 @@ class Pair:
             or self.theirs.GetFieldIndex("gml_id") >= 0
         ):
             return
-        kept = (after.ids_digest, *(one.digest for one in after.columns))
-        if "values" in self.keeps and before.ids_digest not in kept:
+        digests = (after.ids_digest, *(column.digest for column in after.columns))
+        if "values" in self.keeps and before.ids_digest not in digests:
             yield {"code": "fids_lost", "count": before.features}
 
     def _coordinates(self):
@@ -184,13 +184,13 @@ def matched(own, theirs, *, new):
     If a new layer has the same number of fields, different names were changed for the format, and the order is that
     of the source.
     """
-    names, here = ([one.GetName().casefold() for one in fields(each)] for each in (theirs, own))
+    names, here = ([field.GetName().casefold() for field in fields(each)] for each in (theirs, own))
     if new and len(here) == len(names) and set(here) != set(names):
         return list(range(min(len(names), MAX_FIELDS)))
     # GPX adds the prefix
-    found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}
-    found |= {name: i for i, name in reversed(list(enumerate(here)))}
-    return [found.get(name) for name in names[:MAX_FIELDS]]
+    indexes = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}
+    indexes |= {name: i for i, name in reversed(list(enumerate(here)))}
+    return [indexes.get(name) for name in names[:MAX_FIELDS]]
 
 
 def what_happened(old, new):

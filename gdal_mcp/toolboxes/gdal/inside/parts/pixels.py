@@ -30,10 +30,10 @@ def value_ranges(dataset):
             continue
         # a sample is only a few blocks, so three more bands are sampled after the first one
         left -= pixels if exact else WHOLE // 4
-        with quiet() as heard:  # GDAL skips pixels that nodata, a mask or alpha hides
-            found = range_of(band, exact=exact)
-        if found is not None and not heard.failures:
-            low, high = found if is_float(band) else map(int, found)
+        with quiet() as messages:  # GDAL skips pixels that nodata, a mask or alpha hides
+            limits = range_of(band, exact=exact)
+        if limits is not None and not messages.failures:
+            low, high = limits if is_float(band) else map(int, limits)
             row = {"min": plain(low), "max": plain(high)}
         else:
             row = {"empty" if nothing_valid(band, exact=exact) else "unreadable": True}
@@ -46,13 +46,13 @@ def range_of(band, *, exact):
 
     GDAL computes them in floating point, which changes the last digits of large whole numbers.
     """
-    found = band.ComputeRasterMinMax(not exact, can_return_none=True)
+    limits = band.ComputeRasterMinMax(not exact, can_return_none=True)
     wide = band.DataType in (gdal.GDT_Int64, gdal.GDT_UInt64)
-    if found is None or not wide or not exact or max(map(abs, found)) < DOUBLE:
-        return found
+    if limits is None or not wide or not exact or max(map(abs, limits)) < DOUBLE:
+        return limits
     values, mask = band.ReadAsArray(), band.GetMaskBand().ReadAsArray()
     values = values[mask != 0]
-    return (int(values.min()), int(values.max())) if values.size else found
+    return (int(values.min()), int(values.max())) if values.size else limits
 
 
 def nothing_valid(band, *, exact):
@@ -66,7 +66,7 @@ def nothing_valid(band, *, exact):
             return False
         width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
         data = band.ReadRaster(buf_xsize=width, buf_ysize=height, buf_type=gdal.GDT_Float64)
-    return bool(data) and all(math.isnan(one) for one in struct.unpack(f"{width * height}d", data))
+    return bool(data) and all(math.isnan(value) for value in struct.unpack(f"{width * height}d", data))
 
 
 def is_float(band):
@@ -76,9 +76,9 @@ def is_float(band):
 def any_holes(dataset):
     """True if a band declares a nodata value and has such pixels."""
     bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
-    for band in (one for one in bands if one.GetNoDataValue() is not None):
+    for band in (band for band in bands if band.GetNoDataValue() is not None):
         exact = band.XSize * band.YSize <= WHOLE
-        found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
-        if found is not None and found[0] == 0:
+        limits = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+        if limits is not None and limits[0] == 0:
             return True
     return False

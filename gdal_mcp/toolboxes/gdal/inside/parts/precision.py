@@ -32,12 +32,12 @@ def name_of(job):
     """The name of the dataset that the command reads: the argument that contains the path of its file."""
     sources = job.get("sources") or job.get("inputs") or ["\0"]
     path = sources[0]
-    word = next((one for one in job.get("options", ()) if path in one), path)
+    word = next((word for word in job.get("options", ()) if path in word), path)
     return word.partition("=")[2] if word.startswith("--") else word
 
 
 def given(job, option):
-    return [one.removeprefix(option) for one in job.get("options", ()) if one.startswith(option)]
+    return [word.removeprefix(option) for word in job.get("options", ()) if word.startswith(option)]
 
 
 def replace_numbers(row, band):
@@ -47,6 +47,6 @@ def replace_numbers(row, band):
             row[name] = plain(float(value))
     if not set(COMPUTED) & row.keys() or gdal.DataTypeIsComplex(band.DataType):
         return
-    found = band.ComputeRasterMinMax(False, can_return_none=True)
-    if found is not None:
-        row.update(zip(COMPUTED, map(plain, found), strict=True))
+    limits = band.ComputeRasterMinMax(False, can_return_none=True)
+    if limits is not None:
+        row.update(zip(COMPUTED, map(plain, limits), strict=True))

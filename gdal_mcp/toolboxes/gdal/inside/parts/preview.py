@@ -25,29 +25,29 @@ UNASKED = {"seconds": 2.0, "features": 2_000}
 
 def attach_preview(job, report):
     """Attaches a picture of the first output that can be drawn. Best effort: a failure is ignored."""
-    asked = {**DEFAULTS, "pixels": job["preview_pixels"]} | UNASKED
+    request = {**DEFAULTS, "pixels": job["preview_pixels"]} | UNASKED
     for output in job["outputs"]:
         if output["kind"] != "dataset":
             continue
         with quiet():
             try:
-                made = picture(output["path"], asked)
+                result = picture(output["path"], request)
             except (RuntimeError, ValueError, TypeError, ArithmeticError, AttributeError):
                 continue
-        if made is not None:
-            report.attach(NAME, made[0])
+        if result is not None:
+            report.attach(NAME, result[0])
             return
 
 
 def run_preview(job, report):
     """Attaches the picture, or the pictures of a block of tiles, and prints a description of them as an object."""
-    asked = DEFAULTS | job["preview"]
-    if asked["block"] is not None:
-        return attach_tiles(job["inputs"][0], asked, report)
-    made = picture(job["inputs"][0], asked)
-    if made is None:
+    request = DEFAULTS | job["preview"]
+    if request["block"] is not None:
+        return attach_tiles(job["inputs"][0], request, report)
+    result = picture(job["inputs"][0], request)
+    if result is None:
         raise RuntimeError("there are no bands and no geometries that GDAL could show")
-    data, shown = made
+    data, shown = result
     report.attach(NAME, data)
     print_json(shown)
     return True
@@ -86,10 +86,10 @@ def picture(path, asked):
         from gdal_mcp.toolboxes.gdal.inside.parts import preview_vector as painter
     pixels = asked["pixels"]
     for _ in range(TRIES):
-        made = painter.paint(dataset, {**asked, "pixels": pixels})
-        if made is None:
+        result = painter.paint(dataset, {**asked, "pixels": pixels})
+        if result is None:
             return None
-        image, shown = made
+        image, shown = result
         size = [image.RasterXSize, image.RasterYSize]
         data = png(image, QUICK)
         if len(data) > MAX_BYTES:

@@ -99,9 +99,9 @@ class PreviewBands:
     def in_memory(self, channel):
         """An in-memory raster of the picture's size."""
         kind = gdal.GDT_Byte if channel.is_byte else gdal.GDT_Float64
-        made = gdal.GetDriverByName("MEM").Create("", self.width, self.height, 1, gdal.GDT_Float64)
-        made.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, channel.data, buf_type=kind)
-        return made
+        raster = gdal.GetDriverByName("MEM").Create("", self.width, self.height, 1, gdal.GDT_Float64)
+        raster.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, channel.data, buf_type=kind)
+        return raster
 
 
 def color_mode(dataset, asked):
@@ -113,7 +113,9 @@ def color_mode(dataset, asked):
     interpreted = {}
     for number in range(1, min(count, 1000) + 1):
         interpreted.setdefault(dataset.GetRasterBand(number).GetColorInterpretation(), number)
-    natural = [interpreted[one] for one in RGB] if all(one in interpreted for one in RGB) else None
+    natural = (
+        [interpreted[channel] for channel in RGB] if all(channel in interpreted for channel in RGB) else None
+    )
     if color == "auto":
         if len(numbers) >= 3 if numbers else natural:
             color = "rgb"
@@ -129,7 +131,11 @@ def color_mode(dataset, asked):
 def decoded_pixels(band, width, height):
     """The number of pixels in the blocks that a read at this size has to decode."""
     overviews = (band.GetOverview(i) for i in range(band.GetOverviewCount()))
-    sizes = [(one.XSize, one.YSize) for one in overviews if one is not None and one.XSize >= width]
+    sizes = [
+        (overview.XSize, overview.YSize)
+        for overview in overviews
+        if overview is not None and overview.XSize >= width
+    ]
     columns, rows = min([*sizes, (band.XSize, band.YSize)])
     across, down = band.GetBlockSize()
     return min(columns, width * across) * min(rows, height * down)
@@ -150,22 +156,22 @@ def paint_palette(source):
 def paint_stretched(source):
     """Paints one band in grey or three bands in colour."""
     channels = [read_channel(source, band) for band in source.bands]
-    ranges = [one.range for one in channels]
+    ranges = [channel.range for channel in channels]
     if source.stretch:
         ranges = source.stretch
-    elif all(one.is_byte for one in channels):  # stretched together, so that colours are preserved
+    elif all(channel.is_byte for channel in channels):  # stretched together, so that colours are preserved
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         ranges = [(0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)] * len(ranges)
     pixels = []
-    for one, (low, high) in zip(channels, ranges, strict=True):
+    for channel, (low, high) in zip(channels, ranges, strict=True):
         if not low < high:  # a band of one value is grey
             pixels.append(bytes([128]) * (source.width * source.height))
-        elif one.is_byte:  # a table is faster
+        elif channel.is_byte:  # a table is faster
             table = (min(max((value - low) / (high - low), 0), 1) for value in range(256))
-            pixels.append(bytes(one.data).translate(bytes(round(255 * share) for share in table)))
+            pixels.append(bytes(channel.data).translate(bytes(round(255 * share) for share in table)))
         else:
             how = {"format": "MEM", "outputType": gdal.GDT_Byte, "scaleParams": [[low, high, 0, 255]]}
-            scaled = gdal.Translate("", source.in_memory(one), **how)
+            scaled = gdal.Translate("", source.in_memory(channel), **how)
             pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
     return pixels, alpha_of(channels), ranges
 
@@ -221,7 +227,7 @@ def read_channel(source, band):
     values, valid = memoryview(data).cast("B" if is_byte else "d"), source.mask(band)
     # a sum is faster, and finite only if all values are; large values may overflow it, so every value is tested then
     if is_float(band) and not (math.isfinite(sum(values)) or all(map(math.isfinite, values))):
-        valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
+        valid = both(bytes(255 if math.isfinite(value) else 0 for value in values), valid)
     return Channel(data, is_byte, valid, stretch(values, valid))
 
 
@@ -230,8 +236,8 @@ def stretch(values, valid):
     step = max(1, len(values) // SAMPLE) | 1  # odd, so that the samples do not follow the columns
     some = values[::step].tolist()
     if valid is not None:
-        some = [one for one, kept in zip(some, valid[::step], strict=True) if kept]
-        some = some or [one for one, kept in zip(values, valid, strict=True) if kept]
+        some = [value for value, is_valid in zip(some, valid[::step], strict=True) if is_valid]
+        some = some or [value for value, is_valid in zip(values, valid, strict=True) if is_valid]
     if not some:
         return 0.0, 0.0
     ordered = sorted(some)
@@ -242,11 +248,11 @@ def stretch(values, valid):
 
 def alpha_of(channels):
     """The alpha channel: transparent where no band of the picture has a value. None if all pixels have one."""
-    if any(one.valid is None for one in channels):
+    if any(channel.valid is None for channel in channels):
         return None
     combined = 0
-    for one in channels:
-        combined |= int.from_bytes(one.valid, "big")
+    for channel in channels:
+        combined |= int.from_bytes(channel.valid, "big")
     return combined.to_bytes(len(channels[0].valid), "big")
 
 

@@ -49,12 +49,12 @@ class Drawing:
         self._features, self._bytes, self._end = features, MAX_BYTES, time.monotonic() + seconds
 
     def add(self, layer):
-        kept, change, own = [], None, layer.GetSpatialRef()
+        geometries, change, own = [], None, layer.GetSpatialRef()
         if own is not None and self.crs is not None and not own.IsSame(self.crs):
             change = osr.CreateCoordinateTransformation(own, self.crs)
         self.crs = self.crs or own
         if layer.TestCapability(ogr.OLCIgnoreFields):
-            layer.SetIgnoredFields([one.GetName() for one in fields(layer.GetLayerDefn())])
+            layer.SetIgnoredFields([field.GetName() for field in fields(layer.GetLayerDefn())])
         layer.ResetReading()
         for feature in layer:
             self._features -= 1
@@ -65,21 +65,21 @@ class Drawing:
             if geometry is not None:
                 self._bytes -= geometry.WkbSize()
                 self.boxes.append(geometry.GetEnvelope())
-                kept.append(geometry)
+                geometries.append(geometry)
         layer.SetIgnoredFields([])
-        self.layers.append(kept)
+        self.layers.append(geometries)
 
 
 def drawable(geometry, change):
     """A 2D copy without curves, in the picture's CRS; None if it is empty or has no finite extent."""
     if geometry is None or geometry.IsEmpty():
         return None
-    made = geometry.GetLinearGeometry() if geometry.HasCurveGeometry() else geometry.Clone()
-    made.FlattenTo2D()
-    if change is not None and made.Transform(change) != ogr.OGRERR_NONE:
+    copy = geometry.GetLinearGeometry() if geometry.HasCurveGeometry() else geometry.Clone()
+    copy.FlattenTo2D()
+    if change is not None and copy.Transform(change) != ogr.OGRERR_NONE:
         return None
-    box = made.GetEnvelope()
-    return made if all(math.isfinite(one) and abs(one) < 1e150 for one in box) else None
+    box = copy.GetEnvelope()
+    return copy if all(math.isfinite(coordinate) and abs(coordinate) < 1e150 for coordinate in box) else None
 
 
 class Canvas:

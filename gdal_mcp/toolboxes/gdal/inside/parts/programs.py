@@ -32,7 +32,7 @@ Ended = namedtuple("Ended", ("done", "return_code"), defaults=(None,))  # noqa: 
 
 
 def run(job, report):
-    begun = time.process_time()
+    started = time.process_time()
     sources = job.get("sources", job["inputs"])
     with quiet():
         drivers = [gdal.IdentifyDriverEx(path, allowed_drivers=["GTiff", "Zarr"]) for path in sources]
@@ -41,7 +41,7 @@ def run(job, report):
         gdal.SetConfigOption(name, value)
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
-    job["seconds"] = time.process_time() - begun
+    job["seconds"] = time.process_time() - started
     computes = job["program"] == "gdal" and job["options"][:2] in COMPUTING
     if ended.done and (job.get("statement") or job.get("type_range") or computes):
         look = "statement_checks" if job["statement"] else "value_checks"
@@ -153,8 +153,8 @@ def read_options(algorithm, job):
         if not os.path.isfile(path) or os.path.getsize(path) < LARGE:
             return False
         with quiet():
-            found = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=["GTiff"])
-        return found is not None and found.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE") is None
+            dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=["GTiff"])
+        return dataset is not None and dataset.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE") is None
 
     names, sources = algorithm.GetArgNames(), job.get("sources", ())
     takes_it = "open-option" in names or job["options"][0] == "convert"  # `convert` passes open options on

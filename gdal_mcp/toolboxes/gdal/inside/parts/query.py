@@ -25,19 +25,19 @@ def run_query(job, _report):
 
     `more` is true if there are further rows; `geometry_columns` are the columns with geometries.
     """
-    tables, begun = Tables(job["tables"]), time.process_time()
+    tables, started = Tables(job["tables"]), time.process_time()
     try:
         result = open_result(tables, job["sql"], job["outline"])
         if job["form"]:
             answer = {"count": write(job, result)}
         else:
-            found = list(islice(result.rows(), job["limit"] + 1))
-            kept = with_parsed_json(result, found[: job["limit"]])
+            fetched = list(islice(result.rows(), job["limit"] + 1))
+            parsed = with_parsed_json(result, fetched[: job["limit"]])
             how = job["geometry"]
             if how == "none" and len(result.blobs) == len(result.names):
                 how = "wkt"  # without other columns, the rows would be empty
-            rows = [row_object(result, row, how) for row in kept]
-            answer = {"rows": rows, "more": len(found) > len(rows)}
+            rows = [row_object(result, row, how) for row in parsed]
+            answer = {"rows": rows, "more": len(fetched) > len(rows)}
     except QueryFailed:
         return False
     left_out = [result.names[number] for number in sorted(result.blobs)]
@@ -49,7 +49,7 @@ def run_query(job, _report):
         job["checks"] += part("digits").result_checks(result, tables.dataset, job["outline"])
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
-    took, read_first = time.process_time() - begun, tables.read_first(job["outline"], rows=True)
+    took, read_first = time.process_time() - started, tables.read_first(job["outline"], rows=True)
     job["checks"] += row_checks(tables.dataset, job["outline"], took, read_first)
     return True
 

@@ -39,15 +39,15 @@ def write(job, result):
         return count
     if form == "object":
         return write_object(path, result, job)
-    found = list(result.rows())
-    write_layer(path, form, result, found, job)
+    all_rows = list(result.rows())
+    write_layer(path, form, result, all_rows, job)
     if job.get("members"):  # foreign members of a GeoJSON go after its opening brace
         with open(path, encoding="utf-8") as file:
             start, brace, rest = file.read().partition("{")
-        more = json.dumps(job["members"], ensure_ascii=False)[1:-1]
+        members = json.dumps(job["members"], ensure_ascii=False)[1:-1]
         with open(path, "w", encoding="utf-8") as file:
-            file.write(f"{start}{brace}{more},{rest}")
-    return len(found)
+            file.write(f"{start}{brace}{members},{rest}")
+    return len(all_rows)
 
 
 def write_object(path, result, job):
@@ -155,12 +155,12 @@ TIMES = ((ogr.OFTDate, is_date), (ogr.OFTDateTime, is_moment))
 
 
 def field_definition(name, values):
-    kinds, made = {type(value) for value in values}, ogr.OFTString
+    kinds, field_type = {type(value) for value in values}, ogr.OFTString
     if kinds and kinds <= {int}:
         small = all(-INT32 <= value < INT32 for value in values)
-        made = ogr.OFTInteger if small else ogr.OFTInteger64
+        field_type = ogr.OFTInteger if small else ogr.OFTInteger64
     elif kinds and kinds <= {int, float}:
-        made = ogr.OFTReal
+        field_type = ogr.OFTReal
     elif kinds == {str}:
-        made = next((kind for kind, fits in TIMES if all(map(fits, values))), made)
-    return ogr.FieldDefn(name, made)
+        field_type = next((kind for kind, fits in TIMES if all(map(fits, values))), field_type)
+    return ogr.FieldDefn(name, field_type)

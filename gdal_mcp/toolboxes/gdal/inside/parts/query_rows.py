@@ -29,15 +29,15 @@ class Result:
         self._dataset, self._sql, self.makes_json = dataset, sql, makes_json
         with result_layer(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host has checked it
             definition = layer.GetLayerDefn()
-            plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
+            plain, drawn = ([column.GetName() for column in of(definition)] for of in (fields, shapes))
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
         self.names = []
         for name in self._columns:  # SQLite calls the second column of the same name NAME:1
             plain, _, number = name.rpartition(":")
             if plain and number.isdecimal():
-                taken = {one.casefold() for one in (*self._columns, *self.names)}
+                taken = {known.casefold() for known in (*self._columns, *self.names)}
                 free = (f"{plain}_{n}" for n in itertools.count(int(number) + 1))
-                self.names.append(next(one for one in free if one.casefold() not in taken))
+                self.names.append(next(candidate for candidate in free if candidate.casefold() not in taken))
             else:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
@@ -58,10 +58,10 @@ class Result:
         with result_layer(self._dataset, statement) as layer:
             for feature in layer:
                 texts = [json.loads(feature.GetField(i)) for i in range(feature.GetFieldCount())]
-                values = [one for part in texts[::2] for one in part]
-                flags = [one for part in texts[1::2] for one in part]
+                values = [cell for part in texts[::2] for cell in part]
+                flags = [is_blob for part in texts[1::2] for is_blob in part]
                 pairs = enumerate(zip(values, flags, strict=True))
-                yield [self._value(number, one, is_blob) for number, (one, is_blob) in pairs]
+                yield [self._value(number, cell, is_blob) for number, (cell, is_blob) in pairs]
 
     def _value(self, number, value, is_blob):
         if is_blob:
@@ -81,12 +81,12 @@ class Result:
 
     def crs(self):
         """The CRS of the geometries; None if they have none. Raises RuntimeError for several or unknown CRSs."""
-        found = [self._crs_of(number) for number in sorted(self.srids)]
-        if any(one is None or not same_coordinates(found[0], one) for one in found[1:]):
+        crs_list = [self._crs_of(number) for number in sorted(self.srids)]
+        if any(crs is None or not same_coordinates(crs_list[0], crs) for crs in crs_list[1:]):
             raise RuntimeError(
                 "the geometries are in several CRSs; transform them to one CRS with ST_Transform"
             )
-        return found[0] if found else None
+        return crs_list[0] if crs_list else None
 
     def _crs_of(self, number):
         """The CRS of an SRID, from the table of the CRSs of these layers; None for an SRID without a CRS.
@@ -101,8 +101,8 @@ class Result:
             texts = [text for feature in layer for text in (feature.GetField(0), feature.GetField(1)) if text]
         for text in texts:
             with quiet():
-                if (found := reference(text)) is not None:
-                    return traditional(found)
+                if (crs := reference(text)) is not None:
+                    return traditional(crs)
         if number and number > 0:
             raise RuntimeError("the CRS of the geometries is unknown; set it with SetSRID or ST_Transform")
         return None
@@ -122,20 +122,20 @@ def result_layer(dataset, sql):
 
 def row_object(result, row, how):
     """A row as an object; geometries in the format `how`, other blobs as hexadecimal text."""
-    made = {}
+    record = {}
     for number, (name, value) in enumerate(zip(result.names, row, strict=True)):
         if not isinstance(value, bytes):
             if number not in result.blobs or how != "none":
-                made[name] = value
+                record[name] = value
             continue
         geometry = geometry_of(value)
         if geometry is None:
-            made[name] = value.hex()
+            record[name] = value.hex()
         elif how == "wkt":
-            made[name] = geometry.ExportToIsoWkt()
+            record[name] = geometry.ExportToIsoWkt()
         elif how == "geojson":
-            made[name] = json.loads(geometry.ExportToJson())
-    return made
+            record[name] = json.loads(geometry.ExportToJson())
+    return record
 
 
 def with_parsed_json(result, rows):

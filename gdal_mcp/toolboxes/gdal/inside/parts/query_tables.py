@@ -38,9 +38,9 @@ class Tables:
                 self._texts[source] = matched_by_gdal(dataset, layer)
                 self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
                 own.setdefault(name.lower(), []).append((name, source))
-        for found in own.values():
-            if len(found) == 1:
-                self._add(*found[0])
+        for same_named in own.values():
+            if len(same_named) == 1:
+                self._add(*same_named[0])
         named = [(called, xml) for name, xml in self._sources.values() for called in (name, SOURCE + name)]
         layers = "".join(f'<OGRVRTLayer name="{escape(called)}">{xml}' for called, xml in named)
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
@@ -62,15 +62,15 @@ class Tables:
         """
         reads = outline["reads"] if outline is not None else dict.fromkeys(self._sources, 2)
         own = set(outline["own_tables"]) if outline is not None else set()
-        found = [name for name in self._sources if name in reads]
-        twice = sum(reads[name] for name in found) > 1 or any(reads.get(name, 0) > 1 for name in own)
-        matched = outline is not None and any(self._compares(name, outline["matched"]) for name in found)
-        if own & set(found) or not (found and (twice or matched)):
+        names = [name for name in self._sources if name in reads]
+        twice = sum(reads[name] for name in names) > 1 or any(reads.get(name, 0) > 1 for name in own)
+        matched = outline is not None and any(self._compares(name, outline["matched"]) for name in names)
+        if own & set(names) or not (names and (twice or matched)):
             return ""
         # SQLite passes no conditions on to a subquery with a LIMIT, and reads it row by row
         how, end = ("MATERIALIZED ", "") if twice else ("", " LIMIT -1")
         ids = "rowid AS rowid, " if rows else ""
-        named = (self._sources[name][0].replace('"', '""') for name in found)
+        named = (self._sources[name][0].replace('"', '""') for name in names)
         tables = (f'"{name}" AS {how}(SELECT {ids}* FROM "{SOURCE}{name}"{end})' for name in named)  # noqa: S608 - names of layers
         return ", ".join(tables)
 
@@ -82,17 +82,17 @@ def matched_by_gdal(dataset, layer):
     """The lower-case names of the text columns whose conditions GDAL evaluates itself; empty for databases."""
     if dataset.GetDriver().ShortName in DATABASES:
         return set()
-    texts = (one for one in fields(layer.GetLayerDefn()) if one.GetType() == ogr.OFTString)
-    return {one.GetName().lower() for one in texts}
+    texts = (field for field in fields(layer.GetLayerDefn()) if field.GetType() == ogr.OFTString)
+    return {field.GetName().lower() for field in texts}
 
 
 def open_options(path):
-    found = csv_open_options(path) if path.lower().endswith((".csv", ".tsv")) else []
+    options = csv_open_options(path) if path.lower().endswith((".csv", ".tsv")) else []
     if in_wal_mode(path) and not pending(path):
-        found.append("IMMUTABLE=YES")
+        options.append("IMMUTABLE=YES")
     if stale_counts(path):
-        found.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
-    return found
+        options.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
+    return options
 
 
 def csv_open_options(path):
@@ -105,15 +105,17 @@ def csv_open_options(path):
         "AUTODETECT_SIZE_LIMIT=0",
     ]  # types are detected from all rows, not only from the first megabyte
     with quiet():
-        found, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
-        if found is None or plain is None:
+        detected, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
+        if detected is None or plain is None:
             return options
-        layer, named = plain.GetLayer(0), fields(found.GetLayer(0).GetLayerDefn())
-        switches = {i: one.GetName() for i, one in enumerate(named) if one.GetSubType() == ogr.OFSTBoolean}
+        layer, named = plain.GetLayer(0), fields(detected.GetLayer(0).GetLayerDefn())
+        switches = {
+            i: field.GetName() for i, field in enumerate(named) if field.GetSubType() == ogr.OFSTBoolean
+        }
         words = {i: set() for i in switches}
         for feature in islice(layer, FIRST_ROWS if switches else 0):
-            for i, seen in words.items():
-                seen.add(feature.GetFieldAsString(i).strip().lower())
+            for i, distinct in words.items():
+                distinct.add(feature.GetFieldAsString(i).strip().lower())
     texts = [name for i, name in switches.items() if not words[i] <= {"true", "false", ""}]
     if not texts:
         return options
@@ -123,7 +125,7 @@ def csv_open_options(path):
 
 def source_xml(path, layer, options):
     """A layer's VRT XML after its opening tag. The geometry column of every table is called geom."""
-    pairs = (one.split("=", 1) for one in options)
+    pairs = (option.split("=", 1) for option in options)
     opening = "".join(f'<OOI key="{key}">{escape(value, quote=False)}</OOI>' for key, value in pairs)
     types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
     geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""

@@ -33,14 +33,14 @@ FILLS = (
 
 def raster_checks(dataset, facts, rows, origin):
     sources, expected = [] if origin.updates else origin.sources, origin.expected
-    seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
-    if seen and all(seen):
-        sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
-        if any(row.get("unreadable") for row in seen):
+    visible = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
+    if visible and all(visible):
+        sampled = {} if all(row["exact"] for row in visible) else {"sampled": True}
+        if any(row.get("unreadable") for row in visible):
             yield {"code": "pixels_unreadable"}
-        elif all(row.get("empty") for row in seen):
+        elif all(row.get("empty") for row in visible):
             yield {"code": "all_nodata", **sampled}
-        elif all(map(has_one_value, seen)) and not may_be_constant(facts, sources, expected):
+        elif all(map(has_one_value, visible)) and not may_be_constant(facts, sources, expected):
             yield {"code": "constant", **sampled}
     yield from crs_checks(facts, dataset.GetSpatialRef())
     figure = "figures" in expected and dataset.GetDriver().ShortName in ("PNG", "JPEG", "WEBP")
@@ -74,8 +74,8 @@ def unwritten_blocks(dataset, options):
     width, height = band.GetBlockSize()
     columns, rows = -(-band.XSize // width), -(-band.YSize // height)
     places = list(itertools.islice(itertools.product(range(columns), range(rows)), MAX_BLOCKS))
-    found = sum(band.GetMetadataItem(f"BLOCK_OFFSET_{x}_{y}", "TIFF") is None for x, y in places)
-    return found, len(places)
+    unwritten = sum(band.GetMetadataItem(f"BLOCK_OFFSET_{x}_{y}", "TIFF") is None for x, y in places)
+    return unwritten, len(places)
 
 
 def nodata_checks(dataset, facts, rows, sources):
@@ -86,8 +86,8 @@ def nodata_checks(dataset, facts, rows, sources):
             yield {"code": "nodata_undeclared", "band": number, "minimum": lowest}
             return
         nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
-        held = nodata is None or low <= nodata <= high or (math.isnan(nodata) and low == -math.inf)
-        if not held and any(map(with_holes, sources)):
+        fits = nodata is None or low <= nodata <= high or (math.isnan(nodata) and low == -math.inf)
+        if not fits and any(map(with_holes, sources)):
             yield {"code": "nodata_out_of_range", "band": number}
             return
 
@@ -104,15 +104,15 @@ def has_one_value(row):
 
 def is_constant(source):
     """True if each band of a raster has a single value, so that results from it have one too."""
-    path, found = source
-    dataset = gdal.OpenEx(path, gdal.OF_RASTER) if found and "bands" in found["facts"] else None
+    path, description = source
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER) if description and "bands" in description["facts"] else None
     rows = value_ranges(dataset) if dataset is not None else []
     return bool(rows) and all(row and row.get("min") == row.get("max") for row in rows)
 
 
 def with_holes(source):
-    path, found = source
-    dataset = gdal.OpenEx(path, gdal.OF_RASTER) if found and "bands" in found["facts"] else None
+    path, description = source
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER) if description and "bands" in description["facts"] else None
     return dataset is not None and any_holes(dataset)
 
 
@@ -164,25 +164,27 @@ def joined_checks(dataset, sources):
         opened = [
             gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]
         ]
-        bands = [one.GetRasterBand(1) for one in opened if one is not None and one.RasterCount == 1]
+        bands = [
+            source.GetRasterBand(1) for source in opened if source is not None and source.RasterCount == 1
+        ]
         if len(bands) < 2:
             return
-        tables = [colors_of(one) for one in (*bands, dataset.GetRasterBand(1))]
+        tables = [colors_of(band) for band in (*bands, dataset.GetRasterBand(1))]
         used = [dict(enumerate(table)) for table in tables if table]
         pairs = itertools.combinations(used, 2)
         if dataset.RasterCount == 1 and any(a[i] != b[i] for a, b in pairs for i in a.keys() & b.keys()):
             yield {"code": "colors_differ"}
-        units = {unit for one in bands if (unit := unit_of(one))}
+        units = {unit for band in bands if (unit := unit_of(band))}
         if dataset.RasterCount == 1 and len(units) > 1:
             yield {"code": "units_differ", "count": len(units)}
-        declared = {one.GetNoDataValue() for one in bands} - {None}
-        for number, one in enumerate(bands):
-            if one.GetMaskFlags() != gdal.GMF_ALL_VALID or not declared:
+        declared = {band.GetNoDataValue() for band in bands} - {None}
+        for number, band in enumerate(bands):
+            if band.GetMaskFlags() != gdal.GMF_ALL_VALID or not declared:
                 continue
-            exact = one.XSize * one.YSize <= MAX_PIXELS
-            found = one.ComputeRasterMinMax(not exact, can_return_none=True)
-            if found and declared & set(found):
-                yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(found))}
+            exact = band.XSize * band.YSize <= MAX_PIXELS
+            limits = band.ComputeRasterMinMax(not exact, can_return_none=True)
+            if limits and declared & set(limits):
+                yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(limits))}
                 return
 
 
@@ -205,16 +207,16 @@ def statistics_checks(dataset, rows):
     """Reports stored statistics of pixels that have changed since."""
     for number, row in enumerate(rows):
         band = dataset.GetRasterBand(number + 1)
-        kept = [band.GetMetadataItem(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
-        if None in kept or not row or "min" not in row or not row["exact"]:
+        stored = [band.GetMetadataItem(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
+        if None in stored or not row or "min" not in row or not row["exact"]:
             continue
-        low, high = map(float, kept)
+        low, high = map(float, stored)
         minimum, maximum = float(row["min"]), float(row["max"])  # text if JSON cannot represent the number
         slack = 0.01 * (maximum - minimum) + 1e-6 * max(abs(maximum), 1)
         # from a sample, so the stored range may be narrower
         approximate = band.GetMetadataItem("STATISTICS_APPROXIMATE") == "YES"
-        apart = (minimum - low, high - maximum)
-        if any(one > slack or (one < -slack and not approximate) for one in apart):
+        gaps = (minimum - low, high - maximum)
+        if any(gap > slack or (gap < -slack and not approximate) for gap in gaps):
             yield {"code": "statistics_stale", "band": number, "minimum": row["min"], "maximum": row["max"]}
             return
 
@@ -223,7 +225,7 @@ def sampled_checks(dataset, *, zones):
     """Reports layers with values sampled from a raster that are all missing; with `zones`, zones without values."""
     for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
-        values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
+        values = [value for feature in itertools.islice(layer, MAX_FEATURES) for value in measured(feature)]
         missing = sum(map(math.isnan, values))
         if values and missing == len(values):
             yield {"code": "all_nan", "layer": number, "count": len(values)}

@@ -100,8 +100,8 @@ class HostFiles:
         def found():
             body = answered(self._ask(LOOK, name))
             file = File(name, *LOOKED.unpack_from(body))
-            whole = min(len(body) - LOOKED.size, file.size)
-            stop = file.blocks if whole == file.size else whole // BLOCK
+            sent = min(len(body) - LOOKED.size, file.size)
+            stop = file.blocks if sent == file.size else sent // BLOCK
             if stop:
                 here = SimpleNamespace(wait=lambda: (0, body))  # an answer without a question
                 with self._lock:
@@ -131,7 +131,7 @@ class HostFiles:
             raise Failed(self.failure)
         with self._lock:
             self._get(handle, [(offset, offset + len(target)) for offset, target in parts])
-            pieces = [one for start, target in parts for one in self._pieces(handle.file, start, target)]
+            pieces = [piece for start, target in parts for piece in self._pieces(handle.file, start, target)]
         for span, offset, target in pieces:
             try:
                 span.copy(offset, target)
@@ -178,23 +178,23 @@ class HostFiles:
         first, stop = first - first % unit, min(-(-stop // unit) * unit, file.blocks)
         return [number for number in range(first, stop) if (file, number) not in self._blocks]
 
-    def _fetch(self, file, found, keep):
+    def _fetch(self, file, block_runs, keep):
         """Requests runs of blocks, and combines short runs in one question."""
-        asked, count = [], 0
-        parts = ((at, min(at + PART, end)) for begin, end in found for at in range(begin, end, PART))
+        batch, count = [], 0
+        parts = ((at, min(at + PART, end)) for begin, end in block_runs for at in range(begin, end, PART))
         for first, stop in parts:
-            if asked and (count + stop - first > PART or len(asked) == MAX_RANGES):
-                self._send(file, asked, keep)
-                asked, count = [], 0
-            asked.append((first, stop))
+            if batch and (count + stop - first > PART or len(batch) == MAX_RANGES):
+                self._send(file, batch, keep)
+                batch, count = [], 0
+            batch.append((first, stop))
             count += stop - first
-        if asked:
-            self._send(file, asked, keep)
+        if batch:
+            self._send(file, batch, keep)
 
-    def _send(self, file, asked, keep):
-        ranges = [(a * BLOCK, min(b * BLOCK, file.size) - a * BLOCK) for a, b in asked]
+    def _send(self, file, batch, keep):
+        ranges = [(a * BLOCK, min(b * BLOCK, file.size) - a * BLOCK) for a, b in batch]
         question, at = self._ask(READ, file.name, ranges), 0
-        for (first, stop), (_, size) in zip(asked, ranges, strict=True):
+        for (first, stop), (_, size) in zip(batch, ranges, strict=True):
             self._keep(Span(file, question, first, stop, at), keep)
             at += size
 
@@ -216,10 +216,10 @@ class HostFiles:
 
 def runs(numbers):
     """Ascending numbers as runs (first, stop)."""
-    found = []
+    result = []
     for number in numbers:
-        if found and found[-1][1] == number:
-            found[-1][1] = number + 1
+        if result and result[-1][1] == number:
+            result[-1][1] = number + 1
         else:
-            found.append([number, number + 1])
-    return found
+            result.append([number, number + 1])
+    return result

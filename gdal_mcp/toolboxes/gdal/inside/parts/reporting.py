@@ -84,11 +84,11 @@ class Errors:
             self.failures += 1
             words = message.lower()
             self.memory |= number == OUT_OF_MEMORY or any(word in words for word in MEMORY_WORDS)
-        said = (level, number, message)
-        if said not in self.heard and len(self.heard) == MAX_ERRORS:
+        entry = (level, number, message)
+        if entry not in self.heard and len(self.heard) == MAX_ERRORS:
             return
-        self.heard[said] = self.heard.get(said, 0) + 1
-        if not self._quiet and self.heard[said] == 1:
+        self.heard[entry] = self.heard.get(entry, 0) + 1
+        if not self._quiet and self.heard[entry] == 1:
             sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
             sys.stderr.flush()
 
@@ -97,9 +97,9 @@ class Errors:
 
         Returns a list with a check if there were any.
         """
-        found, self.failures = self.failures, 0
-        self.heard = {(WARNING, *said[1:]): count for said, count in self.heard.items()}
-        return [{"code": "features_skipped", "count": found}] if found else []
+        failures, self.failures = self.failures, 0
+        self.heard = {(WARNING, *entry[1:]): count for entry, count in self.heard.items()}
+        return [{"code": "features_skipped", "count": failures}] if failures else []
 
     @property
     def rows(self):

@@ -23,9 +23,9 @@ def restore(job, paths):
 
     Returns the numbers of the replaced files among the sources.
     """
-    found = [path for path in paths if lacks_index(path)]
+    unindexed = [path for path in paths if lacks_index(path)]
     done = []
-    for number, path in enumerate(found):
+    for number, path in enumerate(unindexed):
         copy = copied(path, f"{FOLDER}/{number}")
         if copy is None:
             continue
@@ -40,21 +40,24 @@ def restore(job, paths):
 
 def lacks_index(path):
     stem, ending = os.path.splitext(path)
-    return ending.lower() == ".shp" and not any(os.path.exists(stem + one) for one in (".shx", ".SHX"))
+    return ending.lower() == ".shp" and not any(os.path.exists(stem + suffix) for suffix in (".shx", ".SHX"))
 
 
 def copied(path, folder):
     """The path of a copy with an index; None without space for it, or if GDAL cannot create the index."""
     stem = os.path.splitext(path)[0]
     files = [
-        stem + one for ending in BESIDE for one in (ending, ending.upper()) if os.path.isfile(stem + one)
+        stem + suffix
+        for ending in BESIDE
+        for suffix in (ending, ending.upper())
+        if os.path.isfile(stem + suffix)
     ]
     os.makedirs(folder, exist_ok=True)
     room = os.statvfs(folder)
     if sum(map(os.path.getsize, files)) > ROOM * room.f_bavail * room.f_frsize:
         return None
-    for one in files:
-        shutil.copyfile(one, f"{folder}/{os.path.basename(one)}")
+    for file in files:
+        shutil.copyfile(file, f"{folder}/{os.path.basename(file)}")
     copy = f"{folder}/{os.path.basename(path)}"
     gdal.SetConfigOption("SHAPE_RESTORE_SHX", "YES")
     with quiet():
@@ -67,5 +70,5 @@ def placed(value, path, copy):
     if isinstance(value, str):
         return re.sub(re.escape(path) + r"(?![\w.-])", lambda _: copy, value)
     if isinstance(value, list | tuple):
-        return [placed(one, path, copy) for one in value]
+        return [placed(part, path, copy) for part in value]
     return value

@@ -22,7 +22,7 @@ def shape_checks(layer, source, options):
     if not before or len(before) != len(after) or len(before) < 2:
         return
     if "dissolve" in options and not {"combine", "sql"} & set(options):
-        parts = [sum(map(part_count, one)) for one in (before, after)]
+        parts = [sum(map(part_count, polygons)) for polygons in (before, after)]
         if parts[0] == parts[1]:
             yield {"code": "nothing_dissolved", "count": len(after)}
     if "simplify" in options:
@@ -40,23 +40,23 @@ def edge_checks(layer, source):
     change = osr.CreateCoordinateTransformation(traditional(there), traditional(here))
     if change is None or sum(map(point_count, before)) > MOST_POINTS / PIECES:
         return
-    for one in before:
-        west, east, south, north = one.GetEnvelope()
-        one.Segmentize(max(east - west, north - south) / PIECES)
-    if any(one.Transform(change) != 0 for one in before):
+    for polygon in before:
+        west, east, south, north = polygon.GetEnvelope()
+        polygon.Segmentize(max(east - west, north - south) / PIECES)
+    if any(polygon.Transform(change) != 0 for polygon in before):
         return
-    bent, straight = (sum(one.Area() for one in each) for each in (before, after))
+    bent, straight = (sum(polygon.Area() for polygon in each) for each in (before, after))
     if bent and abs(straight / bent - 1) > STRAIGHT:
         yield {"code": "edges_straight", "percent": round(100 * (straight / bent - 1), 1)}
 
 
 def polygons_of(layer):
     """Copies of a layer's geometries; empty if there are too many, or if not all are polygons."""
-    shapes = ((one, one.GetGeometryRef()) for one in itertools.islice(layer, MOST_FEATURES + 1))
-    found = [shape.Clone() for _, shape in shapes if shape is not None]
+    shapes = ((feature, feature.GetGeometryRef()) for feature in itertools.islice(layer, MOST_FEATURES + 1))
+    copies = [shape.Clone() for _, shape in shapes if shape is not None]
     layer.ResetReading()
-    many = len(found) > MOST_FEATURES or sum(map(point_count, found)) > MOST_POINTS
-    return [] if many or any(one.GetDimension() != 2 for one in found) else found
+    many = len(copies) > MOST_FEATURES or sum(map(point_count, copies)) > MOST_POINTS
+    return [] if many or any(shape.GetDimension() != 2 for shape in copies) else copies
 
 
 def part_count(geometry):
@@ -75,9 +75,9 @@ def point_count(geometry):
 def common_borders(polygons):
     """The fraction of the total length of borders that lies between two of the polygons."""
     every = ogr.Geometry(ogr.wkbMultiPolygon)
-    for one in polygons:
-        for part in ogr.ForceToMultiPolygon(one):
+    for polygon in polygons:
+        for part in ogr.ForceToMultiPolygon(polygon):
             every.AddGeometry(part)
     merged = every.UnaryUnion()
-    whole = sum(one.Boundary().Length() for one in polygons)
-    return (whole - merged.Boundary().Length()) / whole if merged and whole else 0.0
+    total = sum(polygon.Boundary().Length() for polygon in polygons)
+    return (total - merged.Boundary().Length()) / total if merged and total else 0.0

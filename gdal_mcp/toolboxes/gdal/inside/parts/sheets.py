@@ -45,30 +45,36 @@ def may_have_titles(layer):
     if first is None or len(named) < 2 or layer.GetFeatureCount() < 2:
         return False
     titles = {first.GetFieldAsString(i).strip() for i in range(len(named))}
-    untitled = all(UNTITLED.fullmatch(one.GetName()) and one.GetType() == ogr.OFTString for one in named)
-    return untitled and len(titles) == len(named) and not any(one == "" or one[0].isdigit() for one in titles)
+    untitled = all(
+        UNTITLED.fullmatch(field.GetName()) and field.GetType() == ogr.OFTString for field in named
+    )
+    return (
+        untitled
+        and len(titles) == len(named)
+        and not any(title == "" or title[0].isdigit() for title in titles)
+    )
 
 
 def of_sheet(layer, packed, member):
     kinds = fields(layer.GetLayerDefn()) if layer is not None else []
-    dates = {i for i, one in enumerate(kinds) if one.GetType() == ogr.OFTDate}
+    dates = {i for i, field in enumerate(kinds) if field.GetType() == ogr.OFTDate}
     cells = CELL.finditer(text_of(packed, member)) if dates else ()
-    return sum(column(one[1]) in dates and float(one[2]) % 1 > SECOND for one in cells)
+    return sum(column(cell[1]) in dates and float(cell[2]) % 1 > SECOND for cell in cells)
 
 
 def sheets_of(packed):
     """Names of sheets, with the path of each in the archive."""
     targets = {
-        one.get("Id"): one.get("Target", "").removeprefix("/xl/")
-        for one in tags(text_of(packed, "xl/_rels/workbook.xml.rels"), "Relationship")
+        tag.get("Id"): tag.get("Target", "").removeprefix("/xl/")
+        for tag in tags(text_of(packed, "xl/_rels/workbook.xml.rels"), "Relationship")
     }
-    for one in tags(text_of(packed, "xl/workbook.xml"), "sheet"):
-        if target := targets.get(one.get("r:id")):
-            yield unescape(one.get("name", "")), f"xl/{target}"
+    for tag in tags(text_of(packed, "xl/workbook.xml"), "sheet"):
+        if target := targets.get(tag.get("r:id")):
+            yield unescape(tag.get("name", "")), f"xl/{target}"
 
 
 def tags(text, name):
-    return [dict(ATTRIBUTE.findall(one)) for one in re.findall(TAG.format(name), text)]
+    return [dict(ATTRIBUTE.findall(tag)) for tag in re.findall(TAG.format(name), text)]
 
 
 def text_of(packed, member):

@@ -33,9 +33,9 @@ def checks(path, words):
     dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["XLSX", "ODS"])
     if dataset is None:
         return
-    names = [one.GetName() for one in layers_of(dataset)]
+    names = [layer.GetName() for layer in layers_of(dataset)]
     chooses = "--input-layer" in words or "--sql" in words
-    named = {one for one in names if chooses and is_named(one, words)}
+    named = {name for name in names if chooses and is_named(name, words)}
     try:
         with zipfile.ZipFile(path) as packed:
             of_format = ods_cells if "content.xml" in packed.namelist() else xlsx_cells
@@ -50,8 +50,8 @@ def checks(path, words):
         yield {"code": "sheets_hidden", "count": hidden, "of": len(names)}
     for number, layer in enumerate(layers_of(dataset)):
         if not named or layer.GetName() in named:
-            found = layer_checks(layer, says_headers="HEADERS=" in words)
-            yield from ({**one, "layer": number} for one in found)
+            findings = layer_checks(layer, says_headers="HEADERS=" in words)
+            yield from ({**finding, "layer": number} for finding in findings)
 
 
 def is_named(sheet, words):
@@ -66,11 +66,11 @@ def xlsx_cells(packed, named):
         if named and name not in named:
             continue
         text = text_of(packed, member)
-        unread += sum(bool(FORMULA.search(one) and not VALUE.search(one)) for one in CELL.findall(text))
-        spans = (ROWS_OF_RANGE.fullmatch(one.get("ref", "")) for one in tags(text, "mergeCell"))
-        merged += sum(bool(one) and one[1] != one[2] for one in spans)
+        unread += sum(bool(FORMULA.search(cell) and not VALUE.search(cell)) for cell in CELL.findall(text))
+        spans = (ROWS_OF_RANGE.fullmatch(tag.get("ref", "")) for tag in tags(text, "mergeCell"))
+        merged += sum(bool(span) and span[1] != span[2] for span in spans)
     sheets = tags(text_of(packed, "xl/workbook.xml"), "sheet")
-    states = {unescape(one.get("name", "")): one.get("state", "visible") for one in sheets}
+    states = {unescape(sheet.get("name", "")): sheet.get("state", "visible") for sheet in sheets}
     hidden = [name for name, state in states.items() if state != "visible" and (not named or name in named)]
     return unread, merged, len(hidden)
 
@@ -85,25 +85,27 @@ def ods_cells(packed, named):
         if named and unescape(about.get("table:name", "")) not in named:
             continue
         cells = ODS_CELL.findall(part)
-        unread += sum("table:formula=" in one and "office:value-type=" not in one for one in cells)
-        merged += sum(int(one) > 1 for cell in cells for one in ODS_SPAN.findall(cell))
+        unread += sum("table:formula=" in cell and "office:value-type=" not in cell for cell in cells)
+        merged += sum(int(span) > 1 for cell in cells for span in ODS_SPAN.findall(cell))
         hidden += about.get("table:style-name") in hides
     return unread, merged, hidden
 
 
 def layer_checks(layer, *, says_headers):
     """Checks a sheet. `says_headers` is true if the call says which row has the names of columns."""
-    found = fields(layer.GetLayerDefn())
+    definitions = fields(layer.GetLayerDefn())
     rows = [
-        [feature.GetFieldAsString(i).strip() for i in range(len(found))]
+        [feature.GetFieldAsString(i).strip() for i in range(len(definitions))]
         for feature in itertools.islice(layer, FIRST_ROWS)
     ]
     layer.ResetReading()
-    columns = [[row[i] for row in rows] for i in range(len(found))]
-    unnamed = not says_headers and found and all(UNNAMED.fullmatch(one.GetName()) for one in found)
+    columns = [[row[i] for row in rows] for i in range(len(definitions))]
+    unnamed = (
+        not says_headers and definitions and all(UNNAMED.fullmatch(field.GetName()) for field in definitions)
+    )
     if unnamed and any(map(has_header, columns)):
         yield {"code": "header_in_rows"}
-    serials = [i for i, one in enumerate(found) if is_serial(one, columns[i])]
+    serials = [i for i, field in enumerate(definitions) if is_serial(field, columns[i])]
     if serials:
         yield {"code": "dates_as_numbers", "fields": serials}
 

@@ -39,13 +39,13 @@ def column_checks(dataset, outline):
     for layer in layers_of(dataset):
         for name, kind in columns_of(layer).items():
             kinds.setdefault(name, set()).add(kind)
-        for one in shapes(layer.GetLayerDefn()):
-            kinds.setdefault(one.GetName().lower(), set()).add(None)
-        alike = names_alike(layer)
-        kinds |= {f"{name}2": {None} for name in alike}  # SQLite's name for the second column
-        if alike & set(outline["named"]) and layer.GetName().lower() in outline["reads"]:
-            yield {"code": "columns_alike", "count": len(alike)}
-    tables = {one.GetName().lower() for one in layers_of(dataset)}
+        for column in shapes(layer.GetLayerDefn()):
+            kinds.setdefault(column.GetName().lower(), set()).add(None)
+        duplicates = names_alike(layer)
+        kinds |= {f"{name}2": {None} for name in duplicates}  # SQLite's name for the second column
+        if duplicates & set(outline["named"]) and layer.GetName().lower() in outline["reads"]:
+            yield {"code": "columns_alike", "count": len(duplicates)}
+    tables = {layer.GetName().lower() for layer in layers_of(dataset)}
     if unknown := set(outline["quoted"]) - kinds.keys() - tables - OWN:
         yield {"code": "column_unknown", "count": len(unknown)}
     if any(all(are(kinds, name, INTEGERS) for name in names) for names in outline["divided"]):
@@ -58,8 +58,8 @@ def column_checks(dataset, outline):
 
 def names_alike(layer):
     """The names of columns, in lower case, that differ from another name only in case."""
-    names = [one.GetName().lower() for one in fields(layer.GetLayerDefn())]
-    return {one for one in names if names.count(one) > 1}
+    names = [field.GetName().lower() for field in fields(layer.GetLayerDefn())]
+    return {name for name in names if names.count(name) > 1}
 
 
 def are(kinds, name, wanted):
@@ -74,13 +74,13 @@ def row_checks(dataset, outline, seconds, read_first="", dialect="SQLITE"):
     """
     if outline is None:
         return []  # the host reports statement_unexamined
-    found = None
+    findings = None
     if seconds < MAX_SECONDS:
-        found = in_time(lambda: list(counted_checks(dataset, outline, read_first, dialect)), MOST_SECONDS)
-    if found is None:
-        counted = any(one["joins_others"] or one["aggregated"] for one in outline["selects"])
-        found = [UNEXAMINED] if counted else []
-    return found
+        findings = in_time(lambda: list(counted_checks(dataset, outline, read_first, dialect)), MOST_SECONDS)
+    if findings is None:
+        counted = any(select["joins_others"] or select["aggregated"] for select in outline["selects"])
+        findings = [UNEXAMINED] if counted else []
+    return findings
 
 
 def counted_checks(dataset, outline, read_first, dialect):
@@ -112,23 +112,23 @@ def not_aggregated(counting):
     select = counting.select
     if select["windowed"] or select["extreme"] or not select["values"]:
         return
-    tests = " OR ".join(f"count(DISTINCT {one}) > 1" for one in select["values"])
+    tests = " OR ".join(f"count(DISTINCT {term}) > 1" for term in select["values"])
     group = f" GROUP BY {', '.join(select['group'])}" if select["group"] else ""
     having = f" HAVING {select['having']}" if select["having"] else ""
     rows = f"SELECT ({tests}) AS n FROM {counting.rows()}{group}{having}"  # noqa: S608 - parts of a statement that the host has checked
-    found = counting.numbers(f"SELECT count(*), sum(n) FROM ({rows})")  # noqa: S608 - as above
-    if found and found[1]:
-        yield {"code": "not_aggregated", "count": found[1], "of": found[0]}
+    counts = counting.numbers(f"SELECT count(*), sum(n) FROM ({rows})")  # noqa: S608 - as above
+    if counts and counts[1]:
+        yield {"code": "not_aggregated", "count": counts[1], "of": counts[0]}
 
 
 def null_geometries(counting):
     """Reports rows without a geometry that match a spatial relation: for NULL it returns -1, which is true in SQL."""
-    for one in counting.select["relations"]:
-        tables = {table for table, _ in one["columns"]}
+    for relation in counting.select["relations"]:
+        tables = {table for table, _ in relation["columns"]}
         items = [item for item in counting.tables if item["name"] in tables] or counting.tables
         columns = [(item["alias"], name) for item in items for name in counting.geometries_of(item)]
         tests = [f"({alias}.rowid IS NOT NULL AND {alias}.{name} IS NULL)" for alias, name in columns]
-        rows = counting.rows(filtered=one["in_where"], condition=" OR ".join(tests))
+        rows = counting.rows(filtered=relation["in_where"], condition=" OR ".join(tests))
         if tests and (count := counting.count(f"SELECT count(*) FROM {rows}")):  # noqa: S608 - as above
             yield {"code": "null_geometries", "count": count}
             return
@@ -136,8 +136,8 @@ def null_geometries(counting):
 
 def nulls_in_list(counting, subqueries):
     """Reports a subquery of NOT IN that returns a NULL: the condition is then never true."""
-    for one in subqueries:
-        if counting.count(f"SELECT (char(1) NOT IN {one}) IS NULL"):
+    for subquery in subqueries:
+        if counting.count(f"SELECT (char(1) NOT IN {subquery}) IS NULL"):
             yield {"code": "nulls_in_list"}
             return
 
@@ -149,10 +149,10 @@ def empty_texts(counting, names):
     """
     for item in counting.tables:
         kinds = columns_of(counting.layer_of(item))
-        for name in (one for one in names if kinds.get(one) == ogr.OFTString):
-            asked = f"""SELECT count(*) - count("{name}"), sum("{name}" = '') FROM "{item["table"]}\""""  # noqa: S608 - names of a layer
-            if (found := counting.numbers(asked)) and found[1] and not found[0]:
-                yield {"code": "empty_texts", "count": found[1]}
+        for name in (name for name in names if kinds.get(name) == ogr.OFTString):
+            statement = f"""SELECT count(*) - count("{name}"), sum("{name}" = '') FROM "{item["table"]}\""""  # noqa: S608 - names of a layer
+            if (counts := counting.numbers(statement)) and counts[1] and not counts[0]:
+                yield {"code": "empty_texts", "count": counts[1]}
                 return
 
 
@@ -161,17 +161,22 @@ def compared_times(counting):
 
     A date sorts before all times of that day. The format differs if the statement has a space where the data has a T.
     """
-    for one in counting.select["days"]:
+    for comparison in counting.select["days"]:
         # GDAL evaluates a condition on a single table itself, and parses the time
-        if one["with_time"] and one["in_where"] and len(counting.items) == 1 and not counting.read_first:
+        if (
+            comparison["with_time"]
+            and comparison["in_where"]
+            and len(counting.items) == 1
+            and not counting.read_first
+        ):
             continue
-        column = one["column"]
-        late = "" if one["with_time"] else f"AND substr({column}, 12, 8) > '00:00:00'"
+        column = comparison["column"]
+        late = "" if comparison["with_time"] else f"AND substr({column}, 12, 8) > '00:00:00'"
         for item in counting.tables:
-            kind = columns_of(counting.layer_of(item)).get(one["name"])
-            day = f"substr({column}, 1, 10) = '{one['day']}' {late}"
-            asked = f'SELECT count(*) FROM "{item["table"]}" AS {item["alias"]} WHERE {day}'  # noqa: S608 - as above
-            if kind == ogr.OFTDateTime and (count := counting.count(asked)):
+            kind = columns_of(counting.layer_of(item)).get(comparison["name"])
+            day = f"substr({column}, 1, 10) = '{comparison['day']}' {late}"
+            statement = f'SELECT count(*) FROM "{item["table"]}" AS {item["alias"]} WHERE {day}'  # noqa: S608 - as above
+            if kind == ogr.OFTDateTime and (count := counting.count(statement)):
                 yield {"code": "time_as_text", "count": count}
                 return
 
@@ -179,9 +184,11 @@ def compared_times(counting):
 def union_parts(counting, unions):
     """Reports parts of a UNION with columns in a different order, or with geometries in different CRSs."""
     for first, second in unions:
-        (names, crs), (others, theirs) = (counting.shape_of_result(one["text"]) for one in (first, second))
+        (names, crs), (their_names, theirs) = (
+            counting.shape_of_result(select["text"]) for select in (first, second)
+        )
         # with one table both orders can be intended: from A to B and from B to A
-        mixed = any(a != b and b in names for a, b in zip(names, others, strict=False))
+        mixed = any(a != b and b in names for a, b in zip(names, their_names, strict=False))
         if mixed and first["from"] != second["from"]:
             yield {"code": "columns_mixed"}
         if crs and theirs and not same_coordinates(crs, theirs):

@@ -20,24 +20,24 @@ QUOTED = '"{}"'.format
 
 def add_known_names(job, errors):
     """Adds a message for each table, the most likely one first."""
-    found = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
-    if found is None:
+    missing = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
+    if missing is None:
         return
-    name = found[found.lastindex].rpartition(".")[2].strip('"').lower()
+    name = missing[missing.lastindex].rpartition(".")[2].strip('"').lower()
     with quiet():
         tables = {}
-        for layer in (layer for one in datasets(job) for layer in layers_of(one)):
+        for layer in (layer for dataset in datasets(job) for layer in layers_of(dataset)):
             definition = layer.GetLayerDefn()
-            drawn = [one.GetName() or "geometry" for one in shapes(definition)]
+            drawn = [column.GetName() or "geometry" for column in shapes(definition)]
             if not layer.GetName().startswith(SOURCE):
-                tables[layer.GetName()] = [*(one.GetName() for one in fields(definition)), *drawn]
+                tables[layer.GetName()] = [*(field.GetName() for field in fields(definition)), *drawn]
 
-    known = [one.lower() for table, columns in tables.items() for one in (table, *columns)]
+    known = [known_name.lower() for table, columns in tables.items() for known_name in (table, *columns)]
     if len(tables) == 1 and name in known:
         return  # the name exists, so the statement failed for another reason
 
-    def likeness(other):
-        return difflib.SequenceMatcher(None, name, other.lower()).ratio()
+    def likeness(candidate):
+        return difflib.SequenceMatcher(None, name, candidate.lower()).ratio()
 
     statement = " ".join([str(job.get("sql", "")), *map(str, job.get("options", ()))]).lower()
     ranked = sorted(
@@ -62,5 +62,5 @@ def datasets(job):
         yield Tables(job["tables"]).dataset
         return
     for path in job.get("sources", ()):
-        if (found := gdal.OpenEx(path, gdal.OF_VECTOR)) is not None:
-            yield found
+        if (dataset := gdal.OpenEx(path, gdal.OF_VECTOR)) is not None:
+            yield dataset

@@ -51,12 +51,12 @@ def made_again(words, kind, *more):
 
 def statement_checks(job):
     """Checks a statement. A slow statement is not run again."""
-    asked, words = job["statement"], job["options"]
-    if not asked["sql"]:
+    statement, words = job["statement"], job["options"]
+    if not statement["sql"]:
         with quiet():
-            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
-            return list(case_checks(dataset, asked["equalled"]))
-    outline = asked["outline"]
+            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=statement["open_options"])
+            return list(case_checks(dataset, statement["equalled"]))
+    outline = statement["outline"]
     if job["seconds"] > MAX_SECONDS:
         return row_checks(None, outline, job["seconds"])
     with quiet():
@@ -65,18 +65,18 @@ def statement_checks(job):
             at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
             dataset = made_again([*words[:at], "!", "write"], "MEM")
         else:
-            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
-        found = list(column_checks(dataset, outline)) if dataset else []
-        found += case_checks(dataset, asked["equalled"])
-        dialect = asked["dialect"].upper()
+            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=statement["open_options"])
+        findings = list(column_checks(dataset, outline)) if dataset else []
+        findings += case_checks(dataset, statement["equalled"])
+        dialect = statement["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
             # GDAL's own dialect rejects such a column
-            return [one for one in found if one["code"] != "column_unknown"]
-        found += row_checks(dataset, outline, job["seconds"], dialect=dialect)
+            return [finding for finding in findings if finding["code"] != "column_unknown"]
+        findings += row_checks(dataset, outline, job["seconds"], dialect=dialect)
         computes = outline is not None and outline["computes"]
-        return found + (
-            list(type_checks(dataset, asked["sql"], dialect, computes=computes)) if job["outputs"] else []
+        return findings + (
+            list(type_checks(dataset, statement["sql"], dialect, computes=computes)) if job["outputs"] else []
         )
 
 
@@ -88,10 +88,10 @@ def case_checks(dataset, equalled):
     for name, text in equalled:
         wanted.setdefault(name, set()).add(text)
     for layer in layers_of(dataset):
-        named = enumerate(one.GetName().lower() for one in fields(layer.GetLayerDefn()))
+        named = enumerate(field.GetName().lower() for field in fields(layer.GetLayerDefn()))
         columns = [(i, wanted[name]) for i, name in named if name in wanted]
         rows = itertools.islice(layer, MAX_FEATURES if columns else 0)
-        values = ((one.GetFieldAsString(i), texts) for one in rows for i, texts in columns)
+        values = ((feature.GetFieldAsString(i), texts) for feature in rows for i, texts in columns)
         count = sum(
             value not in texts and value.casefold() in map(str.casefold, texts) for value, texts in values
         )
@@ -110,7 +110,7 @@ def type_checks(dataset, sql, dialect, *, computes):
     if computes and shapes > 1:
         yield {"code": "several_geometries", "count": shapes}
     columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
-    kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
+    kinds = [('q."{}"'.format(column.GetName().replace('"', '""')), column.GetType()) for column in columns]
     dataset.ReleaseResultSet(layer)
     tests = ", ".join(f"coalesce(max({LOST.get(kind, '0').format(name)}), 0)" for name, kind in kinds)
     counted = tests and dataset.ExecuteSQL(f"SELECT {tests} FROM ({sql}) q", None, dialect)  # noqa: S608 - the host has checked it
@@ -127,7 +127,7 @@ def value_checks(job):
     """Checks the values that a formula or a burned attribute puts into a raster, and polygons without a pixel."""
     import numpy
 
-    burns, calculates = (job["options"][:2] == one for one in COMPUTING)
+    burns, calculates = (job["options"][:2] == command for command in COMPUTING)
     with quiet():
         output = gdal.OpenEx(job["outputs"][0]["path"], gdal.OF_RASTER)
         if job["seconds"] > MAX_SECONDS or output is None:
@@ -135,9 +135,9 @@ def value_checks(job):
         if burns:
             yield from rounded_checks(job)
             yield from unseen_checks(job, output)
-        given = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
-        values, count, band = given[numpy.isfinite(given)], {"of": int(given.size)}, output.GetRasterBand(1)
-        if calculates and (none := no_numbers(given, job["sources"])):
+        raw = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
+        values, count, band = raw[numpy.isfinite(raw)], {"of": int(raw.size)}, output.GetRasterBand(1)
+        if calculates and (none := no_numbers(raw, job["sources"])):
             yield {"code": "not_finite", "count": none, **count}
     if not values.size:
         return
@@ -166,15 +166,15 @@ def computed(job, *, calculates):
 
     from gdal_mcp.toolboxes.gdal.inside.parts.values import pixels
 
-    other = {"--output-data-type": "Float64", **({"--nodata": repr(NO_RESULT)} if calculates else {})}
-    words = [word for word in job["options"] if word.partition("=")[0] not in other]
-    dataset = made_again(words, "VRT", *map("=".join, other.items()))
+    options = {"--output-data-type": "Float64", **({"--nodata": repr(NO_RESULT)} if calculates else {})}
+    words = [word for word in job["options"] if word.partition("=")[0] not in options]
+    dataset = made_again(words, "VRT", *map("=".join, options.items()))
     if dataset is None or is_large(dataset):
         return numpy.array([])
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
-    found = numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])
+    results = numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])
     # if an input has no nodata value, GDAL computes with that of the output
-    return found[~(numpy.isfinite(found) & (abs(found) > ENORMOUS))]
+    return results[~(numpy.isfinite(results) & (abs(results) > ENORMOUS))]
 
 
 def no_numbers(results, sources):
@@ -201,8 +201,8 @@ def is_large(dataset):
 def burned(job):
     """The values to burn: those of `--burn`, or those of the attribute in each layer that has it."""
     words = [word.partition("=") for word in job["options"]]
-    given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
-    return given or [feature.GetFieldAsDouble(place) for feature, place in attributes(job)]
+    values = [float(number) for name, _, value in words if name == "--burn" for number in value.split(",")]
+    return values or [feature.GetFieldAsDouble(place) for feature, place in attributes(job)]
 
 
 def attributes(job):
@@ -213,7 +213,7 @@ def attributes(job):
     for layer in layers_of(dataset) if name else ():
         place = layer.GetLayerDefn().GetFieldIndex(name)
         some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
-        yield from ((one, place) for one in some if one.IsFieldSetAndNotNull(place))
+        yield from ((feature, place) for feature in some if feature.IsFieldSetAndNotNull(place))
 
 
 def is_rounded(attribute):
@@ -237,8 +237,8 @@ def unseen_checks(job, output):
     layer, (west, width, _, north, _, height) = dataset.GetLayer(0), output.GetGeoTransform()
     if layer.GetSpatialRef() is not None and not layer.GetSpatialRef().IsSame(output.GetSpatialRef()):
         return
-    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, MAX_FEATURES))
-    boxes = [one.GetEnvelope() for one in shapes if one and one.GetDimension() == 2]
+    shapes = (feature.GetGeometryRef() for feature in itertools.islice(layer, MAX_FEATURES))
+    boxes = [shape.GetEnvelope() for shape in shapes if shape and shape.GetDimension() == 2]
     unseen = sum(
         misses((box[0] - west) / width, (box[1] - west) / width)
         or misses((box[3] - north) / height, (box[2] - north) / height)

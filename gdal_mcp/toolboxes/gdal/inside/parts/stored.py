@@ -44,7 +44,7 @@ def layer_checks(layer, *, reads):
     if index_misses(layer):
         yield {"code": "spatial_index_stale"}
     accented = accented_texts(layer)
-    if reads and (lost := sum(GARBLED.search(one) is not None for one in accented)):
+    if reads and (lost := sum(GARBLED.search(text) is not None for text in accented)):
         yield {"code": "characters_lost", "count": lost}
     misread = sum(map(is_misread, accented))
     if 2 * misread > len(accented):
@@ -59,7 +59,7 @@ def index_misses(layer):
         return False
     layer.ResetReading()
     shapes = (feature.GetGeometryRef() for feature in layer)
-    boxes = [one.GetEnvelope() for one in shapes if one is not None and not one.IsEmpty()]
+    boxes = [shape.GetEnvelope() for shape in shapes if shape is not None and not shape.IsEmpty()]
     if not boxes:
         return False
     west, east, south, north = (
@@ -67,11 +67,11 @@ def index_misses(layer):
     )
     middle = (west + east) / 2
     for left, right in ((west, middle), (middle, east)):
-        inside = sum(left <= one[0] and one[1] <= right for one in boxes)
+        inside = sum(left <= box[0] and box[1] <= right for box in boxes)
         layer.SetSpatialFilterRect(left, south, right, north)
-        found = sum(1 for _ in layer)
+        count = sum(1 for _ in layer)
         layer.SetSpatialFilter(None)
-        if found < inside:
+        if count < inside:
             return True
     layer.ResetReading()
     return False
@@ -83,10 +83,10 @@ def accented_texts(layer):
     kinds = range(min(definition.GetFieldCount(), 100))
     texts = [i for i in kinds if definition.GetFieldDefn(i).GetType() == ogr.OFTString]
     layer.ResetReading()
-    values = (one.GetFieldAsString(i) for one in itertools.islice(layer, MAX_TEXTS) for i in texts)
-    found = [text for one in values if not (text := textual(one)).isascii()]
+    values = (feature.GetFieldAsString(i) for feature in itertools.islice(layer, MAX_TEXTS) for i in texts)
+    accented = [text for value in values if not (text := textual(value)).isascii()]
     layer.ResetReading()
-    return found
+    return accented
 
 
 def textual(value):

@@ -82,9 +82,9 @@ class Column:
 
     def add_local(self, text):
         """Adds a time as it is written, with or without a time zone."""
-        found = ZONED.fullmatch(text.strip())
-        self.zones.add(found[2] if found else "")
-        self.local = (self.local + number_of((found[1] if found else text).replace(" ", "T"))) % (1 << 64)
+        match = ZONED.fullmatch(text.strip())
+        self.zones.add(match[2] if match else "")
+        self.local = (self.local + number_of((match[1] if match else text).replace(" ", "T"))) % (1 << 64)
 
 
 def size_of(text):
@@ -107,7 +107,7 @@ class Survey:
     """
 
     def __init__(self, layer, clock, kinds=None, *, valid=False):
-        own = [one.GetType() for one in fields(layer.GetLayerDefn(), MAX_FIELDS)]
+        own = [field.GetType() for field in fields(layer.GetLayerDefn(), MAX_FIELDS)]
         self.columns = [Column(kind) for kind in (kinds or own)]
         self.features = self.empty = self.invalid = self.checked = 0
         self.geometries, self.spans, self.whole = set(), [], True
@@ -188,8 +188,8 @@ def value_of(feature, index, own, kind):
         text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
         spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
         try:
-            found = datetime.fromisoformat(spelled)
-            return (found.astimezone(UTC) if found.tzinfo else found).isoformat()
+            moment = datetime.fromisoformat(spelled)
+            return (moment.astimezone(UTC) if moment.tzinfo else moment).isoformat()
         except (
             ValueError,
             OverflowError,
@@ -216,13 +216,15 @@ def list_text(feature, index, own, kind):
     """A list as JSON. Formats without lists store it as JSON or as OGR's text, such as `(2:a,b)`."""
     text = feature.GetFieldAsString(index)
     values = feature.GetField(index) if own in LISTS else listed(text)
-    return json.dumps([item_text(one, kind) for one in values]) if isinstance(values, list) else text or None
+    return (
+        json.dumps([item_text(value, kind) for value in values]) if isinstance(values, list) else text or None
+    )
 
 
 def listed(text):
     """The items of a list in a text; None if the text is not a list."""
-    if found := OGR_LIST.fullmatch(text):
-        return found[1].split(",")
+    if match := OGR_LIST.fullmatch(text):
+        return match[1].split(",")
     try:
         return json.loads(text)
     except ValueError:
@@ -258,9 +260,9 @@ def antimeridian_bbox(spans):
     if not spans or any(not -180 <= west <= east <= 180 for west, east in spans):
         return None
     ordered = sorted(spans)
-    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the earth must be free
+    gap, reach, edges = 180.0, ordered[0][1], None  # more than half of the earth must be free
     for west, east in ordered[1:]:
         if west - reach > gap:
-            gap, found = west - reach, [west, reach]
+            gap, edges = west - reach, [west, reach]
         reach = max(reach, east)
-    return found
+    return edges

@@ -54,10 +54,10 @@ def layers_of(dataset, most=None):
 def columns(dataset):
     """Columns of the first layer by name, for the host to compare with the call."""
     layer = dataset.GetLayer(0)
-    found = fields(layer.GetLayerDefn(), MOST_FIELDS)
-    named = {i: field.GetName() for i, field in enumerate(found) if len(field.GetName()) <= NAME}
-    texts = {i: [] for i in named if found[i].GetType() == ogr.OFTString}
-    keys = {i for i, name in named.items() if found[i].GetType() == ogr.OFTReal and KEY.search(name)}
+    definitions = fields(layer.GetLayerDefn(), MOST_FIELDS)
+    named = {i: field.GetName() for i, field in enumerate(definitions) if len(field.GetName()) <= NAME}
+    texts = {i: [] for i in named if definitions[i].GetType() == ogr.OFTString}
+    keys = {i for i, name in named.items() if definitions[i].GetType() == ogr.OFTReal and KEY.search(name)}
     rounded = set()
     for feature in itertools.islice(layer, FIRST if texts or keys else 0):
         rounded |= {i for i in keys if abs(feature.GetFieldAsDouble(i)) >= DOUBLE}
@@ -80,11 +80,11 @@ def columns(dataset):
     kinds["rounded_keys"] = [named[i] for i in sorted(rounded)]
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
-    kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
-    names = [one.GetName() for one in layers_of(dataset)]
+    kinds["number_fields"] = [name for i, name in named.items() if definitions[i].GetType() in NUMBERS]
+    names = [layer.GetName() for layer in layers_of(dataset)]
     listed = 1 < len(names) <= MOST and max(map(len, names)) <= NAME  # either all names or none
-    kept = {kind: found[:MOST] for kind, found in kinds.items()}
-    return {**kept, "layer_names": names if listed else [], **schema(dataset)}
+    limited = {kind: matching[:MOST] for kind, matching in kinds.items()}
+    return {**limited, "layer_names": names if listed else [], **schema(dataset)}
 
 
 def schema(dataset):
@@ -95,10 +95,10 @@ def schema(dataset):
         return {}
     return {
         "layer": [definition.GetName()],
-        "fields": [one.GetName() for one in fields(definition)],
+        "fields": [field.GetName() for field in fields(definition)],
         # a statement can name this column, although it is not a field
         "feature_id": layer.GetFIDColumn(),
-        "geometries": [one.GetName() for one in shapes(definition)],
+        "geometries": [column.GetName() for column in shapes(definition)],
     }
 
 
@@ -116,11 +116,11 @@ def are_long(texts):
     """True if texts lose digits when their types are detected: GDAL reads whole numbers among fractions as floating
     point.
     """
-    whole = [int(text) for text in texts if WHOLE.fullmatch(text)]
-    if any(map(FINE_TIME.match, texts)) or any(number not in INT64 for number in whole):
+    integers = [int(text) for text in texts if WHOLE.fullmatch(text)]
+    if any(map(FINE_TIME.match, texts)) or any(number not in INT64 for number in integers):
         return True
-    fractions = len(whole) < len(texts) and all(map(is_number, texts))
-    return fractions and any(abs(number) > DOUBLE for number in whole)
+    fractions = len(integers) < len(texts) and all(map(is_number, texts))
+    return fractions and any(abs(number) > DOUBLE for number in integers)
 
 
 def is_number(text):

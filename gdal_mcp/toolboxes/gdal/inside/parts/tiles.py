@@ -26,7 +26,7 @@ def draw(dataset, asked):
     image, _ = preview_raster.paint(there, {**asked, **look, "pixels": PIXELS * count})
     places = [(PIXELS * column, PIXELS * row) for row in range(count) for column in range(count)]
     windows = [[*place, PIXELS, PIXELS] for place in places]
-    return [gdal.Translate("", image, format="MEM", srcWin=one) for one in windows], {
+    return [gdal.Translate("", image, format="MEM", srcWin=window) for window in windows], {
         "kind": "raster",
         **look,
     }
@@ -41,7 +41,7 @@ def warped(dataset, block, *, mixes):
     zoom, column, row, count = block
     side = 2 * WORLD / (1 << zoom)
     west, north = column * side - WORLD, WORLD - row * side
-    made = gdal.Warp(
+    raster = gdal.Warp(
         "",
         dataset,
         format="VRT",
@@ -52,6 +52,6 @@ def warped(dataset, block, *, mixes):
         resampleAlg="bilinear" if mixes else "near",
         dstAlpha=True,
     )
-    if made is None:
+    if raster is None:
         raise RuntimeError("the raster has no position that GDAL could transform to Web Mercator")
-    return made
+    return raster

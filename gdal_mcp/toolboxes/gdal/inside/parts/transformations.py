@@ -75,9 +75,9 @@ class Proj:
         for row in FUNCTIONS.split(","):
             name, (result, *arguments) = row.split()
             # images with an internal PROJ give its functions a prefix
-            found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
-            found.restype, found.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
-            setattr(self, name, found)
+            function = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
+            function.restype, function.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
+            setattr(self, name, function)
         self.context = self.context_create()
         self.log_level(self.context, 0)
 
@@ -90,8 +90,8 @@ class Proj:
         if area is not None:
             within = self.area_create()
             self.area_set_bbox(within, *area)
-        found = self.create_crs_to_crs_from_pj(self.context, source, target, within, None)
-        return self.normalize_for_visualization(self.context, found) if found else None
+        operation = self.create_crs_to_crs_from_pj(self.context, source, target, within, None)
+        return self.normalize_for_visualization(self.context, operation) if operation else None
 
     def used(self, way, box):
         """The operations that PROJ uses in a box, each with its `share` of the sampled points, most frequent first."""
@@ -126,9 +126,9 @@ class Proj:
 
     def true_ways(self, source, target, area):
         """Yields the usable operations that are not ballpark ones, best first, with x before y."""
-        found = self.operations(source, target, area) if source and target else None
-        for i in range(min(self.list_get_count(found) if found else 0, MOST_TRIED)):
-            way = self.list_get(self.context, found, i)
+        operations = self.operations(source, target, area) if source and target else None
+        for i in range(min(self.list_get_count(operations) if operations else 0, MOST_TRIED)):
+            way = self.list_get(self.context, operations, i)
             rough = self.coordoperation_has_ballpark_transformation(self.context, way)
             if not rough and not self.lacks_grid(way):
                 yield self.normalize_for_visualization(self.context, way)
@@ -141,9 +141,11 @@ class Proj:
 
     def best(self, source, target, area):
         """The best operations for an area, including those that need a missing grid."""
-        found = self.operations(source, target, area)
-        count = self.list_get_count(found) if found else 0
-        return [self.told(self.list_get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
+        operations = self.operations(source, target, area)
+        count = self.list_get_count(operations) if operations else 0
+        return [
+            self.told(self.list_get(self.context, operations, i)) for i in range(min(count, MAX_CANDIDATES))
+        ]
 
     def operations(self, source, target, area):
         how = self.create_operation_factory_context(self.context, None)
@@ -175,8 +177,8 @@ class Proj:
         for i in range(self.coordoperation_get_grid_used_count(self.context, operation)):
             # names; then flags: direct download, open license, available
             texts, switches = [ctypes.c_char_p() for _ in range(4)], [ctypes.c_int() for _ in range(3)]
-            told = map(ctypes.byref, (*texts, *switches))
-            if self.coordoperation_get_grid_used(self.context, operation, i, *told) and not switches[2].value:
+            refs = map(ctypes.byref, (*texts, *switches))
+            if self.coordoperation_get_grid_used(self.context, operation, i, *refs) and not switches[2].value:
                 return True
         return False
 
@@ -210,9 +212,9 @@ def transformation(box, own, bands, change):
         source, target = traditional(source), traditional(target)
         if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
             box = there  # otherwise the call declares that the data's own CRS is wrong
-        found = described(source, target, box, bands > 0, area) if is_box(box) else None
-        moved = found and bands == 1 and area != "points"
-        return {**found, **moved_heights(source, target, box)} if moved else found
+        description = described(source, target, box, bands > 0, area) if is_box(box) else None
+        moved = description and bands == 1 and area != "points"
+        return {**description, **moved_heights(source, target, box)} if moved else description
 
 
 def crs_named(name):
@@ -237,7 +239,7 @@ def described(source, target, box, raster, asked):
     else:
         assumed = None  # only GDAL's warper passes an area to PROJ
         if asked and asked != "points":
-            assumed = [float(one) for one in asked.split(",")]
+            assumed = [float(number) for number in asked.split(",")]
         elif raster and not asked:
             assumed = assumed_box(box, source)
         way = proj.way(*ends, assumed)
@@ -245,26 +247,26 @@ def described(source, target, box, raster, asked):
     if not operations:
         return None
     used, better = operations[0], None
-    ballpark = sum(one["share"] for one in operations if one["ballpark"]) >= 0.1
-    best = next((one for one in candidates if not one["ballpark"]), None)
+    ballpark = sum(operation["share"] for operation in operations if operation["ballpark"]) >= 0.1
+    best = next((candidate for candidate in candidates if not candidate["ballpark"]), None)
     if best is not None and best["accuracy"] is not None:
         rough = used["ballpark"] or used["accuracy"] is None
         if best["name"] != used["name"] if rough else best["accuracy"] < used["accuracy"]:
             better = best
     both = by_way_of_wgs84(source, target, box, area) if ballpark and "vertical" not in used["name"] else ()
-    alike = bool(both) and are_near(*both)
-    if both and not alike and best is None:
+    same_place = bool(both) and are_near(*both)
+    if both and not same_place and best is None:
         better = in_two_steps(*both)
     # with this area, GDAL's warper would use the better operation
-    told = {"area": area} if raster and best and better and ballpark and not better["grid_missing"] else {}
+    hint = {"area": area} if raster and best and better and ballpark and not better["grid_missing"] else {}
     return {
         "from": code_of(source),
         "to": code_of(target),
         "operations": operations[:3],
         "ballpark": ballpark,
         "in_use": not far_from_use(area, source),
-        "alike": alike,
-        "better": better and {**better, **told},
+        "alike": same_place,
+        "better": better and {**better, **hint},
         **time_facts(proj, way, source, target, box),
     }
 
@@ -276,8 +278,8 @@ def time_facts(proj, way, source, target, box):
     """
     epochs = source.GetCoordinateEpoch(), target.GetCoordinateEpoch()
     if all(epochs):
-        apart = epochs[1] - epochs[0]
-        return {"years": apart} if abs(apart) > SAME_EPOCH and target.IsDynamic() else {}
+        years = epochs[1] - epochs[0]
+        return {"years": years} if abs(years) > SAME_EPOCH and target.IsDynamic() else {}
     if any(epochs):
         return {}
     unit = METRES_OF_DEGREE if target.IsGeographic() else target.GetLinearUnits()
@@ -322,8 +324,8 @@ def by_way_of_wgs84(source, target, box, area):
         return ()
     x, y = (there[0] + there[2]) / 2, (there[1] + there[3]) / 2
     turned = prime_meridian(degrees[0]) - prime_meridian(degrees[1])
-    found = in_wgs84(degrees[0], x, y, area), in_wgs84(degrees[1], x + turned, y, area)
-    return found if all(found) else ()
+    places = in_wgs84(degrees[0], x, y, area), in_wgs84(degrees[1], x + turned, y, area)
+    return places if all(places) else ()
 
 
 def are_near(one, other):
@@ -358,7 +360,7 @@ def in_wgs84(crs, x, y, area):
     proj, target = the_proj(), traditional(reference("EPSG:4326"))
     if crs.IsSame(target, ["CRITERION=EQUIVALENT"]):
         return InWgs84(x, y, None)
-    ends = [proj.of(one) for one in (crs, target)]
+    ends = [proj.of(end) for end in (crs, target)]
     for way in (way for within in (area, None) for way in proj.true_ways(*ends, within)):
         if (place := proj.placed(way, x, y)) is not None:
             return InWgs84(*place, proj.told(way))

@@ -15,10 +15,10 @@ SPACE = re.compile(r'[\s"]+')
 def units_of(dataset, names, outline):
     """The unit of each measured column of a result, by the index of the column in `names`."""
     rows = outline["measured"] if outline is not None else ()
-    plain = [spelling(one) for one in names]
+    plain = [spelling(name) for name in names]
     with quiet():
-        found = [(spelling(row["column"]), unit_of(dataset, row)) for row in rows]
-    return [{"column": plain.index(name), "unit": unit} for name, unit in found if plain.count(name) == 1]
+        units = [(spelling(row["column"]), unit_of(dataset, row)) for row in rows]
+    return [{"column": plain.index(name), "unit": unit} for name, unit in units if plain.count(name) == 1]
 
 
 def spelling(name):
@@ -45,8 +45,8 @@ def systems(dataset, table, code):
     if code:
         return [reference(code)]
     layers = layers_of(dataset)
-    found = [one for one in layers if table in ("", one.GetName().lower())] or layers
-    return [one.GetSpatialRef() for one in found if one.GetLayerDefn().GetGeomFieldCount()]
+    matching = [layer for layer in layers if table in ("", layer.GetName().lower())] or layers
+    return [layer.GetSpatialRef() for layer in matching if layer.GetLayerDefn().GetGeomFieldCount()]
 
 
 def unit_of_crs(crs):

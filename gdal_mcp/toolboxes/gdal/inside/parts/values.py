@@ -44,14 +44,14 @@ NOT_CODES = re.compile(r"frac|perc|pct|prob|share|dens|ratio|mean")  # measures 
 ANGLES = ("degree", "degrees", "deg", "°", "degree_true", "degrees_true")
 # names and tests for years, days of a year or numbers of years, and dates such as 20240131
 CALENDARS = (
-    (r"years?|dates?", lambda found: found.min() >= 1800 and found.max() <= 2200),
-    (r"doy|day_?of_?year|julian_?days?|burn_?dates?|loss_?year", lambda found: found.max() <= 366),
+    (r"years?|dates?", lambda values: values.min() >= 1800 and values.max() <= 2200),
+    (r"doy|day_?of_?year|julian_?days?|burn_?dates?|loss_?year", lambda values: values.max() <= 366),
     (
         r"dates?",
-        lambda found: (
-            found.min() >= 18000101
-            and found.max() <= 22001231
-            and ((found % 100 <= 31) & (found // 100 % 100 <= 12)).all()
+        lambda values: (
+            values.min() >= 18000101
+            and values.max() <= 22001231
+            and ((values % 100 <= 31) & (values // 100 % 100 <= 12)).all()
         ),
     ),
 )
@@ -154,15 +154,15 @@ def is_masked(dataset):
     if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA):
         return False
     exact = band.XSize * band.YSize <= WHOLE
-    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
-    return found is not None and found[0] == 0
+    limits = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+    return limits is not None and limits[0] == 0
 
 
 def is_wide(band):
     if band.DataType not in (gdal.GDT_Int64, gdal.GDT_UInt64):
         return False
-    found = band.ComputeRasterMinMax(band.XSize * band.YSize > WHOLE, can_return_none=True)
-    return found is not None and max(map(abs, found)) > DOUBLE
+    limits = band.ComputeRasterMinMax(band.XSize * band.YSize > WHOLE, can_return_none=True)
+    return limits is not None and max(map(abs, limits)) > DOUBLE
 
 
 def is_mask(band):
@@ -221,10 +221,10 @@ def are_directions(band):
     if not (DIRECTIONS.search(name_of(band)) or band.GetUnitType().strip().lower() in ANGLES):
         return False
     values, valid = pixels(band)
-    found = values[valid & ~numpy.isnan(values)] if is_float(band) else values[valid]
-    if not found.size:
+    angles = values[valid & ~numpy.isnan(values)] if is_float(band) else values[valid]
+    if not angles.size:
         return False
-    low, high = found.min(), found.max()
+    low, high = angles.min(), angles.max()
     return bool((0 <= low < 90 and 270 < high <= 360) or (-180 <= low < -90 and 90 < high <= 180))
 
 
@@ -239,11 +239,11 @@ def class_checks(output, sources):
 
     If the codes form areas, `are_classes` finds them before the call.
     """
-    found = [path for path, row in sources if row and "bands" in row["facts"]]
-    source = gdal.OpenEx(found[0], gdal.OF_RASTER) if len(found) == 1 else None
+    paths = [path for path, row in sources if row and "bands" in row["facts"]]
+    source = gdal.OpenEx(paths[0], gdal.OF_RASTER) if len(paths) == 1 else None
     if source is None or not source.RasterCount or are_classes(source.GetRasterBand(1)):
         return
-    before, after = (unique_values(one.GetRasterBand(1)) for one in (source, output))
+    before, after = (unique_values(dataset.GetRasterBand(1)) for dataset in (source, output))
     is_mask = len(before) == 2 and before[0] == 0
     if not 1 < len(before) <= FEW_CODES or is_mask or (before != numpy.floor(before)).any():
         return
@@ -282,18 +282,18 @@ def lost_of(band, kind):
     nan = numpy.isnan(values) if values.dtype.kind == "f" else numpy.zeros(values.shape, bool)
     values = values[valid & ~nan]
     counts = {"nan": int((valid & nan).sum()), "count": int(valid.sum())}
-    kept = gdal_array.flip_code(target)
-    if numpy.issubdtype(kept, numpy.integer):
-        room = numpy.iinfo(kept)
+    target_type = gdal_array.flip_code(target)
+    if numpy.issubdtype(target_type, numpy.integer):
+        room = numpy.iinfo(target_type)
         outside = (values < room.min) | (values > room.max)
         fractional = ~outside & (values != numpy.floor(values))
         digits = 0
     else:
         counts["nan"] = 0
-        outside = ~numpy.isfinite(values.astype(kept)) & numpy.isfinite(values)
+        outside = ~numpy.isfinite(values.astype(target_type)) & numpy.isfinite(values)
         fractional = numpy.zeros(1, bool)
-        whole = values.dtype.kind in "iu"  # the last digits of fractions are noise
-        digits = int((values.astype(kept).astype(values.dtype) != values).sum()) if whole else 0
+        is_integer = values.dtype.kind in "iu"  # the last digits of fractions are noise
+        digits = int((values.astype(target_type).astype(values.dtype) != values).sum()) if is_integer else 0
     return {
         **counts,
         "outside": int(outside.sum()),

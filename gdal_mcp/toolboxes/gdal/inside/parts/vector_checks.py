@@ -47,12 +47,16 @@ def layer_checks(dataset, rows, origin):
     with quiet() as aside:  # messages about the inputs are not messages of the command
         facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
         # inputs whose features can be read without first reading a large file completely
-        quick = (path for path, one in facts if one["driver"] in INDEXED or one["bytes"] <= MAX_BYTES)
-        readable = [one for one in (opened(path, aside) for path in quick) if one is not None]
-    keeps, made_of = origin.expected, readable
+        quick = (
+            path
+            for path, description in facts
+            if description["driver"] in INDEXED or description["bytes"] <= MAX_BYTES
+        )
+        readable = [dataset for dataset in (opened(path, aside) for path in quick) if dataset is not None]
+    keeps, sources = origin.expected, readable
     if "fields" not in keeps and origin.again and not origin.updates and driver not in KEEP_ALL:
         with quiet():
-            made_of = [one for one in [origin.again()] if one is not None]
+            sources = [dataset for dataset in [origin.again()] if dataset is not None]
         keeps = (*keeps, *AGAIN)
     for number, row in enumerate(rows[:MAX_LAYERS]):
         if row["features"] == 0 and driver in OWN_LAYERS:
@@ -61,23 +65,23 @@ def layer_checks(dataset, rows, origin):
         if row["features"] == 0 and not was_empty(layer.GetName(), readable):
             yield {"code": "empty_layer", "layer": number}
         checks = list(crs_checks(row, layer.GetSpatialRef()))
-        source = paired(layer, rows, made_of) if "fields" in keeps else None
+        source = paired(layer, rows, sources) if "fields" in keeps else None
         empty = 0
         if source is None:
             after = Survey(layer, clock, valid=True)
         else:
             pair = Pair(layer, source, driver, clock, keeps)
             checks += pair.checks()
-            checks += pair.ids() if made_of is readable else ()
+            checks += pair.ids() if sources is readable else ()
             after, empty = pair.after, pair.before.empty
-        if after.empty and (made_of is not readable or source is None):
-            layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
+        if after.empty and (sources is not readable or source is None):
+            layers = (layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS))
             empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
         checks += measured_before(layer, readable, origin)
-        made = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
-        checks += part("digits").digit_checks(layer, after, made, clock, driver)
-        checks += type_checks(layer, made) if "concat" in origin.options else ()
+        source_layers = [layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS)]
+        checks += part("digits").digit_checks(layer, after, source_layers, clock, driver)
+        checks += type_checks(layer, source_layers) if "concat" in origin.options else ()
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
         # other commands declare all types that they may create: a hull is a point, a line or a polygon
         if driver in DECLARED and undeclared and makes_columns(origin.options):
@@ -90,32 +94,32 @@ def layer_checks(dataset, rows, origin):
 def type_checks(layer, sources):
     """Reports text fields of a joined layer that are numbers in an input."""
     numeric = {
-        one.GetName()
+        field.GetName()
         for source in sources
-        for one in fields(source.GetLayerDefn())
-        if one.GetType() in NUMBERS
+        for field in fields(source.GetLayerDefn())
+        if field.GetType() in NUMBERS
     }
     own = enumerate(fields(layer.GetLayerDefn()))
-    found = [i for i, one in own if one.GetType() == ogr.OFTString and one.GetName() in numeric]
-    if found:
-        yield {"code": "types_merged", "fields": found}
+    merged = [i for i, field in own if field.GetType() == ogr.OFTString and field.GetName() in numeric]
+    if merged:
+        yield {"code": "types_merged", "fields": merged}
 
 
 def measured_before(layer, readable, origin):
     """Checks fields whose values were measured from the geometries of the inputs."""
-    sources = [one for dataset in readable for one in layers_of(dataset, MAX_LAYERS)]
+    sources = [source for dataset in readable for source in layers_of(dataset, MAX_LAYERS)]
     return [] if origin.updates else part("measured_fields").field_checks(layer, sources)
 
 
 def was_empty(name, readable):
     """True if the layer of that name is empty in an input too, such as the routes of a GPX file."""
-    layers = (one.GetLayerByName(name) for one in readable)
+    layers = (dataset.GetLayerByName(name) for dataset in readable)
     return any(layer is not None and layer.GetFeatureCount() == 0 for layer in layers)
 
 
 def makes_columns(options):
     """True if an SQL statement creates the output."""
-    return any(one == "sql" or one.startswith("--sql=") for one in options)
+    return any(word == "sql" or word.startswith("--sql=") for word in options)
 
 
 def changed_shapes(dataset, origin):
@@ -125,7 +129,7 @@ def changed_shapes(dataset, origin):
         return
     with quiet() as aside:
         sources = small_sources(origin, aside)
-        layers = [layer for one in sources for layer in layers_of(one, MAX_LAYERS)]
+        layers = [layer for source in sources for layer in layers_of(source, MAX_LAYERS)]
         if len(layers) != 1 or origin.clock.spent:
             return
         checks = part("shape_checks")
@@ -137,7 +141,7 @@ def changed_shapes(dataset, origin):
 def small_sources(origin, aside):
     """Opens the inputs that are not large a second time."""
     paths = [path for path, row in origin.sources if row and row["facts"]["bytes"] <= MAX_BYTES]
-    return [one for one in (opened(path, aside) for path in paths) if one is not None]
+    return [dataset for dataset in (opened(path, aside) for path in paths) if dataset is not None]
 
 
 def invalid_sources(origin):
@@ -146,10 +150,10 @@ def invalid_sources(origin):
         return
     with quiet() as aside:
         readable = small_sources(origin, aside)
-        layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
-        found = [Survey(layer, origin.clock, kinds=(), valid=True) for layer in layers]
-    if invalid := sum(one.invalid for one in found):
-        yield {"code": "invalid_input", "count": invalid, "of": sum(one.checked for one in found)}
+        layers = (layer for dataset in readable for layer in layers_of(dataset, MAX_LAYERS))
+        surveys = [Survey(layer, origin.clock, kinds=(), valid=True) for layer in layers]
+    if invalid := sum(survey.invalid for survey in surveys):
+        yield {"code": "invalid_input", "count": invalid, "of": sum(survey.checked for survey in surveys)}
 
 
 def paired(layer, rows, readable):

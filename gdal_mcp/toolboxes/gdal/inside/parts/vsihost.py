@@ -80,9 +80,9 @@ class FileSystem:
         work = getattr(self, name)
         result = FALLBACKS.get(name, 0 if TYPES[name][0] not in (None, _POINTER) else None)
 
-        def call(*given):
+        def call(*arguments):
             try:
-                return work(*given)
+                return work(*arguments)
             except Failed as error:
                 self._tell(b"", str(error))
             except (
@@ -207,7 +207,7 @@ def install(ask):
     """Registers the file system with GDAL, once per process; `ask` sends questions to the host. Returns the `HostFiles`."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
     budget = min(limit // SHARE, MOST_KEPT) if 0 < limit < UNLIMITED else MOST_KEPT
-    made = FileSystem(HostFiles(ask, budget))
+    file_system = FileSystem(HostFiles(ask, budget))
     for name in ("VSIAllocFilesystemPluginCallbacksStruct", "VSICalloc", "VSIStrdup"):
         getattr(library, name).restype = _POINTER
     library.VSICalloc.argtypes = [_SIZE, _SIZE]
@@ -216,10 +216,10 @@ def install(ask):
     library.VSIFreeFilesystemPluginCallbacksStruct.argtypes = [_POINTER]
     where = library.VSIAllocFilesystemPluginCallbacksStruct()
     callbacks = Callbacks.from_address(where)
-    for name, function in made.functions.items():
+    for name, function in file_system.functions.items():
         setattr(callbacks, name, ctypes.cast(function, _POINTER).value)
     if library.VSIInstallPluginHandler(ctypes.addressof(PREFIX), where) != 0:
         raise RuntimeError("GDAL did not take the file system /vsihost/")
     library.VSIFreeFilesystemPluginCallbacksStruct(where)  # GDAL has copied it
-    INSTALLED.append(made)
-    return made.host
+    INSTALLED.append(file_system)
+    return file_system.host

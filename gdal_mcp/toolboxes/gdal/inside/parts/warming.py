@@ -100,9 +100,9 @@ def read_crs():
     For a projected CRS it would also ask for WGS 84, so a geographic CRS is used.
     """
     name = "/vsimem/warming.tif"
-    made = gdal.GetDriverByName("GTiff").Create(name, 1, 1)
-    made.SetSpatialRef(rare(RARE_DEGREES))
-    made.Close()
+    dataset = gdal.GetDriverByName("GTiff").Create(name, 1, 1)
+    dataset.SetSpatialRef(rare(RARE_DEGREES))
+    dataset.Close()
     try:
         gdal.Open(name).GetSpatialRef()
     finally:
@@ -116,11 +116,11 @@ def rare(code):
 
 
 def write_raster():
-    made = gdal.GetDriverByName("GTiff").Create(RASTER, SIDE, SIDE, 1, gdal.GDT_Byte)
-    made.SetSpatialRef(rare(RARE))
-    made.SetGeoTransform((500000, 10, 0, 7000000, 0, -10))
-    made.GetRasterBand(1).WriteRaster(0, 0, SIDE, SIDE, bytes(i % 251 for i in range(SIDE * SIDE)))
-    made.Close()
+    dataset = gdal.GetDriverByName("GTiff").Create(RASTER, SIDE, SIDE, 1, gdal.GDT_Byte)
+    dataset.SetSpatialRef(rare(RARE))
+    dataset.SetGeoTransform((500000, 10, 0, 7000000, 0, -10))
+    dataset.GetRasterBand(1).WriteRaster(0, 0, SIDE, SIDE, bytes(i % 251 for i in range(SIDE * SIDE)))
+    dataset.Close()
 
 
 def job(run, command, source, output=None):
@@ -135,10 +135,10 @@ def job(run, command, source, output=None):
 
 
 def write_layer():
-    made = gdal.GetDriverByName("GPKG").Create(LAYERS, 0, 0, 0, gdal.GDT_Unknown)
-    layer = made.CreateLayer("a", rare(RARE_DEGREES), ogr.wkbPolygon)
+    dataset = gdal.GetDriverByName("GPKG").Create(LAYERS, 0, 0, 0, gdal.GDT_Unknown)
+    layer = dataset.CreateLayer("a", rare(RARE_DEGREES), ogr.wkbPolygon)
     layer.CreateField(ogr.FieldDefn("a", ogr.OFTInteger))
     feature = ogr.Feature(layer.GetLayerDefn())
     feature.SetGeometry(ogr.CreateGeometryFromWkt("POLYGON ((15 -22,16 -22,16 -21,15 -22))"))
     layer.CreateFeature(feature)
-    made.Close()
+    dataset.Close()
