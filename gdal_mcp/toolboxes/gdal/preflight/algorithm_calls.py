@@ -36,9 +36,9 @@ def calls_of(draft: Draft, known: FactsCache, catalogue: Catalogue, limits: Limi
     for path, arguments in steps:
         flowing = None
         if calls:
-            made, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
-            inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
-        own = {name: one for name, one in others.items() if name in arguments} if chain else others
+            estimated, flowing = estimate(calls[-1]), forwarded_facts(calls[-1])
+            inputs, certain = ((estimated.output,), estimated.certain) if estimated else ((None,), 0.0)
+        own = {name: dataset for name, dataset in others.items() if name in arguments} if chain else others
         call = AlgorithmCall(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=limits)
         calls.append(replace(call, source=calls[-1].path) if calls else call)
     calls[0] = replace(calls[0], source=draft.inputs[0].name if draft.inputs else "")
@@ -51,16 +51,18 @@ def calls_of(draft: Draft, known: FactsCache, catalogue: Catalogue, limits: Limi
 
 def _facts_of_inputs(draft: Draft, known: FactsCache) -> tuple[_Inputs, dict[str, DatasetFacts]]:
     """The facts of the main inputs, and those of the other arguments with an input, by the name of the argument."""
-    changed = [("input", one.target) for one in draft.outputs if one.update]
+    changed = [("input", output.target) for output in draft.outputs if output.update]
     facts = [(name, known.get(located)) for name, located in (*draft.named_inputs, *changed)]
     # an argument that several steps have does not tell to which step the input belongs
     count = Counter(name for name, _ in facts)
-    others = {name: one for name, one in facts if one and name not in MAIN_INPUTS and count[name] == 1}
-    return tuple(one for name, one in facts if name in MAIN_INPUTS), others
+    others = {
+        name: dataset for name, dataset in facts if dataset and name not in MAIN_INPUTS and count[name] == 1
+    }
+    return tuple(dataset for name, dataset in facts if name in MAIN_INPUTS), others
 
 
 def _steps(draft: Draft, inputs: _Inputs) -> _Steps:
-    steps: _Steps = [(_ENDS.get(path, path), given) for path, given in draft.work.chain]
+    steps: _Steps = [(_ENDS.get(path, path), arguments) for path, arguments in draft.work.chain]
     if len(steps) >= 2:
         return steps
     path = draft.work.algorithm
@@ -81,6 +83,6 @@ def _with_output(calls: list[AlgorithmCall], draft: Draft, catalogue: Catalogue)
     algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.work.algorithm)
     kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
     driver = last.text("output-format") or driver_for(catalogue, name, kind) or ""
-    updates = any(one.update for one in draft.outputs)
+    updates = any(output.update for output in draft.outputs)
     calls = [*calls[:-1], replace(last, driver=driver, output=name, updates=updates)]
-    return [replace(one, written=driver) for one in calls]
+    return [replace(call, written=driver) for call in calls]

@@ -28,10 +28,10 @@ def options_of(texts: Iterable[str]) -> dict[str, str]:
 
     GDAL uses the first of several options with the same name (CSLFetchNameValue).
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for name, _, value in (text.upper().partition("=") for text in texts):
-        found.setdefault(name.strip(), value.strip())
-    return found
+        options.setdefault(name.strip(), value.strip())
+    return options
 
 
 def is_on(value: str) -> bool:
@@ -97,9 +97,9 @@ class AlgorithmCall:
 
         Empty if one is not a number, or if there are not exactly `count` values; a `count` of 0 allows any number.
         """
-        made = [number_of(text) for text in self.texts(name)]
-        whole = None not in made and count in (0, len(made))
-        return tuple(one for one in made if one is not None) if whole else ()
+        parsed = [number_of(text) for text in self.texts(name)]
+        complete = None not in parsed and count in (0, len(parsed))
+        return tuple(number for number in parsed if number is not None) if complete else ()
 
     def box(self, name: str) -> Box | None:
         """The value of an argument as a box (west, south, east, north); None if it is not one."""
@@ -174,8 +174,8 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """The finding as a row of `checks`, without empty values."""
         own = ("change", "instead", "steps", "numbers", "verdict", "inputs", "step")
-        said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
-        row = {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
+        values = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
+        row = {**{key: value for key, value in values.items() if key not in own}, **self.numbers}
         if self.step is not None:
             row["step"] = self.step
         if self.inputs:
@@ -190,28 +190,28 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     After MOST_ALIKE findings of one code and step, further ones only add their inputs to the last.
     """
-    found: dict[Hashable, Finding] = {}
+    merged: dict[Hashable, Finding] = {}
     count: Counter[Hashable] = Counter()
     last: dict[Hashable, Hashable] = {}
-    for one in findings:
-        alike = one.code, one.step, one.refuses, one.verdict
-        key: Hashable = (*alike, one.message)
-        if key not in found and count[alike] >= MOST_ALIKE:
-            key = last[alike]
-        if key not in found:
-            count[alike] += 1
-            found[key], last[alike] = one, key
+    for finding in findings:
+        group = finding.code, finding.step, finding.refuses, finding.verdict
+        key: Hashable = (*group, finding.message)
+        if key not in merged and count[group] >= MOST_ALIKE:
+            key = last[group]
+        if key not in merged:
+            count[group] += 1
+            merged[key], last[group] = finding, key
             continue
-        inputs = tuple(dict.fromkeys((*found[key].inputs, *one.inputs)))
-        found[key] = replace(found[key], inputs=inputs)
-    return tuple(found.values())
+        inputs = tuple(dict.fromkeys((*merged[key].inputs, *finding.inputs)))
+        merged[key] = replace(merged[key], inputs=inputs)
+    return tuple(merged.values())
 
 
 def make_finding(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
     """Makes a finding from the texts of `answers/data/checks.toml` under `name`, formatted with `words`."""
-    said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
-    verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
-    return Finding(**{**said, "verdict": verdict, **more})
+    texts = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
+    verdict = Verdict(texts.pop("verdict", Verdict.WRONG.value))
+    return Finding(**{**texts, "verdict": verdict, **more})
 
 
 def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
@@ -235,8 +235,8 @@ def forwarded_facts(call: AlgorithmCall) -> DatasetFacts | None:
 
 def same_crs(first: str | None, second: str | None) -> bool:
     """True if both codes are known and denote the same CRS apart from the axis order (GDAL uses x before y)."""
-    codes = [str(one or "").strip().upper() for one in (first, second)]
-    return all(codes) and len({_SAME.get(one, one) for one in codes}) == 1
+    codes = [str(code or "").strip().upper() for code in (first, second)]
+    return all(codes) and len({_SAME.get(code, code) for code in codes}) == 1
 
 
 def number_of(text: str, *, finite: bool = True) -> float | None:

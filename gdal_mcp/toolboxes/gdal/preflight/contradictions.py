@@ -28,26 +28,26 @@ def contradictions(predicted: DatasetFacts, made: DatasetFacts) -> Mapping[str, 
     return dict((*_of_crs(predicted, made), *of_kind(predicted, made)))
 
 
-def _of_crs(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
+def _of_crs(predicted: DatasetFacts, reported: DatasetFacts) -> Iterator[tuple[str, Pair]]:
     """Yields a difference in the CRS. A CRS that was not predicted is not a difference, because some formats imply
     one.
     """
-    if predicted.crs and made.crs and predicted.crs != made.crs:
-        yield "CRS", (predicted.crs, made.crs)
-    elif predicted.has_crs and made.has_crs is False:
+    if predicted.crs and reported.crs and predicted.crs != reported.crs:
+        yield "CRS", (predicted.crs, reported.crs)
+    elif predicted.has_crs and reported.has_crs is False:
         yield "CRS", (predicted.crs or "a CRS without a code", "none")
 
 
-def _of_rasters(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
-    estimated = predicted.bands_estimated or made.bands_estimated
-    if not estimated and predicted.bands != made.bands:
-        yield "number of bands", (str(predicted.bands), str(made.bands))
+def _of_rasters(predicted: DatasetFacts, reported: DatasetFacts) -> Iterator[tuple[str, Pair]]:
+    estimated = predicted.bands_estimated or reported.bands_estimated
+    if not estimated and predicted.bands != reported.bands:
+        yield "number of bands", (str(predicted.bands), str(reported.bands))
     if predicted.driver not in _EXACT:
         return
-    if predicted.data_type and made.data_type and _type(predicted) != _type(made):
-        yield "data type", (_type(predicted), _type(made))
-    if predicted.nodata is not None and not _is_same(predicted.nodata, made.nodata):
-        actual = "none" if made.nodata is None else f"{made.nodata:.9g}"
+    if predicted.data_type and reported.data_type and _type(predicted) != _type(reported):
+        yield "data type", (_type(predicted), _type(reported))
+    if predicted.nodata is not None and not _is_same(predicted.nodata, reported.nodata):
+        actual = "none" if reported.nodata is None else f"{reported.nodata:.9g}"
         yield "nodata value", (f"{predicted.nodata:.9g}", actual)
 
 
@@ -55,28 +55,28 @@ def _type(facts: DatasetFacts) -> str:
     return "UInt8" if facts.data_type == "Byte" else facts.data_type
 
 
-def _is_same(predicted: float, made: float | None) -> bool:
+def _is_same(predicted: float, reported: float | None) -> bool:
     """True if the values are equal as single-precision numbers."""
-    if made is None or math.isnan(predicted) or math.isnan(made):
-        return made is not None and math.isnan(predicted) == math.isnan(made)
-    return math.isclose(predicted, made, rel_tol=1e-6)
+    if reported is None or math.isnan(predicted) or math.isnan(reported):
+        return reported is not None and math.isnan(predicted) == math.isnan(reported)
+    return math.isclose(predicted, reported, rel_tol=1e-6)
 
 
-def _of_layers(predicted: DatasetFacts, made: DatasetFacts) -> Iterator[tuple[str, Pair]]:
-    types = _geometry(predicted), _geometry(made)
+def _of_layers(predicted: DatasetFacts, reported: DatasetFacts) -> Iterator[tuple[str, Pair]]:
+    types = _geometry(predicted), _geometry(reported)
     if "" not in types and types[0] != types[1]:
         yield "geometry type", types
     elif "" not in types and predicted.driver in _KEEPS_DIMENSIONS:
-        yield from _of_dimensions(predicted.geometry, made.geometry)
-    if predicted.schema is not None and len(predicted.schema.fields) != made.fields:
-        yield "number of fields", (str(len(predicted.schema.fields)), str(made.fields))
-    if predicted.features and made.features == 0:
+        yield from _of_dimensions(predicted.geometry, reported.geometry)
+    if predicted.schema is not None and len(predicted.schema.fields) != reported.fields:
+        yield "number of fields", (str(len(predicted.schema.fields)), str(reported.fields))
+    if predicted.features and reported.features == 0:
         yield "number of features", (str(predicted.features), "0")
 
 
-def _of_dimensions(predicted: str, made: str) -> Iterator[tuple[str, Pair]]:
+def _of_dimensions(predicted: str, reported: str) -> Iterator[tuple[str, Pair]]:
     """Yields lost heights and measures. A type without them predicts nothing about them."""
-    both = dimensions(predicted), dimensions(made)
+    both = dimensions(predicted), dimensions(reported)
     if both[0] and both[0] != both[1]:
         yield "coordinates", (f"XY{both[0]}", f"XY{both[1]}")
 

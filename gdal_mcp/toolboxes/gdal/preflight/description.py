@@ -48,9 +48,11 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 def every_crs(draft: Draft) -> tuple[str, ...]:
     """Each CRS in the arguments, as spelled there; a CRS in SQL as EPSG:CODE."""
     steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
-    found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
-    found += [code for _, given in steps for text in given.get("sql", ()) for code in codes_named(text)]
-    return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
+    texts = [text for _, arguments in steps for name in _NAMING for text in arguments.get(name, ())]
+    texts += [
+        code for _, arguments in steps for text in arguments.get("sql", ()) for code in codes_named(text)
+    ]
+    return tuple(text for text in dict.fromkeys(texts) if text.lower() not in ("none", "null"))
 
 
 def crs_to_describe(draft: Draft) -> tuple[str, ...]:
@@ -60,13 +62,15 @@ def crs_to_describe(draft: Draft) -> tuple[str, ...]:
     """
     texts: list[str] = []
     steps = (AlgorithmStep(draft.work.algorithm, draft.work.arguments), *draft.work.chain)
-    for _, given in steps:
+    for _, arguments in steps:
         for name, needed_for in _CRS_ARGUMENTS.items():
-            if any(given.get(one) for one in needed_for):
-                texts += given.get(name, ())
-    texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
-    reprojections = [given for path, given in draft.work.chain if path == "vector reproject"]
-    texts += [text for given in reprojections for text in given.get("output-crs", ())]
+            if any(arguments.get(argument) for argument in needed_for):
+                texts += arguments.get(name, ())
+    texts += [
+        text for path, arguments in steps if path in _ABOUT_180 for text in arguments.get("output-crs", ())
+    ]
+    reprojections = [arguments for path, arguments in draft.work.chain if path == "vector reproject"]
+    texts += [text for arguments in reprojections for text in arguments.get("output-crs", ())]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     texts += [f"?{text}" for text in every_crs(draft) if text not in texts]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

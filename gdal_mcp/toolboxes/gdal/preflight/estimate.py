@@ -119,37 +119,38 @@ def estimate(call: AlgorithmCall) -> Estimate | None:
 
 def raster_made(call: AlgorithmCall) -> DatasetFacts | None:
     """The raster that a call would make; None if it cannot be predicted."""
-    made = estimate(call)
-    return made.output if made else None
+    estimated = estimate(call)
+    return estimated.output if estimated else None
 
 
 def _raster(call: AlgorithmCall, cost: Cost, size: Size) -> Estimate:
     """The estimate for a call that makes one raster."""
-    form, made = table().format.get(call.driver, {}), _output(call, cost, size)
+    form, output = table().format.get(call.driver, {}), _output(call, cost, size)
     copies = form.get("copies", 1.0)
-    likely = round(made.raw_bytes * table().compression.get(made.compression, 0.5) * copies)
+    likely_bytes = round(output.raw_bytes * table().compression.get(output.compression, 0.5) * copies)
     virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
     least, largest = Least(), 0.0
     if not virtual:
-        largest = made.raw_bytes * copies * (1.0 if made.compression == "NONE" else _INCOMPRESSIBLE)
-        whole = form.get("exact") and made.compression == "NONE"
-        exact = whole and not sparse and not call.option("NBITS")  # NBITS stores fewer bits than the type has
-        nanos = made.pixels * made.bands * size.certain * cost.pixel_ns
+        largest = output.raw_bytes * copies * (1.0 if output.compression == "NONE" else _INCOMPRESSIBLE)
+        uncompressed = form.get("exact") and output.compression == "NONE"
+        # NBITS stores fewer bits than the type has
+        exact = uncompressed and not sparse and not call.option("NBITS")
+        nanos = output.pixels * output.bands * size.certain * cost.pixel_ns
         least = Least(
-            bytes=int(made.raw_bytes * size.certain) if exact else 0,
+            bytes=int(output.raw_bytes * size.certain) if exact else 0,
             files=1,
             memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
             seconds=0.0 if sparse else _certain_seconds(call, nanos),
         )
     return Estimate(
-        output_bytes=min(likely, 1 << 16) if virtual else likely,
+        output_bytes=min(likely_bytes, 1 << 16) if virtual else likely_bytes,
         output_files=1,
         basis=f"{call.path}: by its arguments and the size of the input",
         least=least,
-        output=made,
+        output=output,
         certain=size.certain,
         most_file_bytes=int(largest),
-        most_bytes=int(max(largest, made.raw_bytes * form.get("peak", 0.0))) if largest else 0,
+        most_bytes=int(max(largest, output.raw_bytes * form.get("peak", 0.0))) if largest else 0,
     )
 
 
@@ -177,9 +178,9 @@ def _output(call: AlgorithmCall, cost: Cost, size: Size) -> DatasetFacts:
 
 
 def _bands(call: AlgorithmCall, cost: Cost) -> int:
-    counts = [one.bands for one in call.inputs if one and one.bands] or [1]
-    if given := call.numbers("band-count", 1):
-        return max(1, int(min(given[0], _MAX_BANDS)))
+    counts = [dataset.bands for dataset in call.inputs if dataset and dataset.bands] or [1]
+    if numbers := call.numbers("band-count", 1):
+        return max(1, int(min(numbers[0], _MAX_BANDS)))
     match "sum" if call.flag("separate") else cost.bands:
         case "input":
             return len(call.texts("band")) or counts[0]
@@ -199,7 +200,9 @@ def _bands_are_known(call: AlgorithmCall) -> bool:
         return False
     if call.path in ONE_BAND | {"raster color-map"}:
         return True
-    inputs = [None if one is None or one.bands_estimated else one.bands for one in call.inputs]
+    inputs = [
+        None if dataset is None or dataset.bands_estimated else dataset.bands for dataset in call.inputs
+    ]
     if call.path == "raster calc":  # a formula may refer to single bands
         return bool(inputs) and all(count == 1 for count in inputs)
     return call.path in SAME_BANDS and bool(inputs) and None not in inputs
@@ -207,7 +210,7 @@ def _bands_are_known(call: AlgorithmCall) -> bool:
 
 def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
     """The estimate for a call that reads its whole input. The size of its output, if any, depends on the content."""
-    known = [one for one in call.inputs if one is not None]
+    known = [dataset for dataset in call.inputs if dataset is not None]
     if not known or len(known) != len(call.inputs):
         return None
     first, written, form = known[0], None, table().format
@@ -216,8 +219,8 @@ def _content(call: AlgorithmCall, cost: Cost) -> Estimate | None:
     elif not call.driver:
         written = 0
     elif first.kind == "vector":
-        before, after = (form.get(one, {}).get("growth", 1.5) for one in (first.driver, call.driver))
-        written = int(sum(one.disk_bytes for one in known) * after / before)
+        before, after = (form.get(driver, {}).get("growth", 1.5) for driver in (first.driver, call.driver))
+        written = int(sum(dataset.disk_bytes for dataset in known) * after / before)
     return Estimate(
         output_bytes=written,
         output_files=1 if call.driver else 0,
@@ -265,7 +268,7 @@ def _tiles(call: AlgorithmCall) -> Estimate | None:
 
 def _largest_band(call: AlgorithmCall) -> int:
     """The size of the largest input band in bytes, uncompressed."""
-    return max((one.raw_bytes // max(one.bands, 1) for one in call.inputs if one), default=0)
+    return max((dataset.raw_bytes // max(dataset.bands, 1) for dataset in call.inputs if dataset), default=0)
 
 
 def _certain_seconds(call: AlgorithmCall, nanos: float) -> float:
@@ -284,7 +287,7 @@ class LimitViolation:
 
     @property
     def message(self) -> str:
-        least, most = (self._with_unit(one) for one in (self.number, self.limit))
+        least, most = (self._with_unit(number) for number in (self.number, self.limit))
         return f"the call would need at least {least} ({self.what}), by a cautious estimate; the limit is {most}."
 
     @property
@@ -313,7 +316,7 @@ def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
         LimitViolation("memory bytes", least.memory_bytes, limits.memory_bytes, "--memory"),
         LimitViolation("seconds", least.seconds, limits.wall_seconds, "--timeout-seconds"),
     )
-    return next((one for one in candidates if one.number > one.limit), None)
+    return next((candidate for candidate in candidates if candidate.number > candidate.limit), None)
 
 
 def uncertain_space(made: Estimate, limits: Limits) -> tuple[int, int, str] | None:
@@ -325,4 +328,4 @@ def uncertain_space(made: Estimate, limits: Limits) -> tuple[int, int, str] | No
         (made.most_file_bytes, limits.file_bytes, "--file-size"),
         (made.most_bytes, limits.staging_bytes, "--staging-size"),
     )
-    return next((one for one in candidates if one[0] > one[1]), None)
+    return next((candidate for candidate in candidates if candidate[0] > candidate[1]), None)

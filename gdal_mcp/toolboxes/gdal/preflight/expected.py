@@ -57,35 +57,41 @@ def expected(draft: Draft) -> Sequence[str]:
     """
     steps = draft.work.steps
     paths = [draft.work.algorithm, *(path for path, _ in draft.work.chain)]
-    found = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
+    words = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
     # RFC 7946 requires WGS 84, with seven decimals; a precision that the call sets is expected
-    options = [text.upper() for _, given in steps for text in given.get("layer-creation-option", ())]
+    options = [text.upper() for _, arguments in steps for text in arguments.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
-        found.append("rounded")
+        words.append("rounded")
     # bands that are not selected may have values that the output cannot store
     if all(path in PIXELS_OF_INPUT and path != "raster select" for path, _ in steps):
-        found.append("pixels")
+        words.append("pixels")
     if all(path in _LABELLED for path, _ in steps):
-        found.append("labels")
-    found += _hidden(steps)
-    functions = {text for _, given in steps for text in given.get("pixel-function", ())}
-    found += ["summed"] if functions & _SUMS else []
-    if any(path == "vector rasterize" and "burn" in given for path, given in steps):
-        found.append("constant")  # a mask has one value
+        words.append("labels")
+    words += _hidden(steps)
+    functions = {text for _, arguments in steps for text in arguments.get("pixel-function", ())}
+    words += ["summed"] if functions & _SUMS else []
+    if any(path == "vector rasterize" and "burn" in arguments for path, arguments in steps):
+        words.append("constant")  # a mask has one value
     if all(path in _METADATA for path, _ in steps):
-        found.append("constant")  # the pixels are the same as in the input
-    fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
+        words.append("constant")  # the pixels are the same as in the input
+    fills = [
+        path
+        for path, arguments in steps
+        if path == "raster fill-nodata" and not _LEAVES_HOLES & set(arguments)
+    ]
     if fills and all(path in (*fills, "raster read", "raster write") for path, _ in steps):
-        found.append("filled")
-    if any(path in ("raster edit", "vector edit") and "crs" in given for path, given in steps):
-        found.append("elsewhere")  # `crs` changes the location of the same coordinates
-    return found
+        words.append("filled")
+    if any(path in ("raster edit", "vector edit") and "crs" in arguments for path, arguments in steps):
+        words.append("elsewhere")  # `crs` changes the location of the same coordinates
+    return words
 
 
 def _hidden(steps: Sequence[AlgorithmStep]) -> Sequence[str]:
     """`holes` if hidden pixels must stay hidden; `by_value` if pixels that a nodata value hides may become visible."""
     paths = {"raster convert" if path == "convert" else path for path, _ in steps}
-    shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
+    shown = any(
+        "none" in arguments.get(name, ()) for _, arguments in steps for name in ("nodata", "output-nodata")
+    )
     if not paths <= HIDES or shown:
         return ()
     return ("holes", *(["by_value"] if paths & _GIVES_VALUE else []))
@@ -116,24 +122,26 @@ def statement(draft: Draft) -> Mapping[str, object] | None:
 
     Its joins, types and comparisons are checked after the call.
     """
-    states = [given for path, given in draft.work.steps if path in _STATES]
-    found = [given for given in states if len(given.get("sql", ())) == 1]
+    states = [arguments for path, arguments in draft.work.steps if path in _STATES]
+    statements = [arguments for arguments in states if len(arguments.get("sql", ())) == 1]
     if draft.command.program != "gdal" or draft.work.algorithms.count("vector sql") > 1:
         return None
-    if len(found) != 1:
-        conditions = [given for given in states if given.get("where")]
+    if len(statements) != 1:
+        conditions = [arguments for arguments in states if arguments.get("where")]
         return _condition(conditions[0]) if len(conditions) == 1 and not draft.work.chain else None
-    given = found[0]
-    dialect, options = given.get("dialect", ("",))[0], given.get("open-option", ())
-    sql = given["sql"][0]
+    arguments = statements[0]
+    dialect, options = arguments.get("dialect", ("",))[0], arguments.get("open-option", ())
+    sql = arguments["sql"][0]
     about = {"dialect": dialect, "open_options": options, "equalled": texts_equalled(sql)}
     return {"sql": sql, "outline": outline_of(sql), **about}
 
 
-def _condition(given: Mapping[str, Sequence[str]]) -> Mapping[str, object] | None:
-    equalled = texts_equalled(given["where"][0])
+def _condition(arguments: Mapping[str, Sequence[str]]) -> Mapping[str, object] | None:
+    equalled = texts_equalled(arguments["where"][0])
     return (
-        {"sql": "", "open_options": given.get("open-option", ()), "equalled": equalled} if equalled else None
+        {"sql": "", "open_options": arguments.get("open-option", ()), "equalled": equalled}
+        if equalled
+        else None
     )
 
 

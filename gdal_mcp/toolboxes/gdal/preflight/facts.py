@@ -75,7 +75,7 @@ class LayerSchema:
     @property
     def columns(self) -> frozenset[str]:
         """The names of the fields and of the column of feature ids, in lower case."""
-        return frozenset(one.lower() for one in (*self.fields, self.feature_id) if one)
+        return frozenset(name.lower() for name in (*self.fields, self.feature_id) if name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class DatasetFacts:
 
     def named(self, crs: str) -> tuple[CrsExtent, ...]:
         """The descriptions of the CRS with this text, with and without the extent."""
-        return tuple(self.crs_extents[one] for one in (crs, f"?{crs}") if one in self.crs_extents)
+        return tuple(self.crs_extents[text] for text in (crs, f"?{crs}") if text in self.crs_extents)
 
     def extent_in(self, crs: str | None) -> Box | None:
         """The extent in a CRS that the call names; None if unknown."""
@@ -163,11 +163,13 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     common: dict[str, Any] = {
         "driver": facts.get("driver") or "",
         "disk_bytes": disk_bytes,
-        "crs_extents": {name: _place(one) for name, one in _mapping(row.get("elsewhere")).items()},
-        "changes": {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()},
-        "looks": {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()},
+        "crs_extents": {name: _place(place) for name, place in _mapping(row.get("elsewhere")).items()},
+        "changes": {
+            name: transformations.known(change) for name, change in _mapping(row.get("changes")).items()
+        },
+        "looks": {name: kept(LOOK, look) for name, look in _mapping(row.get("looks")).items()},
     }
-    size, layers = facts.get("size"), [one for one in facts.get("layers") or () if one]
+    size, layers = facts.get("size"), [layer for layer in facts.get("layers") or () if layer]
     if size and all(1 <= side <= _MAX_SIDE for side in size):
         return _raster(facts, common)
     return _vector(facts, layers, _mapping(row.get("columns")), common) if layers else None
@@ -204,7 +206,8 @@ def _vector(
 ) -> DatasetFacts:
     counts = [count for layer in layers if (count := layer.get("features")) is not None]
     boxes = [_box(layer.get("extent")) for layer in layers]
-    alike = all(_crs(one) == _crs(layers[0]) for one in layers)  # otherwise no extent covers all layers
+    # otherwise no extent covers all layers
+    is_same_crs = all(_crs(layer) == _crs(layers[0]) for layer in layers)
     return DatasetFacts(
         kind="vector",
         features=sum(counts) if len(counts) == len(layers) == facts.get("layer_count") else None,
@@ -212,8 +215,8 @@ def _vector(
         geometry=layers[0].get("geometry") or "",
         schema=_schema(columns) if len(layers) == facts.get("layer_count") == 1 else None,
         columns=_columns(columns),
-        extent=union_extent([box for box in boxes if box]) if alike and None not in boxes else None,
-        **(_crs(layers[0]) if alike else {}),
+        extent=union_extent([box for box in boxes if box]) if is_same_crs and None not in boxes else None,
+        **(_crs(layers[0]) if is_same_crs else {}),
         **common,
     )
 
@@ -228,7 +231,7 @@ def _schema(columns: Mapping[str, Any]) -> LayerSchema | None:
         return None
     layer, fields, geometries = (tuple(names) for names in lists if names is not None)
     if len(layer) != 1 or not all(
-        isinstance(one, str) and len(one) <= _MAX_NAME for one in (*layer, *fields, *geometries)
+        isinstance(name, str) and len(name) <= _MAX_NAME for name in (*layer, *fields, *geometries)
     ):
         return None
     feature_id = columns.get("feature_id")
@@ -239,7 +242,9 @@ def _schema(columns: Mapping[str, Any]) -> LayerSchema | None:
 
 def _columns(columns: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     return {
-        key: tuple(one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
+        key: tuple(
+            name for name in names[:_MAX_COLUMNS] if isinstance(name, str) and 0 < len(name) <= _MAX_NAME
+        )
         for key, names in columns.items()
         if key in _COLUMNS and isinstance(names, list)
     }
@@ -249,8 +254,8 @@ def _place(value: Any) -> CrsExtent:
     """The extent of the data in one CRS. The worker's value is None for a CRS that PROJ does not know."""
     place = _mapping(value)
     degrees = place.get("degrees")
-    made = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
-    return replace(made, known=value is not None)
+    crs_extent = _crs_extent(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
+    return replace(crs_extent, known=value is not None)
 
 
 def _crs_extent(value: Any, *, degrees: bool | None) -> CrsExtent:
@@ -290,7 +295,11 @@ def union_extent(boxes: Sequence[Box]) -> Box | None:
 
 def _box(value: Any) -> Box | None:
     """A box (west, south, east, north); None if the value is not one."""
-    if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
+    if (
+        not isinstance(value, list)
+        or len(value) != 4
+        or any(type(number) not in (int, float) for number in value)
+    ):
         return None
     west, south, east, north = value
     possible = -_MAX < west <= east < _MAX and -_MAX < south <= north < _MAX
@@ -325,11 +334,11 @@ class FactsCache:
 
     def knows(self, located: WorkspacePath, *asked: Sequence[str]) -> bool:
         """True if a file was described with all of these CRSs, changes of CRS and pixel probes."""
-        found = self.get(located)
-        if found is None:
+        facts = self.get(located)
+        if facts is None:
             return self._key(located) in self._facts
-        known = (found.crs_extents, found.changes, found.looks)
-        return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
+        known = (facts.crs_extents, facts.changes, facts.looks)
+        return all(described.keys() >= set(names) for described, names in zip(known, asked, strict=True))
 
     def put(self, located: WorkspacePath, facts: DatasetFacts | None) -> None:
         """Stores the facts of a file, or None if it could not be described.
@@ -341,11 +350,11 @@ class FactsCache:
         with self._lock:
             before = self._facts.pop(key, None)
             if before is not None and facts is not None:
-                kept: dict[str, Any] = {}
+                merged: dict[str, Any] = {}
                 for name in ("crs_extents", "changes", "looks"):
                     both = {**getattr(before, name), **getattr(facts, name)}
-                    kept[name] = dict(list(both.items())[-_MAX_CRS:])  # the newest
-                facts = replace(facts, **kept)
+                    merged[name] = dict(list(both.items())[-_MAX_CRS:])  # the newest
+                facts = replace(facts, **merged)
             self._facts[key] = facts
             while len(self._facts) > self.size:
                 self._facts.popitem(last=False)

@@ -55,7 +55,7 @@ def geometry_made(call: "AlgorithmCall", before: str) -> str:
     if call.path == "vector select":
         return _geometry_selected(call, before)
     if call.path == "vector make-point":
-        return with_dimensions(POINT, "".join(one for one in "ZM" if call.text(one.lower())))
+        return with_dimensions(POINT, "".join(axis for axis in "ZM" if call.text(axis.lower())))
     if call.path == "vector set-geom-type":
         return _geometry_set(call, before)
     if call.text("geometry-type"):
@@ -83,16 +83,16 @@ def schema_made(call: "AlgorithmCall", before: LayerSchema | None) -> LayerSchem
     if call.path == "vector combine" and call.text("add-extra-fields") in ("", "no"):
         return replace(before, fields=tuple(call.texts("group-by")))
     if call.path == "vector select":
-        wanted = {one.lower() for one in call.texts("fields")}
-        kept = (one for one in before.fields if (one.lower() in wanted) != call.flag("exclude"))
-        return replace(before, fields=tuple(kept))
+        wanted = {name.lower() for name in call.texts("fields")}
+        fields = (field for field in before.fields if (field.lower() in wanted) != call.flag("exclude"))
+        return replace(before, fields=tuple(fields))
     return before if call.path in KEEPS_FIELDS else None
 
 
 def _geometry_selected(call: "AlgorithmCall", before: str) -> str:
     schema = call.vector.schema if call.vector else None
-    names = {"_ogr_geometry_", *(one.lower() for one in (schema.geometries if schema else ()))}
-    if bool({one.lower() for one in call.texts("fields")} & names) != call.flag("exclude"):
+    names = {"_ogr_geometry_", *(name.lower() for name in (schema.geometries if schema else ()))}
+    if bool({name.lower() for name in call.texts("fields")} & names) != call.flag("exclude"):
         return before
     return "None" if schema is not None else ""  # a field may be a geometry
 
@@ -101,7 +101,7 @@ def tables_of(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Mapping[st
     """The tables of a statement by lower-case name. A name that several layers have is left out."""
     if len(draft.work.chain) > 1:  # the statement reads the result of the previous step
         return {}
-    known = [(one, one.schema) for one in inputs if one and one.schema]
+    known = [(facts, facts.schema) for facts in inputs if facts and facts.schema]
     own = [schema.layer.lower() for _, schema in known]
     is_whole = len(known) == len(inputs)  # otherwise another file may have a layer of the same name
     tables = {

@@ -34,8 +34,8 @@ _KEEPS_CRS: Final = _KEEPS_NAMES | {"ESRI Shapefile", "MapInfo File", "GML", "Ar
 def predicted(calls: Sequence[AlgorithmCall]) -> DatasetFacts | None:
     """The facts of the output of the last of these calls, which are the steps of a command; None if unknown."""
     last = calls[-1]
-    made = _layer(last) if last.path in _LAYERS else _raster(last)
-    return _as_stored(made, last) if made is not None and made.kind == "vector" else made
+    output = _layer(last) if last.path in _LAYERS else _raster(last)
+    return _as_stored(output, last) if output is not None and output.kind == "vector" else output
 
 
 def effect(path: str) -> Literal["raster", "layer", ""]:
@@ -63,8 +63,8 @@ def gaps(facts: DatasetFacts, call: AlgorithmCall) -> tuple[str, ...]:
 
 def _narrows(call: AlgorithmCall, facts: DatasetFacts) -> bool:
     """True if a call stores pixels in a type that may be too narrow for them."""
-    made = raster_made(call) if call.path in STORES else None
-    limits, own = TYPE_RANGE.get(made.data_type if made else ""), TYPE_RANGE.get(facts.data_type)
+    raster = raster_made(call) if call.path in STORES else None
+    limits, own = TYPE_RANGE.get(raster.data_type if raster else ""), TYPE_RANGE.get(facts.data_type)
     return limits is not None and (own is None or own[0] < limits[0] or own[1] > limits[1])
 
 
@@ -85,53 +85,53 @@ def _layer(call: AlgorithmCall) -> DatasetFacts | None:
         return _created(call)
     if call.path in INDEXES:
         return _index(call)
-    made = forwarded_facts(call)
-    return replace(made, columns={}, looks={}, changes={}) if made else None
+    facts = forwarded_facts(call)
+    return replace(facts, columns={}, looks={}, changes={}) if facts else None
 
 
 def _raster(call: AlgorithmCall) -> DatasetFacts | None:
-    made = raster_made(call)
-    if made is None:
+    raster = raster_made(call)
+    if raster is None:
         return None
     known = call.input.has_crs if call.input is not None else None
-    made = replace(made, has_crs=True if made.crs else known, nodata=_nodata(call, made.data_type))
+    raster = replace(raster, has_crs=True if raster.crs else known, nodata=_nodata(call, raster.data_type))
     if call.path in SAME_GRID and call.input is not None:
-        made = replace(made, crs_extents=call.input.crs_extents, changes=call.input.changes)
-    return made
+        raster = replace(raster, crs_extents=call.input.crs_extents, changes=call.input.changes)
+    return raster
 
 
 def _nodata(call: AlgorithmCall, data_type: str) -> float | None:
     """The nodata value of the output; None if there is none, or if its data type cannot store the value."""
-    given = [*call.texts("nodata"), *call.texts("output-nodata")]
+    texts = [*call.texts("nodata"), *call.texts("output-nodata")]
     value = call.input.nodata if call.path in KEEPS_NODATA and call.input is not None else None
-    if given:
-        value = number_of(given[-1], finite=False)
+    if texts:
+        value = number_of(texts[-1], finite=False)
     limits = TYPE_RANGE.get(data_type)
     if value is None or limits is None:
         return value
     return value if limits[0] <= value <= limits[1] and value == int(value) else None
 
 
-def _as_stored(made: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
+def _as_stored(layer: DatasetFacts, call: AlgorithmCall) -> DatasetFacts:
     """The layer as it is read back from the output format."""
-    named = call.text("output-layer") or (made.schema.layer if made.schema else "")
+    named = call.text("output-layer") or (layer.schema.layer if layer.schema else "")
     if call.is_query:
         named = call.output.partition(".")[0]
-    keeps = call.driver in _KEEPS_NAMES or (call.driver == "CSV" and made.geometry == "None")
+    keeps = call.driver in _KEEPS_NAMES or (call.driver == "CSV" and layer.geometry == "None")
     schema = None
-    if made.schema and keeps and not _is_id_field(made.schema.feature_id, made.schema.fields):
-        drawn = (*made.schema.geometries, *_GEOMETRY_NAMES)
-        schema = LayerSchema(named, made.schema.fields, drawn, is_predicted=True)
-    if made.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
-        made = replace(made, crs=None, has_crs=None, degrees=None, extent=None)
-    if made.geometry != "None" and call.driver == "CSV":  # CSV stores it as text or leaves it out
-        made = replace(made, geometry="")
-    return replace(made, driver=call.driver, schema=schema, fields=len(schema.fields) if schema else 0)
+    if layer.schema and keeps and not _is_id_field(layer.schema.feature_id, layer.schema.fields):
+        drawn = (*layer.schema.geometries, *_GEOMETRY_NAMES)
+        schema = LayerSchema(named, layer.schema.fields, drawn, is_predicted=True)
+    if layer.geometry != "None" and (call.driver not in _KEEPS_CRS or _is_rfc7946(call)):
+        layer = replace(layer, crs=None, has_crs=None, degrees=None, extent=None)
+    if layer.geometry != "None" and call.driver == "CSV":  # CSV stores it as text or leaves it out
+        layer = replace(layer, geometry="")
+    return replace(layer, driver=call.driver, schema=schema, fields=len(schema.fields) if schema else 0)
 
 
 def _is_id_field(feature_id: str, fields: Sequence[str]) -> bool:
     """True if the column of feature ids is a field too, as the property `id` of GeoJSON. Some commands then make no field of it."""
-    return bool(feature_id) and feature_id.lower() in {one.lower() for one in fields}
+    return bool(feature_id) and feature_id.lower() in {field.lower() for field in fields}
 
 
 def _is_rfc7946(call: AlgorithmCall) -> bool:
@@ -145,9 +145,9 @@ def _selected(call: AlgorithmCall) -> DatasetFacts | None:
     """
     if call.text("dialect").upper() != "SQLITE" or not call.tables:
         return None
-    made = layer_made(call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else "")
+    layer = layer_made(call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else "")
     crs = call.text("output-crs")
-    return replace(made, crs=crs, has_crs=True, degrees=None) if made and crs else made
+    return replace(layer, crs=crs, has_crs=True, degrees=None) if layer and crs else layer
 
 
 def _layer_of_pixels(call: AlgorithmCall) -> DatasetFacts | None:
@@ -189,68 +189,75 @@ def _footprint(call: AlgorithmCall) -> DatasetFacts | None:
 
 def _points(call: AlgorithmCall) -> DatasetFacts | None:
     """The layer that `vector make-point` creates. Only the argument determines its CRS."""
-    made = forwarded_facts(call)
-    if made is None:
+    facts = forwarded_facts(call)
+    if facts is None:
         return None
-    plain = replace(made, columns={}, looks={}, changes={}, crs_extents={})
+    plain = replace(facts, columns={}, looks={}, changes={}, crs_extents={})
     return plain if call.text("output-crs") else replace(plain, crs=None, has_crs=False, degrees=None)
 
 
 def _concatenated(call: AlgorithmCall) -> DatasetFacts | None:
     """The layer that `vector concat` makes of all inputs. Unknown if it makes several layers or if an input is unknown."""
-    known = [one for one in call.inputs if one is not None and one.kind == "vector"]
-    schemas = [one.schema for one in known if one.schema is not None]
+    known = [dataset for dataset in call.inputs if dataset is not None and dataset.kind == "vector"]
+    schemas = [dataset.schema for dataset in known if dataset.schema is not None]
     if not known or len(schemas) != len(call.inputs) or call.texts("input-layer"):
         return None
-    names = {one.layer for one in schemas}
+    names = {schema.layer for schema in schemas}
     is_single = call.text("mode") == "single"
     if not is_single and (call.text("mode") == "stack" or len(names) > 1 or call.text("output-layer")):
         return None
     layer = (call.text("output-layer") or "merged") if is_single else names.pop()
     fields = _joined_fields(call, schemas)
-    types = {one.geometry for one in known}
+    types = {dataset.geometry for dataset in known}
     crs, first = call.text("output-crs"), known[0]
-    alike = bool(first.crs) and {one.crs for one in known} == {first.crs} and not call.text("input-crs")
+    is_same_crs = (
+        bool(first.crs) and {dataset.crs for dataset in known} == {first.crs} and not call.text("input-crs")
+    )
     return DatasetFacts(
         call.driver,
         "vector",
         geometry=types.pop() if len(types) == 1 else _common_type(types),
         schema=LayerSchema(layer, fields) if fields else None,
-        crs=crs or (first.crs if alike else None),
-        has_crs=True if crs or alike else None,
-        degrees=first.degrees if alike and not crs else None,
+        crs=crs or (first.crs if is_same_crs else None),
+        has_crs=True if crs or is_same_crs else None,
+        degrees=first.degrees if is_same_crs and not crs else None,
     )
 
 
 def _common_type(types: set[str]) -> str:
     """The type of a layer with features of these types; "" if they are not of one family with the same dimensions."""
-    families, more = {family(one) for one in types}, {dimensions(one) for one in types}
+    families, axes = {family(geometry) for geometry in types}, {dimensions(geometry) for geometry in types}
     return (
-        with_dimensions(families.pop(), more.pop())
-        if len(families) == len(more) == 1 and "" not in families
+        with_dimensions(families.pop(), axes.pop())
+        if len(families) == len(axes) == 1 and "" not in families
         else ""
     )
 
 
 def _joined_fields(call: AlgorithmCall, schemas: Sequence[LayerSchema]) -> tuple[str, ...]:
     """The fields of a layer made of several; empty if unknown."""
-    names = tuple(dict.fromkeys(chain.from_iterable(one.fields for one in schemas)))
-    if len({one.lower() for one in names}) < len(names) or any(
-        _is_id_field(one.feature_id, names) for one in schemas
+    names = tuple(dict.fromkeys(chain.from_iterable(schema.fields for schema in schemas)))
+    if len({name.lower() for name in names}) < len(names) or any(
+        _is_id_field(schema.feature_id, names) for schema in schemas
     ):
         return ()
     if call.text("field-strategy") == "intersection":
-        names = tuple(name for name in names if all(name in one.fields for one in schemas))
+        names = tuple(name for name in names if all(name in schema.fields for schema in schemas))
     source = call.text("source-layer-field-name")
     return (source, *names) if source else () if call.text("source-layer-field-content") else names
 
 
 def _created(call: AlgorithmCall) -> DatasetFacts | None:
     """The empty layer of `vector create`, if its arguments describe it."""
-    given = call.arguments.get("field", ())
-    if call.inputs or call.text("schema") or not given or any("," in one for one in given):
+    definitions = call.arguments.get("field", ())
+    if (
+        call.inputs
+        or call.text("schema")
+        or not definitions
+        or any("," in definition for definition in definitions)
+    ):
         return None
-    fields = tuple(one.partition(":")[0] for one in given)
+    fields = tuple(definition.partition(":")[0] for definition in definitions)
     crs, wanted = call.text("crs"), call.text("geometry-type").upper()
     geometry = (
         "None" if wanted == "NONE" else with_dimensions(family(wanted), wanted[len(wanted.rstrip("ZM")) :])
@@ -272,7 +279,9 @@ def _index(call: AlgorithmCall) -> DatasetFacts:
         call.arguments.get(name) for name in ("metadata", "profile", "source-crs-field-name", "id-method")
     )
     fields = () if adds else (call.text("location-name") or "location",)
-    same = first is not None and all(one is not None and one.crs == first.crs for one in call.inputs)
+    same = first is not None and all(
+        dataset is not None and dataset.crs == first.crs for dataset in call.inputs
+    )
     return DatasetFacts(
         call.driver,
         "vector",
@@ -289,7 +298,7 @@ def _pixel_layer(call: AlgorithmCall) -> tuple[str, tuple[str, ...]]:
         return POLYGON, (call.text("attribute-name") or "DN",)
     if call.path == "raster contour":
         names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
-        named = tuple(text for one in names if (text := call.text(one)))
+        named = tuple(text for name in names if (text := call.text(name)))
         line = with_dimensions(LINE, "Z" if call.flag("3d") else "")
         return POLYGON if call.flag("polygonize") else line, ("ID", *named)
     return _PIXEL_GEOMETRY.get(call.text("geometry-type").lower(), ""), ()
@@ -303,7 +312,9 @@ def _zonal(call: AlgorithmCall) -> DatasetFacts | None:
     schema = None
     if zones.schema is not None and raster is not None and raster.bands == 1:
         included = call.texts("include-field")
-        own = zones.schema.fields if included == ["ALL"] else tuple(one for one in included if one != "NONE")
+        own = (
+            zones.schema.fields if included == ["ALL"] else tuple(name for name in included if name != "NONE")
+        )
         schema = LayerSchema("stats", (*own, *call.texts("stat")))
     if not call.flag("include-geom"):
         none = DatasetFacts(call.driver, "vector", features=zones.features, has_crs=False, geometry="None")

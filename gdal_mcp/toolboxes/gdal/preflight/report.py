@@ -23,19 +23,19 @@ class PreflightReport:
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
-        return tuple(one for one in self.findings if one.refuses)
+        return tuple(finding for finding in self.findings if finding.refuses)
 
     @property
     def facts(self) -> dict[str, Any]:
         """The operations that change the CRS, for the result."""
-        rows = [row for one in self.changes for row in told(one)]
+        rows = [row for change in self.changes for row in told(change)]
         return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
 
     @property
     def untrusted(self) -> dict[str, Any]:
         """The names of these operations, in the same order."""
-        found = [name for one in self.changes for name in names(one)]
-        return {"transformation": found} if found else {}
+        operations = [name for change in self.changes for name in names(change)]
+        return {"transformation": operations} if operations else {}
 
     @property
     def figures(self) -> Mapping[str, int | None] | None:

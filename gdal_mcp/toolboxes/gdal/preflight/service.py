@@ -74,27 +74,29 @@ class Preflight:
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
-        said = list(self._findings(calls, draft)) if is_judged(draft, self.catalogue) else []
-        said += transformations.findings(changed, draft)
-        known = [one for located in examined_files(draft) if (one := self.known.get(located)) is not None]
-        said += crs.unknown_crs(every_crs(draft), known)
-        said += self._of_pixels(draft)
-        said += values.of_aspect(draft.work.steps)
-        inputs = [self.known.get(one) for one in draft.inputs]
-        said += kinds.findings(draft, zip(draft.inputs, inputs, strict=True), self.catalogue)
-        said += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()
-        said += transformations.unexamined_changes(draft, self.catalogue)
-        said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
-        said += unexamined.space(uncertain_space(cost, self.limits) if cost is not None else None)
-        said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]
-        return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
+        all_findings = list(self._findings(calls, draft)) if is_judged(draft, self.catalogue) else []
+        all_findings += transformations.findings(changed, draft)
+        known = [facts for located in examined_files(draft) if (facts := self.known.get(located)) is not None]
+        all_findings += crs.unknown_crs(every_crs(draft), known)
+        all_findings += self._of_pixels(draft)
+        all_findings += values.of_aspect(draft.work.steps)
+        inputs = [self.known.get(located) for located in draft.inputs]
+        all_findings += kinds.findings(draft, zip(draft.inputs, inputs, strict=True), self.catalogue)
+        all_findings += sql.layers_as_table(draft, inputs) if draft.command.program == "query" else ()
+        all_findings += transformations.unexamined_changes(draft, self.catalogue)
+        all_findings += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
+        all_findings += unexamined.space(uncertain_space(cost, self.limits) if cost is not None else None)
+        all_findings = [
+            with_suggested_call(finding, draft, calls[0].path, self.catalogue) for finding in all_findings
+        ]
+        return PreflightReport(cost, broken, distinct(all_findings), tuple(change for change, _ in changed))
 
     def _findings(self, calls: Sequence[AlgorithmCall], draft: Draft) -> Iterator[Finding]:
         """The findings of each step of a pipeline, with the number of the step."""
         first = len(draft.work.chain) - len(calls)  # the read step is not among the calls
         for number, call in enumerate(calls, first):
-            for one in findings(call):
-                yield replace(one, step=number) if len(draft.work.chain) > 1 else one
+            for finding in findings(call):
+                yield replace(finding, step=number) if len(draft.work.chain) > 1 else finding
 
     def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
         """Findings from the pixel probes of each input."""
@@ -104,8 +106,8 @@ class Preflight:
             if facts is not None:
                 looks = {name: facts.looks.get(name) or {} for name in wanted}
                 merges = draft.command.program == "gdal_merge"
-                for one in values.findings(looks, facts.nodata, draft.work.steps, merges=merges):
-                    yield replace(one, inputs=(number,)) if len(described) > 1 else one
+                for finding in values.findings(looks, facts.nodata, draft.work.steps, merges=merges):
+                    yield replace(finding, inputs=(number,)) if len(described) > 1 else finding
 
     def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
         return list(enumerate(map(self.known.get, examined_files(draft))))
@@ -115,15 +117,15 @@ class Preflight:
         mains = {located for name, located in draft.work.named or () if name in MAIN_INPUTS} or {
             *draft.inputs
         }
-        numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
-        found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
+        numbered = [(number, located) for number, located in enumerate(draft.inputs) if located in mains]
+        changes: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
         for source, change in transformations.crs_changes_by_input(draft, self.catalogue):
             for number, located in inputs_named(source, numbered):
                 facts = self.known.get(located)
                 if facts and (change_facts := facts.changes.get(transformations.key(change))):
-                    found.setdefault(repr(change_facts), (change_facts, []))[1].append(number)
+                    changes.setdefault(repr(change_facts), (change_facts, []))[1].append(number)
         several = len(draft.inputs) > 1
-        return [(change, tuple(dict.fromkeys(at)) if several else ()) for change, at in found.values()]
+        return [(change, tuple(dict.fromkeys(at)) if several else ()) for change, at in changes.values()]
 
     def check(
         self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
@@ -136,7 +138,9 @@ class Preflight:
         if report.refusals:
             first = report.refusals[0]
             # the error itself contains these texts
-            check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
+            check = {
+                key: value for key, value in first.as_dict().items() if key not in ("message", "suggestion")
+            }
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
@@ -155,23 +159,27 @@ class Preflight:
 
     def describing(self, drafts: Sequence[Draft], inputs: Iterable[WorkspacePath]) -> Draft | None:
         """Like `description`, as one job for several drafts that use these inputs or results made from them."""
-        asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
+        request: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
         for draft in drafts:
-            for name, more in description_request(draft, self.catalogue).items():
-                asked[name] += tuple(one for one in more if one not in asked[name])
-        keys = asked["crs"], tuple(map(transformations.key, asked["changes"])), asked["looks"]
-        outputs = [one for draft in drafts for one in draft.outputs]
-        replaced = [one.target for one in outputs if one.target.identity and one.kind == "dataset"]
-        asked["ranges"] = tuple(map(str, replaced))
+            for name, entries in description_request(draft, self.catalogue).items():
+                request[name] += tuple(entry for entry in entries if entry not in request[name])
+        keys = request["crs"], tuple(map(transformations.key, request["changes"])), request["looks"]
+        outputs = [output for draft in drafts for output in draft.outputs]
+        replaced = [
+            output.target for output in outputs if output.target.identity and output.kind == "dataset"
+        ]
+        request["ranges"] = tuple(map(str, replaced))
         files = dict.fromkeys((*inputs, *replaced))
-        unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
+        unknown = tuple(
+            located for located in files if not located.is_folder and not self.known.knows(located, *keys)
+        )
         if not unknown:
             return None
         return Draft(
-            Command("describe", (), tuple(map(str, unknown)), extra=asked),
+            Command("describe", (), tuple(map(str, unknown)), extra=request),
             (),
             looked_at=unknown,
-            addresses=tuple(dict.fromkeys(one for draft in drafts for one in draft.addresses)),
+            addresses=tuple(dict.fromkeys(address for draft in drafts for address in draft.addresses)),
             work=Work("dataset identify"),
             printed=PrintedOutput(is_json=True),
         )
@@ -212,8 +220,8 @@ class Preflight:
 
         Each value is the predicted and the actual fact.
         """
-        made = facts_of({"facts": facts})
-        return contradictions(predicted, made) if predicted is not None and made is not None else {}
+        actual = facts_of({"facts": facts})
+        return contradictions(predicted, actual) if predicted is not None and actual is not None else {}
 
     def gaps(self, draft: Draft, located: WorkspacePath) -> tuple[str, ...]:
         """Facts of an input that the checks need and the prediction lacks, as nouns."""
@@ -223,7 +231,9 @@ class Preflight:
     def unknown(self, draft: Draft) -> tuple[WorkspacePath, ...]:
         """The inputs without facts. Folders are left out, because they are not described."""
         return tuple(
-            one for one in examined_files(draft) if not one.is_folder and self.known.get(one) is None
+            located
+            for located in examined_files(draft)
+            if not located.is_folder and self.known.get(located) is None
         )
 
     def names_others(self, located: WorkspacePath) -> bool:
@@ -267,17 +277,18 @@ def inputs_named(
     All inputs if that is uncertain, for example for a path with a driver prefix.
     """
     path = os.path.normpath(source)
-    found = [
-        (number, one)
-        for number, one in inputs
-        if source in (str(one), label(one)) or path in (str(one), str(getattr(one, "relative", "")))
+    matches = [
+        (number, located)
+        for number, located in inputs
+        if source in (str(located), label(located))
+        or path in (str(located), str(getattr(located, "relative", "")))
     ]
-    return found if source and found else inputs
+    return matches if source and matches else inputs
 
 
 def examined_files(draft: Draft) -> tuple[WorkspacePath, ...]:
     """The inputs, and files that are changed in place."""
-    return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
+    return (*draft.inputs, *(output.target for output in draft.outputs if output.update))
 
 
 def _numbers(facts: DatasetFacts | None) -> str:
@@ -286,7 +297,7 @@ def _numbers(facts: DatasetFacts | None) -> str:
     features = "unknown number of" if facts.features is None else facts.features
     geometry = {"": "", "None": "no geometry"}.get(facts.geometry, facts.geometry)
     pixels = f"{facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
-    place = f"within {' '.join(f'{one:.9g}' for one in facts.extent)}" if facts.extent else ""
+    place = f"within {' '.join(f'{number:.9g}' for number in facts.extent)}" if facts.extent else ""
     size = [pixels, facts.data_type] if facts.kind == "raster" else [geometry, f"{features} features"]
     values = f"values {facts.values[0]:.6g} to {facts.values[1]:.6g}" if facts.values else ""
     return ", ".join(filter(None, (facts.driver, *size, values, facts.crs, place)))
@@ -294,9 +305,11 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """True if a call writes, runs SQL, reads at a position or changes a CRS, so that its result can be wrong."""
-    asks = any({"sql", "where", "position", "position-dataset"} & set(given) for _, given in draft.work.steps)
+    asks = any(
+        {"sql", "where", "position", "position-dataset"} & set(arguments) for _, arguments in draft.work.steps
+    )
     return draft.writes or asks or bool(transformations.crs_changes(draft, catalogue))
 
 
 def findings(call: AlgorithmCall) -> tuple[Finding, ...]:
-    return tuple(found for check in _CHECKS for found in check(call))
+    return tuple(finding for check in _CHECKS for finding in check(call))

@@ -58,13 +58,17 @@ def size_made(call: AlgorithmCall, *, joins: bool) -> Size | None:
     clipped = call.path == "raster clip" and box not in (None, facts.extent) and facts.pixel_size
     if not joins and not clipped:
         return Size(facts.width, facts.height, box or facts.extent, certain)
-    sizes = [one.pixel_size for one in (call.inputs if joins else (facts,)) if one and one.pixel_size]
+    sizes = [
+        dataset.pixel_size
+        for dataset in (call.inputs if joins else (facts,))
+        if dataset and dataset.pixel_size
+    ]
     pick = max if call.text("resolution") == "lowest" else min
     if not sizes:
         return None
     finest = pick(x for x, _ in sizes), pick(y for _, y in sizes)
-    alike = len(set(sizes)) == 1 and len(sizes) == len(call.inputs)
-    return _at_resolution(box, finest, certain if alike else 0.0)
+    is_same_resolution = len(set(sizes)) == 1 and len(sizes) == len(call.inputs)
+    return _at_resolution(box, finest, certain if is_same_resolution else 0.0)
 
 
 def _box_filled(call: AlgorithmCall, *, joins: bool) -> tuple[Box | None, float]:
@@ -84,7 +88,7 @@ def _box_filled(call: AlgorithmCall, *, joins: bool) -> tuple[Box | None, float]
     elif call.arguments.get("bbox"):
         box, certain = (call.box("bbox"), 1.0) if not crs or same_crs(crs, call.target_crs) else (None, 0.0)
     elif joins:
-        boxes = [one.extent for one in call.inputs if one and one.extent]
+        boxes = [dataset.extent for dataset in call.inputs if dataset and dataset.extent]
         box = union_extent(boxes) if len(boxes) == len(call.inputs) else None
     if clips and facts is not None and not call.flag("allow-bbox-outside-source"):
         box = overlap(box, facts.extent)

@@ -38,13 +38,13 @@ def suggested_call_for_output(
     if code == "overviews_stale":
         return _call("gdal_write", algorithm="raster overview refresh", arguments={"input": path})
     if code == "geometry_type_undeclared" and draft.work.algorithm == "vector sql" and "geometry" in check:
-        asked = {
+        arguments = {
             name: draft.work.arguments[name][0] for name in ("sql", "dialect") if name in draft.work.arguments
         }
-        return _piped(draft, [("sql", asked), ("edit", {"geometry-type": check["geometry"]})])
+        return _piped(draft, [("sql", arguments), ("edit", {"geometry-type": check["geometry"]})])
     if code == "holes_left":
-        whole = {"max-distance": (str(max(output["description"]["size"])),)}
-        return _changed(draft, catalogue.algorithms[draft.work.algorithm], whole)
+        change = {"max-distance": (str(max(output["description"]["size"])),)}
+        return _changed(draft, catalogue.algorithms[draft.work.algorithm], change)
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
     if code == "mask_lost":
         corrected = {"raster reproject": _changed}
@@ -69,9 +69,9 @@ def _clipped(
     if "output-nodata" not in hidden:
         return None
     shapes = {
-        one.name: _value(one, draft.work.arguments[one.name])
-        for one in algorithm.arguments
-        if one.name in _SHAPES and one.name in draft.work.arguments
+        argument.name: _value(argument, draft.work.arguments[argument.name])
+        for argument in algorithm.arguments
+        if argument.name in _SHAPES and argument.name in draft.work.arguments
     }
     steps = (("edit", {"nodata": hidden["output-nodata"][0]}), ("clip", shapes))
     return _piped(draft, steps, [located for name, located in draft.work.named or () if name == "input"])
@@ -84,8 +84,8 @@ def _piped(
 ) -> Mapping[str, Any] | None:
     """A pipeline from the only input (or the only one of `inputs`) to the only output; None if there are several."""
     inputs = draft.inputs if inputs is None else inputs
-    said = _READ_AND_WRITTEN.union(*(given for _, given in steps))
-    if not said.issuperset(draft.work.arguments):  # an argument that no step accepts would be lost
+    accepted = _READ_AND_WRITTEN.union(*(arguments for _, arguments in steps))
+    if not accepted.issuperset(draft.work.arguments):  # an argument that no step accepts would be lost
         return None
     if draft.work.chain or len(inputs) != 1 or len(draft.outputs) != 1:
         return None
@@ -94,8 +94,8 @@ def _piped(
         written["output-format"] = named[0]
     if options := draft.work.arguments.get("creation-option"):
         written["creation-option"] = list(options)
-    made = (("read", {"input": label(inputs[0])}), *steps, ("write", written))
-    return _call("pipeline", steps=[{"step": name, "arguments": given} for name, given in made])
+    pipeline = (("read", {"input": label(inputs[0])}), *steps, ("write", written))
+    return _call("pipeline", steps=[{"step": name, "arguments": arguments} for name, arguments in pipeline])
 
 
 def _call(tool: str, **arguments: Any) -> Mapping[str, Any]:
@@ -103,25 +103,25 @@ def _call(tool: str, **arguments: Any) -> Mapping[str, Any]:
 
 
 def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
-    known = {one.name: one for one in algorithm.arguments}
+    known = {argument.name: argument for argument in algorithm.arguments}
     inputs = [label(located) for name, located in draft.named_inputs if name in ("input", "dataset")]
-    given = {name: values for name, values in draft.work.arguments.items() if name in known}
+    changed = {name: values for name, values in draft.work.arguments.items() if name in known}
     if (
         draft.work.chain
         or not {name for name, values in change.items() if values is not None} <= set(known)
         or len(draft.outputs) > 1
     ):
         return None
-    if len(inputs) != 1 and "input" not in given:
+    if len(inputs) != 1 and "input" not in changed:
         return None
     for name, values in change.items():
         if values is None:
-            given.pop(name, None)
+            changed.pop(name, None)
             continue
-        more = known[name].is_list and name not in _ONE_VALUE
-        given[name] = (*(_others(given.get(name, ()), values) if more else ()), *values)
-    arguments = {name: _value(known[name], values) for name, values in given.items()}
-    if "input" not in given:
+        extends = known[name].is_list and name not in _ONE_VALUE
+        changed[name] = (*(_others(changed.get(name, ()), values) if extends else ()), *values)
+    arguments = {name: _value(known[name], values) for name, values in changed.items()}
+    if "input" not in changed:
         arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]
     if draft.output is not None:
         arguments["output"] = str(draft.output.target)
@@ -138,16 +138,16 @@ def _step_changed(
     numbers = [number for number, (path, _) in enumerate(draft.work.chain) if path == "raster reproject"]
     if len(numbers) != 1 or draft.work.branches or len(draft.outputs) != 1:
         return None
-    given: list[dict[str, Sequence[str]]] = [dict(arguments) for _, arguments in draft.work.chain]
-    given[numbers[0]] |= change
-    given[-1] |= {"output": (str(draft.outputs[0].target),), "overwrite": ("true",)}
-    made = []
-    for (path, _), arguments in zip(draft.work.chain, given, strict=True):
-        step = next(one for one in catalogue.steps.values() if one.algorithm.path == path)
-        known = {one.name: one for one in step.algorithm.arguments}
+    changed: list[dict[str, Sequence[str]]] = [dict(arguments) for _, arguments in draft.work.chain]
+    changed[numbers[0]] |= change
+    changed[-1] |= {"output": (str(draft.outputs[0].target),), "overwrite": ("true",)}
+    steps = []
+    for (path, _), arguments in zip(draft.work.chain, changed, strict=True):
+        step = next(step for step in catalogue.steps.values() if step.algorithm.path == path)
+        known = {argument.name: argument for argument in step.algorithm.arguments}
         values = {name: _value(known[name], texts) for name, texts in arguments.items()}
-        made.append({"step": step.name, "arguments": values})
-    return _call("pipeline", steps=made)
+        steps.append({"step": step.name, "arguments": values})
+    return _call("pipeline", steps=steps)
 
 
 def _others(texts: Sequence[str], changed: Sequence[str]) -> Sequence[str]:
@@ -155,8 +155,8 @@ def _others(texts: Sequence[str], changed: Sequence[str]) -> Sequence[str]:
 
     GDAL uses the first of two options with the same name.
     """
-    names = options_of(one for one in changed if "=" in one)
-    return [one for one in texts if not ("=" in one and options_of((one,)).keys() & names.keys())]
+    names = options_of(text for text in changed if "=" in text)
+    return [text for text in texts if not ("=" in text and options_of((text,)).keys() & names.keys())]
 
 
 def _value(argument: Argument, texts: Sequence[str]) -> Any:
@@ -166,5 +166,5 @@ def _value(argument: Argument, texts: Sequence[str]) -> Any:
         text == "true" if kind == "boolean" else float(text) if kind in ("integer", "real") else text
         for text in texts
     ]
-    plain = [int(one) if isinstance(one, float) and one.is_integer() else one for one in values]
+    plain = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     return plain if argument.is_list else plain[0]

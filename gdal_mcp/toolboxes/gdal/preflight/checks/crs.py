@@ -48,7 +48,7 @@ def extent_outside(call: AlgorithmCall) -> Iterator[Finding]:
     """
     if call.written or call.text("input-crs"):
         return
-    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent]
+    boxes = [dataset.extent for dataset in call.inputs if dataset and dataset.degrees and dataset.extent]
     for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
         exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
         yield make_finding("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
@@ -127,11 +127,11 @@ def position_outside(call: AlgorithmCall) -> Iterator[Finding]:
 
 def inputs_elsewhere(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds rasters that are joined, some with longitudes from 0 to 360 and others from -180 to 180."""
-    known = [one.extent for one in call.inputs if one and one.degrees and one.extent]
+    known = [dataset.extent for dataset in call.inputs if dataset and dataset.degrees and dataset.extent]
     if call.path not in ("raster mosaic", "gdal_merge") or len(known) < 2:
         return
-    apart = max(box[2] for box in known) - min(box[0] for box in known)
-    if apart > _AROUND or any(_elsewhere(one, other) for one in known for other in known if one is not other):
+    span = max(box[2] for box in known) - min(box[0] for box in known)
+    if span > _AROUND or any(_elsewhere(box, other) for box in known for other in known if box is not other):
         yield make_finding("longitudes_joined")
 
 
@@ -152,7 +152,7 @@ def _box_of_wkt(text: str) -> Box | None:
     pairs = re.findall(rf"({_NUMBER})\s+({_NUMBER})(?=\s*[,)])", text)
     if not pairs:
         return None
-    xs, ys = ([float(one[i]) for one in pairs] for i in (0, 1))
+    xs, ys = ([float(pair[i]) for pair in pairs] for i in (0, 1))
     return min(xs), min(ys), max(xs), max(ys)
 
 
@@ -188,7 +188,7 @@ def _by_warping(call: AlgorithmCall, box: Box) -> Mapping[str, tuple[str, ...] |
 
 
 def _texts(numbers: Sequence[float]) -> tuple[str, ...]:
-    return tuple(f"{one:.17g}" for one in numbers)
+    return tuple(f"{number:.17g}" for number in numbers)
 
 
 def _is_degrees(call: AlgorithmCall) -> bool:
@@ -223,7 +223,7 @@ def no_overlap(call: AlgorithmCall) -> Iterator[Finding]:
     if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
         yield make_finding("axes_exchanged")
     else:
-        yield make_finding("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
+        yield make_finding("box_outside", {"there": ", ".join(f"{number:.10g}" for number in extent)})
 
 
 def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:

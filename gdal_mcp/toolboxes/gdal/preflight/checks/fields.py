@@ -34,7 +34,9 @@ _READS_OTHERWISE: Final = ("open-option", "input-layer", "ignore-missing-fields"
 
 
 def field_missing(call: AlgorithmCall) -> Iterator[Finding]:
-    if not call.driver and not any(one.schema and one.schema.is_predicted for one in _datasets(call)):
+    if not call.driver and not any(
+        dataset.schema and dataset.schema.is_predicted for dataset in _datasets(call)
+    ):
         return  # nobody is asked about a call that only reads, and GDAL's answer comes with the names that there are
     missing = [*_named(call), *_of_statement(call), *_of_condition(call)]
     if missing:
@@ -51,7 +53,11 @@ def not_polygons(call: AlgorithmCall) -> Iterator[Finding]:
 
 
 def _datasets(call: AlgorithmCall) -> Iterator[DatasetFacts]:
-    yield from (one for one in (call.vector, *call.others.values(), *call.tables.values()) if one is not None)
+    yield from (
+        dataset
+        for dataset in (call.vector, *call.others.values(), *call.tables.values())
+        if dataset is not None
+    )
 
 
 def _dataset(call: AlgorithmCall, argument: str) -> DatasetFacts | None:
@@ -66,11 +72,13 @@ def _named(call: AlgorithmCall) -> Iterator[str]:
         if facts is None or facts.schema is None:
             continue
         known = {*facts.schema.columns, *map(str.lower, facts.schema.geometries), *_WORDS}
-        yield from (one for one in call.texts(name) if one.strip() and one.strip().lower() not in known)
+        yield from (
+            field for field in call.texts(name) if field.strip() and field.strip().lower() not in known
+        )
 
 
 def _of_statement(call: AlgorithmCall) -> Iterator[str]:
-    typed = all(one.upper() == "AUTODETECT_TYPE=YES" for one in call.texts("open-option"))
+    typed = all(option.upper() == "AUTODETECT_TYPE=YES" for option in call.texts("open-option"))
     if typed and call.path == "vector sql" and call.text("dialect").upper() == "SQLITE":
         yield from missing_columns(
             call.text("sql"), call.tables, geometries=GEOMETRY if call.is_query else ""

@@ -30,18 +30,18 @@ def findings(
         return
     if draft.command.options[:1] != (algorithm.path.partition(" ")[0],):
         return
-    arguments = {one.name: one for one in algorithm.arguments}
+    arguments = {argument.name: argument for argument in algorithm.arguments}
     for name, located in draft.work.named or ():
-        found, argument = facts.get(located), arguments.get(name)
+        dataset, argument = facts.get(located), arguments.get(name)
         takes = (
             DATASET_KINDS.get(argument.dataset_kinds[0])
             if argument and len(argument.dataset_kinds) == 1
             else None
         )
-        if found is not None and takes is not None and _is_other(found, takes, catalogue):
-            words = {"name": label(located), "kind": found.kind, "takes": takes, "path": algorithm.path}
-            instead = _counterpart(algorithm, name, found.kind, catalogue)
-            yield _wrong_kind(words, instead, fits=_fits(draft, found.kind, catalogue))
+        if dataset is not None and takes is not None and _is_other(dataset, takes, catalogue):
+            words = {"name": label(located), "kind": dataset.kind, "takes": takes, "path": algorithm.path}
+            instead = _counterpart(algorithm, name, dataset.kind, catalogue)
+            yield _wrong_kind(words, instead, fits=_fits(draft, dataset.kind, catalogue))
             return
 
 

@@ -32,12 +32,12 @@ _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # these
 
 def nearest(call: AlgorithmCall) -> Iterator[Finding]:
     size = call.input.pixel_size if call.input else None
-    given = call.numbers("resolution", 2)
+    resolution = call.numbers("resolution", 2)
     same_grid = (
         call.keeps_crs
         and size
-        and given
-        and all(abs(a / b - 1) < _SLACK for a, b in zip(given, size, strict=True))
+        and resolution
+        and all(abs(a / b - 1) < _SLACK for a, b in zip(resolution, size, strict=True))
     )
     if same_grid:
         return
@@ -57,10 +57,10 @@ def keeps_all(quality: str) -> bool:
 
 
 def lossy(call: AlgorithmCall) -> Iterator[Finding]:
-    made = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    raster = call.input if call.path == "raster convert" else raster_made(call) or call.input
     # larger types than those of pictures
-    deep = made is not None and made.data_type not in ("", "Byte", "UInt8", "Int8")
-    if not call.driver or not (_continuous(made) or (deep and call.driver == "JP2OpenJPEG")):
+    deep = raster is not None and raster.data_type not in ("", "Byte", "UInt8", "Int8")
+    if not call.driver or not (_continuous(raster) or (deep and call.driver == "JP2OpenJPEG")):
         return
     packing = call.option("COMPRESS") or call.driver
     loses = {
@@ -70,7 +70,7 @@ def lossy(call: AlgorithmCall) -> Iterator[Finding]:
         "JP2OpenJPEG": not (call.switched_on("REVERSIBLE") and keeps_all(call.option("QUALITY"))),
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
-    fewer_bits = bool(call.option("DISCARD_LSB")) or (is_float(made) and bool(call.option("NBITS")))
+    fewer_bits = bool(call.option("DISCARD_LSB")) or (is_float(raster) and bool(call.option("NBITS")))
     if loses.get(packing) or lossy_lerc or fewer_bits:
         yield make_finding("lossy_compression")
 
@@ -80,22 +80,22 @@ def nodata_out_of_range(call: AlgorithmCall) -> Iterator[Finding]:
 
     The value is that of an argument, else that of the input if the data type changes.
     """
-    made, facts = raster_made(call), call.input
-    limits = TYPE_RANGE.get(made.data_type) if made else None
-    if made is None or limits is None:
+    raster, facts = raster_made(call), call.input
+    limits = TYPE_RANGE.get(raster.data_type) if raster else None
+    if raster is None or limits is None:
         return
     texts = [*call.texts("nodata"), *call.texts("output-nodata")]
     values = [value for text in texts if (value := number_of(text, finite=False)) is not None]
-    changes_type = facts is not None and made.data_type != facts.data_type and call.path in _KEEPS_NODATA
+    changes_type = facts is not None and raster.data_type != facts.data_type and call.path in _KEEPS_NODATA
     if not texts and changes_type and facts and facts.nodata is not None:
         values = [facts.nodata]
     if not all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
-        yield make_finding("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
+        yield make_finding("nodata_beyond", {"kind": raster.data_type, "low": limits[0], "high": limits[1]})
 
 
 def rotated(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds rotated rasters in algorithms that treat rows of pixels as running from west to east."""
-    if call.path == "gdal_merge" and any(one and one.rotated for one in call.inputs):
+    if call.path == "gdal_merge" and any(dataset and dataset.rotated for dataset in call.inputs):
         yield make_finding("neither_north_up", refuses=True)
         return
     if call.input is None or not call.input.rotated:
@@ -163,7 +163,10 @@ def other_crs(call: AlgorithmCall) -> Iterator[Finding]:
     if facts is None or not facts.crs:
         return
     others = {"gdal_merge": call.inputs, "raster zonal-stats": (call.others.get("zones"),)}.get(call.path, ())
-    other = next((one for one in others if one and one.crs and not same_crs(facts.crs, one.crs)), None)
+    other = next(
+        (dataset for dataset in others if dataset and dataset.crs and not same_crs(facts.crs, dataset.crs)),
+        None,
+    )
     if other is not None:
         merges, words = call.path == "gdal_merge", {"own": facts.crs, "other": other.crs}
         refuses = merges or facts.degrees != other.degrees
@@ -181,8 +184,8 @@ def zones_not_covered(call: AlgorithmCall) -> Iterator[Finding]:
     facts, zones = call.input, call.others.get("zones")
     if call.path != "raster zonal-stats" or facts is None or zones is None:
         return
-    alike = same_crs(facts.crs, zones.crs)
-    if not alike or facts.extent is None or zones.extent is None or facts.pixel_size is None:
+    is_same_crs = same_crs(facts.crs, zones.crs)
+    if not is_same_crs or facts.extent is None or zones.extent is None or facts.pixel_size is None:
         return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
     if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):
@@ -199,7 +202,7 @@ def terrain_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
 
 def scale_ignored(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds computations with raw (unscaled) values."""
-    scaled = any(one is not None and one.scaled for one in call.inputs)
+    scaled = any(dataset is not None and dataset.scaled for dataset in call.inputs)
     if scaled and (call.path in COMPUTES | {"raster polygonize"} or call.driver in _NO_SCALE):
         yield make_finding("stored_numbers")
 
@@ -225,8 +228,8 @@ def heights_left_out(call: AlgorithmCall) -> Iterator[Finding]:
 
 def four_bands(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds JPEG outputs with four bands, which are interpreted as cyan, magenta, yellow and black."""
-    made = call.input if call.path == "raster convert" else raster_made(call) or call.input
-    if call.driver == "JPEG" and made is not None and made.bands == 4:
+    raster = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    if call.driver == "JPEG" and raster is not None and raster.bands == 4:
         yield make_finding("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
 
@@ -241,7 +244,7 @@ def position_in_pixels(call: AlgorithmCall) -> Iterator[Finding]:
     (west, south, east, north), pairs = facts.extent, list(zip(numbers[::2], numbers[1::2], strict=False))
     inside = all(west <= x <= east and south <= y <= north for x, y in pairs)
     pixels = all(0 <= x < facts.width and 0 <= y < facts.height for x, y in pairs)
-    if pixels and all((one if inside else 2 * one).is_integer() for one in numbers):
+    if pixels and all((number if inside else 2 * number).is_integer() for number in numbers):
         return
     lonlat = facts.degrees is False and all(abs(x) <= 180 and abs(y) <= 90 for x, y in pairs)
     crs = "dataset" if inside and facts.has_crs else "EPSG:4326" if lonlat and not inside else ""
@@ -256,12 +259,12 @@ def band_missing(call: AlgorithmCall) -> Iterator[Finding]:
     wanted["weights-band"] = (call.others.get("weights"),)
     for name, rasters in wanted.items():
         counts = [
-            one.bands
-            for one in rasters
-            if one and one.kind == "raster" and one.bands and not one.bands_estimated
+            dataset.bands
+            for dataset in rasters
+            if dataset and dataset.kind == "raster" and dataset.bands and not dataset.bands_estimated
         ]
         numbers = [value for text in call.texts(name) if (value := number_of(text)) is not None]
-        beyond = [one for one in numbers if counts and not 1 <= one <= min(counts)]
+        beyond = [number for number in numbers if counts and not 1 <= number <= min(counts)]
         if beyond:
             yield make_finding("band_missing", {"band": beyond[0], "count": min(counts)}, refuses=True)
             return
@@ -273,8 +276,8 @@ def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
     if sizes is None or its_sizes is None or box is None or its_box is None:
         return None
     for size, its, corner in zip(sizes, its_sizes, (0, 3), strict=True):
-        apart = (box[corner] - its_box[corner]) / size
-        if abs(its / size - 1) > _SLACK or abs(apart - round(apart)) > _SLACK:
+        offset = (box[corner] - its_box[corner]) / size
+        if abs(its / size - 1) > _SLACK or abs(offset - round(offset)) > _SLACK:
             return False
     return True
 

@@ -23,17 +23,17 @@ def _statements(call: AlgorithmCall) -> list[str]:
 
 
 def _layers(call: AlgorithmCall) -> list[DatasetFacts]:
-    return [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+    return [layer for layer in (*call.inputs, call.flowing) if layer and layer.kind == "vector"]
 
 
 def _in_degrees(call: AlgorithmCall, code: str) -> bool:
     """True if a CRS that the statement names is in degrees, by its code or a container's description."""
-    found = [extent for one in _layers(call) for extent in one.named(code)]
-    return code in _DEGREES or any(extent.degrees for extent in found)
+    extents = [extent for layer in _layers(call) for extent in layer.named(code)]
+    return code in _DEGREES or any(extent.degrees for extent in extents)
 
 
 def measure_in_degrees(call: AlgorithmCall) -> Iterator[Finding]:
-    drawn = [one.degrees for one in _layers(call) if one.geometry != "None"]
+    drawn = [layer.degrees for layer in _layers(call) if layer.geometry != "None"]
     texts = _statements(call)
     as_they_are = drawn and all(drawn) and any(map(reading.measures, texts))
     codes = {code for text in texts for code in reading.codes_measured(text)}
@@ -43,7 +43,7 @@ def measure_in_degrees(call: AlgorithmCall) -> Iterator[Finding]:
 
 def measure_in_feet(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds areas and lengths in the units of a CRS that is not in metres."""
-    units = [one.unit_metres for one in _layers(call) if one.geometry != "None"]
+    units = [layer.unit_metres for layer in _layers(call) if layer.geometry != "None"]
     # results on the ellipsoid are in metres in any CRS
     if units and units[0] and any(map(reading.measures, _statements(call))):
         yield make_finding("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
@@ -53,7 +53,7 @@ def measure_in_mercator(call: AlgorithmCall) -> Iterator[Finding]:
     facts, texts = call.input or call.flowing, _statements(call)
     factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
     measures = own and (call.path == "vector buffer" or any(map(reading.measures, texts)))
-    transformed = any("EPSG:3857" in reading.codes_measured(one) for one in texts)
+    transformed = any("EPSG:3857" in reading.codes_measured(text) for text in texts)
     if factor >= MERCATOR_SLACK and (measures or transformed):
         yield make_finding("measured_in_mercator", {"factor": factor, "square": factor**2})
 
@@ -76,11 +76,15 @@ def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
     columns = _columns(call, "number_texts", detected=False)
     if any(map(reading.compares_text_of_date, statements)):
         yield make_finding("date_compared")
-    elif mixed and any(reading.compares(one, mixed) or reading.adds_up(one, mixed) for one in statements):
+    elif mixed and any(
+        reading.compares(statement, mixed) or reading.adds_up(statement, mixed) for statement in statements
+    ):
         yield make_finding("mixed_compared")
-    elif units and any(reading.compares(one, units) or reading.adds_up(one, units) for one in statements):
+    elif units and any(
+        reading.compares(statement, units) or reading.adds_up(statement, units) for statement in statements
+    ):
         yield make_finding("units_compared")
-    elif columns and any(reading.compares(one, columns) for one in statements):
+    elif columns and any(reading.compares(statement, columns) for statement in statements):
         by_csv = call.vector and call.vector.driver == "CSV"
         yield make_finding(
             "text_compared", change={"open-option": ("AUTODETECT_TYPE=YES",)} if by_csv else None
@@ -90,7 +94,7 @@ def number_as_text(call: AlgorithmCall) -> Iterator[Finding]:
 def misread(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds misleading values in columns that the call writes or its statement names, such as decimal commas."""
     sql = call.text("sql")
-    for name, mends, columns in (
+    for name, correction, columns in (
         ("decimal_comma", "replace", _columns(call, "comma_texts")),
         ("local_dates", "substr", _columns(call, "date_texts")),
         # integers too large for GDAL's types, and times that GDAL rounds
@@ -98,7 +102,7 @@ def misread(call: AlgorithmCall) -> Iterator[Finding]:
         ("rounded_keys", None, _columns(call, "rounded_keys")),
     ):
         used = columns and (reading.names(sql, columns) if sql else call.driver)
-        if used and not (mends and mends in sql.lower()):
+        if used and not (correction and correction in sql.lower()):
             yield make_finding(name)
 
 
@@ -108,14 +112,14 @@ def _columns(call: AlgorithmCall, kind: str, *, detected: bool | None = None) ->
     With `detected`, only those of tables for which the call requests type detection; if it is False, only those of
     other tables.
     """
-    asked = any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
-    tables = [one for one in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if one]
-    fit = [one for one in tables if detected in (None, asked and one.driver == "CSV")]
-    return tuple(name for one in fit if one.kind == "vector" for name in one.columns.get(kind, ()))
+    detects = any("AUTODETECT_TYPE" in option.upper() for option in call.texts("open-option"))
+    tables = [table for table in (call.vector, *(call.inputs[1:] if call.text("sql") else ())) if table]
+    fit = [table for table in tables if detected in (None, detects and table.driver == "CSV")]
+    return tuple(name for table in fit if table.kind == "vector" for name in table.columns.get(kind, ()))
 
 
 def compares_all(call: AlgorithmCall) -> Iterator[Finding]:
-    counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
+    counts = sorted(dataset.features or 0 for dataset in call.inputs if dataset and dataset.kind == "vector")
     pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
     if pairs >= _MANY_PAIRS and reading.compares_all_pairs(call.text("sql")):
         too_long = pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2
@@ -129,9 +133,11 @@ def layers_as_table(draft: Draft, inputs: Sequence[DatasetFacts | None]) -> Iter
     """
     aliases = [alias for alias, _ in draft.command.extra.get("tables", ())]
     layers = {
-        alias: one.columns.get("layer_names", ()) for alias, one in zip(aliases, inputs, strict=False) if one
+        alias: dataset.columns.get("layer_names", ())
+        for alias, dataset in zip(aliases, inputs, strict=False)
+        if dataset
     }
-    named = {one.casefold() for names in layers.values() for one in names}
+    named = {name.casefold() for names in layers.values() for name in names}
     read = reading.tables_read(draft.command.extra["sql"]) if any(layers.values()) else ()
     for number, (alias, names) in enumerate(layers.items()):
         if names and alias.casefold() in read and alias.casefold() not in named:

@@ -61,13 +61,13 @@ def crs_changes(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
 
 def crs_changes_by_input(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
     """Each change of CRS with the input it applies to, as spelled in the call; "" for all inputs."""
-    found = _all_changes(draft, catalogue)
-    return tuple(one for one in found if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
+    changes = _all_changes(draft, catalogue)
+    return tuple(pair for pair in changes if max(map(len, pair[1])) <= _MAX_TEXT)[:_MOST]
 
 
 def _all_changes(draft: Draft, catalogue: Catalogue) -> Sequence[tuple[str, Change]]:
     parts = (draft.work.steps, *draft.work.branches)
-    return list(dict.fromkeys(one for steps in parts for one in _named(steps, draft, catalogue)))
+    return list(dict.fromkeys(pair for steps in parts for pair in _named(steps, draft, catalogue)))
 
 
 def key(change: Change) -> str:
@@ -85,26 +85,26 @@ def _named(
     if demanded := _demanded(draft, steps[-1], catalogue):
         steps = (*steps, AlgorithmStep("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
-        given = {name: values[0] for name, values in arguments.items() if values}
-        target = given.get("output-crs")  # the CRS of the argument, else of the dataset `like`
+        texts = {name: values[0] for name, values in arguments.items() if values}
+        target = texts.get("output-crs")  # the CRS of the argument, else of the dataset `like`
         if target is None:
-            others = like if "like" in given else []
-            if path == "vector concat" and given.get("mode") == "single":
-                others = [f"{_FILE}{one}" for one in draft.inputs[:1]]
-            target = others[0] if len(others) == 1 else ""
-        if path in _LABELS and "crs" in given:
-            current = given["crs"]
-        elif target and (path in _MOVES or ("output-crs" in given and is_new(path, catalogue))):
+            references = like if "like" in texts else []
+            if path == "vector concat" and texts.get("mode") == "single":
+                references = [f"{_FILE}{located}" for located in draft.inputs[:1]]
+            target = references[0] if len(references) == 1 else ""
+        if path in _LABELS and "crs" in texts:
+            current = texts["crs"]
+        elif target and (path in _MOVES or ("output-crs" in texts and is_new(path, catalogue))):
             warp = options_of(arguments.get("transform-option", ()))
             if "COORDINATE_OPERATION" not in warp:  # otherwise the call itself selects the operation
-                yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
+                yield source, (texts.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
             current = target
         elif path == "vector sql":
-            found = _of_statement(given.get("sql", ""), source, draft)
-            yield from ((of, (before or current, after, "")) for of, before, after in found)
-        elif "like" in given and like:
+            changes = _of_statement(texts.get("sql", ""), source, draft)
+            yield from ((of, (before or current, after, "")) for of, before, after in changes)
+        elif "like" in texts and like:
             yield source, (like[0], current, _POINTS)
-        places = (given[name] for name in _PLACES if name in given)
+        places = (texts[name] for name in _PLACES if name in texts)
         yield from ((source, (place, current, _POINTS)) for place in places)
 
 
@@ -115,7 +115,7 @@ def is_new(path: str, catalogue: Catalogue) -> bool:
 
 def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str, str]]:
     """The source and target CRS of each ST_Transform with its input; the source is "" for the CRS of the table."""
-    stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
+    stems = [[str(located).rpartition("/")[2].partition(".")[0], str(located)] for located in draft.inputs]
     files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
     for table, before, after in transformed_to(statement):
         # without a table, it may be any of several inputs
@@ -177,12 +177,12 @@ def _epochs(change: Mapping[str, Any], inputs: tuple[int, ...]) -> Iterator[Find
 def _moved_heights(change: Mapping[str, Any], draft: Draft) -> Finding:
     """The finding for heights in a vertical CRS that become heights above the ellipsoid."""
     flat = change.get("to") or next(iter(draft.work.arguments.get("output-crs", ())), "the CRS")
-    kept = f"{flat}+{change['vertical'].rpartition(':')[2]}"
+    compound = f"{flat}+{change['vertical'].rpartition(':')[2]}"
     corrected = draft.work.algorithm == "raster reproject" and change.get("to")
     return make_finding(
         "heights_moved",
-        {"metres": change["heights"], "kept": kept},
-        change={"output-crs": (kept,)} if corrected else None,
+        {"metres": change["heights"], "kept": compound},
+        change={"output-crs": (compound,)} if corrected else None,
     )
 
 
@@ -214,12 +214,12 @@ def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
         advice = f"{advice}.{way if through else ''}"
     if refuses:
         advice += f' To have it all the same, call again with "allow": ["{BALLPARK}"].'
-    found = Finding(BALLPARK, message, advice, refuses)
+    finding = Finding(BALLPARK, message, advice, refuses)
     # PROJ selects the better operation if it has an area of interest, which only warping supports, or in two steps
     if draft.work.algorithm == "raster reproject" and (area := better.get("area")):
-        text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
-        return replace(found, change={"transform-option": (text,)})
+        text = f"AREA_OF_INTEREST={','.join(f'{number:.9g}' for number in area)}"
+        return replace(finding, change={"transform-option": (text,)})
     if draft.work.algorithm == "vector reproject" and through:
         targets = (through, *draft.work.arguments["output-crs"])
-        return replace(found, steps=[("reproject", {"output-crs": one}) for one in targets])
-    return found
+        return replace(finding, steps=[("reproject", {"output-crs": crs}) for crs in targets])
+    return finding

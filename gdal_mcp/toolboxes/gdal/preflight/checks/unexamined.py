@@ -71,8 +71,8 @@ def _unread_statements(draft: Draft, inputs: AddressTable) -> Iterator[Finding]:
 
 def _units_differ(inputs: AddressTable) -> bool:
     """True if some inputs are in degrees and others are not, so that they never lie in the same place."""
-    known = [one for _, one in inputs if one is not None and one.has_crs and one.geometry != "None"]
-    return {one.degrees for one in known} >= {True, False}
+    known = [facts for _, facts in inputs if facts is not None and facts.has_crs and facts.geometry != "None"]
+    return {facts.degrees for facts in known} >= {True, False}
 
 
 def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
@@ -86,10 +86,10 @@ def space(uncertain: tuple[int, int, str] | None) -> Iterator[Finding]:
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:
     """True if the call would be refused for an input in the wrong CRS."""
     named = {draft.work.algorithm, draft.command.program, *(path for path, _ in draft.work.steps)}
-    joins = len(draft.inputs) > 1 and any(relates(one) or may_relate(one) for one in _texts(draft, "sql"))
+    joins = len(draft.inputs) > 1 and any(relates(text) or may_relate(text) for text in _texts(draft, "sql"))
     return bool(named & COMPARES_CRS) or joins or bool(crs_changes(draft, catalogue))
 
 
 def _texts(draft: Draft, name: str) -> Sequence[str]:
     parts = (draft.work.steps, *draft.work.branches)
-    return [text for steps in parts for _, given in steps for text in given.get(name, ())]
+    return [text for steps in parts for _, arguments in steps for text in arguments.get(name, ())]

@@ -85,18 +85,22 @@ _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps = draft.work.steps
-    found = list(_passed_over(steps))
-    if any(reading.measures_flat_lengths(text) for _, given in steps for text in given.get("sql", ())):
-        found.append("lengths")
+    probes = list(_passed_over(steps))
+    if any(
+        reading.measures_flat_lengths(text) for _, arguments in steps for text in arguments.get("sql", ())
+    ):
+        probes.append("lengths")
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
-        found.append("holes")
-    cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
+        probes.append("holes")
+    cares = any(
+        _SAYS_NODATA & set(arguments) or "?" in "".join(arguments.get("calc", ())) for _, arguments in steps
+    )
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
-        found.append("fills")
-    slopes = [given for path, given in steps if path in ("raster slope", "raster hillshade")]
+        probes.append("fills")
+    slopes = [arguments for path, arguments in steps if path in ("raster slope", "raster hillshade")]
     # xscale and yscale relate heights to horizontal distances
-    if any(not {"xscale", "yscale"} & set(given) for given in slopes):
-        found.append("heights")
+    if any(not {"xscale", "yscale"} & set(arguments) for arguments in slopes):
+        probes.append("heights")
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
@@ -107,16 +111,16 @@ def pixel_probes(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     ) in _PHOTOS
     mixing = _mixing(steps)
     if mixing or (lossy and not _lossless(options)) or _rounds(options) or _warps(driver, options):
-        found.append("classes")
-    kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
+        probes.append("classes")
+    kinds = [kind for _, arguments in steps for kind in arguments.get("output-data-type", ())]
     if "average" in mixing and not kinds:
-        found.append("shares")
+        probes.append("shares")
     if driver == "COG" and _mixes_overviews(options):
-        found += ["overviews", "overview_directions"]
+        probes += ["overviews", "overview_directions"]
     if all(path in KEEPS_PIXELS for path, _ in steps):  # a picture format, else the last output data type
         narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
-        found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
-    return tuple(found)
+        probes += [f"{name}{_BANDS}{bands}" if (bands := _selected(steps)) else name for name in narrowest]
+    return tuple(probes)
 
 
 def _rounds(options: Mapping[str, str]) -> bool:
@@ -144,25 +148,25 @@ def _mixes_overviews(options: Mapping[str, str]) -> bool:
 
 def _mixes_neighbours(step: AlgorithmStep) -> bool:
     """True if an algorithm computes a pixel from several neighbours, for example as their mean."""
-    path, given = step
+    path, arguments = step
     if path == "raster fill-nodata":
-        return given.get("strategy", ("invdist",))[0] != "nearest"
-    return path == "raster neighbors" and "mean" in given.get("method", ())
+        return arguments.get("strategy", ("invdist",))[0] != "nearest"
+    return path == "raster neighbors" and "mean" in arguments.get("method", ())
 
 
 def _mixing(steps: Sequence[AlgorithmStep]) -> frozenset[str]:
     """The methods of resampling that compute new values from several pixels."""
     return _MIXES & {
-        given.get("resampling", (_RESAMPLES[path],))[0] for path, given in steps if path in _RESAMPLES
+        arguments.get("resampling", (_RESAMPLES[path],))[0] for path, arguments in steps if path in _RESAMPLES
     }
 
 
 def _averages(step: AlgorithmStep) -> bool:
     """True if an algorithm computes means of pixels, in any way."""
-    path, given = step
-    statistics = {name for text in given.get("stat", ()) for name in text.split(",")}
+    path, arguments = step
+    statistics = {name for text in arguments.get("stat", ()) for name in text.split(",")}
     means = path == "raster zonal-stats" and bool(statistics & _MEANS)
-    joined = path == "raster mosaic" and "mean" in given.get("pixel-function", ())
+    joined = path == "raster mosaic" and "mean" in arguments.get("pixel-function", ())
     return bool(_mixing([step])) or _mixes_neighbours(step) or means or joined
 
 
@@ -175,7 +179,7 @@ def of_aspect(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
 
 def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
     """Yields the names of the probes for data that the algorithms ignore or misread."""
-    if any(_takes_shapes(path, given) for path, given in steps):
+    if any(_takes_shapes(path, arguments) for path, arguments in steps):
         yield "curves"
     if any(path in IGNORES_MASKS for path, _ in steps):
         yield "masked"
@@ -187,9 +191,11 @@ def _passed_over(steps: Sequence[AlgorithmStep]) -> Iterator[str]:
         yield "Int64"
 
 
-def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
+def _takes_shapes(path: str, arguments: Mapping[str, Sequence[str]]) -> bool:
     """True if GDAL rasterizes polygons, which skips curves."""
-    return path in ("vector rasterize", "raster zonal-stats") or (path == "raster clip" and "like" in given)
+    return path in ("vector rasterize", "raster zonal-stats") or (
+        path == "raster clip" and "like" in arguments
+    )
 
 
 def _merges(draft: Draft) -> bool:
@@ -199,7 +205,7 @@ def _merges(draft: Draft) -> bool:
 def _selected(steps: Sequence[AlgorithmStep]) -> str:
     """The selected bands of the only input, such as `1,3`; "" for all bands, or if uncertain."""
     choosing = ("raster select", "raster convert")  # convert has bands if it stands for gdal_translate
-    texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
+    texts = [arguments["band"] for path, arguments in steps if path in choosing and arguments.get("band")]
     joins = any(path in ("raster mosaic", "raster stack") for path, _ in steps)
     numbers = [part for text in texts[0] for part in text.split(",")] if len(texts) == 1 and not joins else []
     return ",".join(numbers) if all(number.isdecimal() for number in numbers) else ""
@@ -214,18 +220,20 @@ def _lossless(options: Mapping[str, str]) -> bool:
 
 def _nodata_of_edit(steps: Sequence[AlgorithmStep]) -> str:
     """The nodata value that `raster edit` sets while pixels are unchanged; "" if none."""
-    given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
-    return given[-1] if given and all(path in KEEPS_PIXELS for path, _ in steps) else ""
+    values = [
+        text for path, arguments in steps if path == "raster edit" for text in arguments.get("nodata", ())
+    ]
+    return values[-1] if values and all(path in KEEPS_PIXELS for path, _ in steps) else ""
 
 
 def _of_holes(steps: Sequence[AlgorithmStep]) -> Iterator[Finding]:
     """The finding if the first step that changes pixels treats nodata pixels as data."""
-    path, given = next((one for one in steps if one[0] not in KEEPS_PIXELS), ("", {}))
-    functions = {text.partition("(")[0].strip() for text in given.get("calc", ())}
-    if given.get("dialect") == ("builtin",) and functions <= _SKIPS_NODATA:
+    path, arguments = next((step for step in steps if step[0] not in KEEPS_PIXELS), ("", {}))
+    functions = {text.partition("(")[0].strip() for text in arguments.get("calc", ())}
+    if arguments.get("dialect") == ("builtin",) and functions <= _SKIPS_NODATA:
         return
     for argument, name, value in _OF_HOLES.get(path, ()):
-        if given.get(argument, ("false",)) == ("false",):
+        if arguments.get(argument, ("false",)) == ("false",):
             yield make_finding(name, change={argument: (value,)} if value else None)
             return
 
@@ -242,47 +250,47 @@ def findings(
     `looks` maps the names of the requested probes to their results, `nodata` is the nodata value of the input, and
     `merges` is True for gdal_merge.
     """
-    for name, seen in looks.items():
+    for name, look in looks.items():
         edit = _nodata_of_edit(steps)
-        key, said, change = _SAID.get(name, ("", "", None))
-        if name == "holes" and seen.get("holes") and edit:
+        key, check, change = _SAID.get(name, ("", "", None))
+        if name == "holes" and look.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
                 yield make_finding("nodata_redeclared")
-        elif name == "holes" and seen.get("holes") and merges:
+        elif name == "holes" and look.get("holes") and merges:
             yield make_finding("nodata_merged")
-        elif name == "holes" and seen.get("holes"):
+        elif name == "holes" and look.get("holes"):
             yield from _of_holes(steps)
-        elif seen.get(key):
-            numbers = {"count": seen[key], "of": seen.get("of")} if name == "lengths" else {}
-            yield make_finding(said, change=change, refuses=name in REFUSING_PROBES, numbers=numbers)
-        elif name == "curves" and seen.get("count"):
-            yield make_finding("curves_unexamined", refuses=True, numbers={"count": seen["count"]})
-        elif seen.get("count"):
-            yield from _lost(name.partition(_BANDS)[0], seen, nodata)
+        elif look.get(key):
+            numbers = {"count": look[key], "of": look.get("of")} if name == "lengths" else {}
+            yield make_finding(check, change=change, refuses=name in REFUSING_PROBES, numbers=numbers)
+        elif name == "curves" and look.get("count"):
+            yield make_finding("curves_unexamined", refuses=True, numbers={"count": look["count"]})
+        elif look.get("count"):
+            yield from _lost(name.partition(_BANDS)[0], look, nodata)
 
 
-def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[Finding]:
-    limits = {key: seen.get(key) for key in ("minimum", "maximum")}
+def _lost(kind: str, look: Mapping[str, Any], nodata: float | None) -> Iterator[Finding]:
+    limits = {key: look.get(key) for key in ("minimum", "maximum")}
     words = {"kind": f"{kind} pictures" if kind in PICTURES else kind, **limits}
-    numbers, outside = {"of": seen["count"]}, seen.get("outside")
+    numbers, outside = {"of": look["count"]}, look.get("outside")
     if outside:
-        steps = _scaled(kind, seen, nodata)
+        steps = _scaled(kind, look, nodata)
         yield make_finding("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
     lost = {"nan": "nan_lost", **({} if outside else {"fractional": "fractions_cut"}), "digits": "digits_cut"}
     for key, name in lost.items():
-        if count := seen.get(key):
+        if count := look.get(key):
             yield make_finding(name, words, numbers={"count": count, **numbers})
 
 
 def _scaled(
-    kind: str, seen: Mapping[str, Any], nodata: float | None
+    kind: str, look: Mapping[str, Any], nodata: float | None
 ) -> Sequence[tuple[str, Mapping[str, Any]]]:
     """Steps that scale the whole range to eight bits, with 0 reserved for nodata; empty if not possible."""
-    if kind not in _EIGHT_BITS or seen.get("nan") or not seen.get("exact"):
+    if kind not in _EIGHT_BITS or look.get("nan") or not look.get("exact"):
         return ()
     scale = {
-        "input-min": seen["minimum"],
-        "input-max": seen["maximum"],
+        "input-min": look["minimum"],
+        "input-max": look["maximum"],
         "output-min": 0 if nodata is None else 1,
         "output-max": 255,
         "output-data-type": "UInt8",

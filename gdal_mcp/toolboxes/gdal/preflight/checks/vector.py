@@ -96,7 +96,7 @@ def coarse_tiles(call: AlgorithmCall) -> Iterator[Finding]:
 
 def geometry_left_out(call: AlgorithmCall) -> Iterator[Finding]:
     """Finds outputs without the geometry, due to the format or to the selection of fields."""
-    facts, named = call.vector, {one.casefold() for one in call.texts("fields")}
+    facts, named = call.vector, {name.casefold() for name in call.texts("fields")}
     if facts is None or facts.geometry in ("", "None"):
         return
     keeps = call.flag("exclude") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"})
@@ -106,12 +106,12 @@ def geometry_left_out(call: AlgorithmCall) -> Iterator[Finding]:
         return
     if call.driver not in _TABLES or call.text("sql"):
         return
-    kept = call.option("GEOMETRY", "layer-creation-option")
+    setting = call.option("GEOMETRY", "layer-creation-option")
     how = {"Point": "AS_XY", "3D Point": "AS_XYZ"}.get(facts.geometry, "AS_WKT")
-    if kept == "AS_XY" and how == "AS_XYZ":
+    if setting == "AS_XY" and how == "AS_XYZ":
         yield make_finding("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
-    elif kept in ("", "NONE") or (how == "AS_WKT" and kept != "AS_WKT"):
-        words = {"driver": call.driver, "but": " but points in this way" if kept else "", "how": how}
+    elif setting in ("", "NONE") or (how == "AS_WKT" and setting != "AS_WKT"):
+        words = {"driver": call.driver, "but": " but points in this way" if setting else "", "how": how}
         if call.driver == "CSV":
             change = {"layer-creation-option": (f"GEOMETRY={how}",)}
             yield make_finding("left_out_of_csv", words, change=change)
@@ -124,8 +124,10 @@ def position_in_columns(call: AlgorithmCall) -> Iterator[Finding]:
     facts = call.vector
     if not call.driver or call.driver in _TABLES or facts is None or facts.geometry != "None":
         return
-    asked = [text.upper() for text in call.texts("open-option")]
-    if call.path in ("vector make-point", "vector sql") or any("_POSSIBLE_NAMES=" in text for text in asked):
+    open_options = [text.upper() for text in call.texts("open-option")]
+    if call.path in ("vector make-point", "vector sql") or any(
+        "_POSSIBLE_NAMES=" in text for text in open_options
+    ):
         return
     options, names = _position(facts)
     if not options:
@@ -152,7 +154,7 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if {x, y} <= texts | fields:
             return (f"X_POSSIBLE_NAMES={x}", f"Y_POSSIBLE_NAMES={y}"), (x, y)
     shapes = sorted(_GEOMETRIES & drawn)[:1]
-    return tuple(f"GEOM_POSSIBLE_NAMES={one}" for one in shapes), tuple(shapes)
+    return tuple(f"GEOM_POSSIBLE_NAMES={name}" for name in shapes), tuple(shapes)
 
 
 def xy_exchanged(call: AlgorithmCall) -> Iterator[Finding]:
@@ -175,8 +177,8 @@ def crs_mismatch(call: AlgorithmCall) -> Iterator[Finding]:
     elif call.path == "vector update":  # its output is the last of its inputs
         method = call.inputs[-1]
     elif call.path == "vector sql" and reading.relates(call.text("sql")):
-        others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))
-        method = next((one for one in others if not same_crs(facts.crs, one.crs)), None)
+        others = (dataset for dataset in call.inputs[1:] if dataset and dataset.geometry not in ("", "None"))
+        method = next((dataset for dataset in others if not same_crs(facts.crs, dataset.crs)), None)
     if not (method and facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
         return
     unlike = None not in (facts.degrees, method.degrees) and facts.degrees != method.degrees

@@ -51,10 +51,10 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 def parse(text: str) -> Expr | None:
     """The tree of one statement; None if the text is not one statement or cannot be parsed."""
     try:
-        found = _DIALECT.parse(text)
+        trees = _DIALECT.parse(text)
     except (SqlglotError, RecursionError):
         return None
-    return found[0] if len(found) == 1 else None
+    return trees[0] if len(trees) == 1 else None
 
 
 def function_names(text: str) -> list[str]:
@@ -63,7 +63,7 @@ def function_names(text: str) -> list[str]:
         tokens = _DIALECT.tokenize(text)
     except SqlglotError:
         return re.findall(r"\w+", text)
-    return [one.text for one, after in pairwise(tokens) if after.token_type is TokenType.L_PAREN]
+    return [token.text for token, after in pairwise(tokens) if after.token_type is TokenType.L_PAREN]
 
 
 def write(node: Expr) -> str:

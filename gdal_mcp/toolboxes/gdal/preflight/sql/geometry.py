@@ -37,45 +37,47 @@ _RELATIONS: Final = frozenset(
 
 
 def geometry_probes(select: "Expr") -> Data:
-    every = [one for one in select.walk() if function(one)]
-    mends = any(bare(function(one)) in _MAKES_VALID for one in every)
+    every = [call for call in select.walk() if function(call)]
+    repairs = any(bare(function(call)) in _MAKES_VALID for call in every)
     own = list(calls(level(select)))
     measured = (
-        [] if mends else [one for one in own if bare(function(one)) in _CUTS and function(one) != "union"]
+        []
+        if repairs
+        else [call for call in own if bare(function(call)) in _CUTS and function(call) != "union"]
     )
-    areas = [one for one in own if function(one) in _SUMS and _is_area(one)]
+    areas = [call for call in own if function(call) in _SUMS and _is_area(call)]
     related = list(itertools.islice(_related(select), _MAX_RELATIONS))
     return {
         "by_place": bool(related),
-        "measured": [_named(one) for one in measured],
-        "area_sums": [_named(plain(one.expressions[0])) for one in areas],
-        "centroids": [_named(one) for one in own if _is_placed_centroid(one)],
-        "differences": [list(map(text_of, one.expressions)) for one in own if _is_plain_difference(one)],
-        "emptied": [_named(one) for one in own if bare(function(one)) == "isempty"],
-        "tested": [{"call": text_of(one)} for one in _tested(own)],
+        "measured": [_named(call) for call in measured],
+        "area_sums": [_named(plain(call.expressions[0])) for call in areas],
+        "centroids": [_named(call) for call in own if _is_placed_centroid(call)],
+        "differences": [list(map(text_of, call.expressions)) for call in own if _is_plain_difference(call)],
+        "emptied": [_named(call) for call in own if bare(function(call)) == "isempty"],
+        "tested": [{"call": text_of(call)} for call in _tested(own)],
         "relations": [
-            {"columns": _named(one), "in_where": in_where}
-            for one, in_where in related
-            if not _is_compared(one)
+            {"columns": _named(call), "in_where": in_where}
+            for call, in_where in related
+            if not _is_compared(call)
         ],
         "inside": [
             {
-                "columns": _named(one),
-                "test": f"ST_Touches({', '.join(map(text_of, one.expressions))}) = 1",
-                "rows": _with_relation(select, one, "ST_Touches"),
+                "columns": _named(call),
+                "test": f"ST_Touches({', '.join(map(text_of, call.expressions))}) = 1",
+                "rows": _with_relation(select, call, "ST_Touches"),
             }
-            for one, _ in related
-            if bare(function(one)) in ("contains", "within")
+            for call, _ in related
+            if bare(function(call)) in ("contains", "within")
         ],
         "meeting": [
             {
-                "columns": _named(one),
-                "rows": _with_relation(select, one, str(one.this)),
-                "covered": _with_relation(select, one, "ST_CoveredBy"),
-                "covering": _with_relation(select, one, "ST_Covers"),
+                "columns": _named(call),
+                "rows": _with_relation(select, call, str(call.this)),
+                "covered": _with_relation(select, call, "ST_CoveredBy"),
+                "covering": _with_relation(select, call, "ST_Covers"),
             }
-            for one, _ in related
-            if areas and bare(function(one)) == "intersects"
+            for call, _ in related
+            if areas and bare(function(call)) == "intersects"
         ],
     }
 
@@ -86,8 +88,8 @@ def _is_area(call: "Expr") -> bool:
 
 def is_flat_length(call: "Expr") -> bool:
     """True for the length of a column in CRS units. With a second argument, it is measured on the ellipsoid."""
-    one = call.expressions[0] if len(call.expressions) == 1 else None
-    return function(call) in _LENGTHS and one is not None and plain(one).key == "column"
+    argument = call.expressions[0] if len(call.expressions) == 1 else None
+    return function(call) in _LENGTHS and argument is not None and plain(argument).key == "column"
 
 
 def _is_placed_centroid(call: "Expr") -> bool:
@@ -101,25 +103,25 @@ def _is_plain_difference(call: "Expr") -> bool:
     """True for the difference of two geometries of a row, without aggregates or subqueries."""
     if bare(function(call)) != "difference" or len(call.expressions) != 2:
         return False
-    inner = [one for part in call.expressions for one in part.walk()]
-    return not any(is_aggregate(one) or one.key == "select" for one in inner)
+    inner = [node for part in call.expressions for node in part.walk()]
+    return not any(is_aggregate(node) or node.key == "select" for node in inner)
 
 
 def _tested(own: "list[Expr]") -> "Iterator[Expr]":
     """Tests whose results are arguments of a sum or an average."""
-    for one in own:
-        if function(one) in (*_SUMS, "avg") and one.expressions:
-            inner = plain(one.expressions[0])
+    for call in own:
+        if function(call) in (*_SUMS, "avg") and call.expressions:
+            inner = plain(call.expressions[0])
             if bare(function(inner)) in _TESTS:
                 yield inner
 
 
 def _related(select: "Expr") -> "Iterator[tuple[Expr, bool]]":
     """Each spatial relation in a condition, and True if the condition is the WHERE."""
-    joins = [one.args.get("on") for one in select.args.get("joins") or ()]
-    for part, in_where in (*((one, False) for one in joins), (select.args.get("where"), True)):
+    joins = [join.args.get("on") for join in select.args.get("joins") or ()]
+    for part, in_where in (*((condition, False) for condition in joins), (select.args.get("where"), True)):
         if part is not None:
-            yield from ((one, in_where) for one in calls(level(part)) if bare(function(one)) in _RELATIONS)
+            yield from ((call, in_where) for call in calls(level(part)) if bare(function(call)) in _RELATIONS)
 
 
 def _is_compared(call: "Expr") -> bool:
@@ -131,13 +133,13 @@ def _is_compared(call: "Expr") -> bool:
 
 def _named(call: "Expr") -> list[list[str]]:
     """The columns in a call: qualifier ("" without one) and lower-case name."""
-    found = (one for part in call.expressions for one in columns(level(part)))
-    return [[one.text("table").lower(), one.name.lower()] for one in found]
+    inner_columns = (column for part in call.expressions for column in columns(level(part)))
+    return [[column.text("table").lower(), column.name.lower()] for column in inner_columns]
 
 
 def _with_relation(select: "Expr", call: "Expr", name: str) -> str:
     """The FROM and WHERE of a SELECT, with one relation replaced by another."""
-    place = next(at for at, one in enumerate(select.walk()) if one is call)
+    place = next(at for at, node in enumerate(select.walk()) if node is call)
     changed = select.copy()
-    next(one for at, one in enumerate(changed.walk()) if at == place).set("this", name)
+    next(node for at, node in enumerate(changed.walk()) if at == place).set("this", name)
     return f"{from_text(changed)} {text_of(changed.args.get('where'))}"

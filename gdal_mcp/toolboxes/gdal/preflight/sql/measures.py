@@ -28,7 +28,7 @@ def measured_columns(tree: "Expr") -> list[Mapping[str, Any]]:
     """The terms of a statement that are lengths or areas. Calculations with lengths or areas are omitted."""
     budget = Budget()
     rows = (_measured(term, budget) for term in selected(first_select(tree)))
-    return [one for one in rows if one is not None]
+    return [row for row in rows if row is not None]
 
 
 def _measured(term: "Expr", budget: Budget) -> Mapping[str, Any] | None:
@@ -39,10 +39,10 @@ def _measured(term: "Expr", budget: Budget) -> Mapping[str, Any] | None:
     if name == "length" or bare(name) not in _MEASURES:  # LENGTH without a prefix counts characters
         return None
     power, on_ellipsoid = _MEASURES[bare(name)]
-    found = {origin for part in call.expressions[:2] for origin in origins(part, budget)}
+    places = {origin for part in call.expressions[:2] for origin in origins(part, budget)}
     return {
         "column": term.alias or text_of(term),
         "power": power,
         "on_ellipsoid": len(call.expressions) >= on_ellipsoid,
-        "places": sorted([origin.table, origin.code] for origin in found),
+        "places": sorted([origin.table, origin.code] for origin in places),
     }

@@ -24,9 +24,11 @@ def mistakes(statement: str) -> tuple[str, ...]:
 
 
 def _of_node(node: "Expr") -> Iterator[str]:
-    operands = [plain(one) for one in node.iter_expressions()] if node.key not in ("alias", "paren") else []
-    texts = [one.name for one in operands if one.is_string]
-    if node.key in COMPARISONS - {"is"} and any(one.key == "null" for one in operands):
+    operands = (
+        [plain(child) for child in node.iter_expressions()] if node.key not in ("alias", "paren") else []
+    )
+    texts = [operand.name for operand in operands if operand.is_string]
+    if node.key in COMPARISONS - {"is"} and any(operand.key == "null" for operand in operands):
         yield "null_compared"
     if texts and node.key in ("and", "or", "where", "not"):
         yield "constant_condition"

@@ -62,15 +62,15 @@ def origins(node: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[
         terms = selected(node.this if node.key == "subquery" else node)
         return origins(terms[0], budget, depth - 1) if terms else frozenset()
     name = bare(function(node))
-    given = node.expressions if name else list(node.iter_expressions())
+    arguments = node.expressions if name else list(node.iter_expressions())
     if name in MOVES:
-        code = number(given[1]) if len(given) == 2 else ""
-        before = origins(given[0], budget, depth) or {GeometryOrigin()} if given else ()
-        return frozenset(GeometryOrigin(one.table, f"EPSG:{code}") for one in before if code)
+        code = number(arguments[1]) if len(arguments) == 2 else ""
+        before = origins(arguments[0], budget, depth) or {GeometryOrigin()} if arguments else ()
+        return frozenset(GeometryOrigin(origin.table, f"EPSG:{code}") for origin in before if code)
     if is_constructor(name):
-        code = number(given[-1]) if given else ""
+        code = number(arguments[-1]) if arguments else ""
         return frozenset({GeometryOrigin("", f"EPSG:{code}", made=True)} if len(code) >= _LEAST_CODE else ())
-    return frozenset(one for part in given for one in origins(part, budget, depth))
+    return frozenset(origin for part in arguments for origin in origins(part, budget, depth))
 
 
 def is_constructor(name: str) -> bool:
@@ -79,16 +79,18 @@ def is_constructor(name: str) -> bool:
 
 
 def _of_column(column: "Expr", budget: Budget, depth: int) -> frozenset[GeometryOrigin]:
-    found: list[GeometryOrigin] = []
+    possible: list[GeometryOrigin] = []
     for source in sources_of(column, budget):
         if (query := definition(source)) is None:
-            found.append(GeometryOrigin(table_name(source)))
+            possible.append(GeometryOrigin(table_name(source)))
         else:
             for term in defining(column.name, query, budget, depth):
-                found += origins(term, budget, depth - 1)
-    tables = {one.table for one in found}
+                possible += origins(term, budget, depth - 1)
+    tables = {origin.table for origin in possible}
     # the columns of tables are unknown here, so each of several tables is possible
-    return frozenset(one._replace(table="") if len(tables) > 1 and not one.code else one for one in found)
+    return frozenset(
+        origin._replace(table="") if len(tables) > 1 and not origin.code else origin for origin in possible
+    )
 
 
 def sources_of(column: "Expr", budget: Budget) -> "list[Expr]":
@@ -98,9 +100,9 @@ def sources_of(column: "Expr", budget: Budget) -> "list[Expr]":
         own = sources(select) if select.key == "select" else []
         if not budget.spend(len(own)):
             return []
-        found = [one for one in own if column.text("table").lower() in ("", name_of(one))]
-        if found:
-            return found
+        matches = [source for source in own if column.text("table").lower() in ("", name_of(source))]
+        if matches:
+            return matches
         select = select.parent_select
     return []
 
@@ -112,7 +114,7 @@ def defining(name: str, query: "Expr", budget: Budget, depth: int) -> "Iterator[
         return
     alias = query.parent.args.get("alias") if query.parent is not None else None
     listed = alias.args.get("columns") or () if alias is not None else ()
-    named = {at: one.name for at, one in enumerate(listed)}
+    named = {at: identifier.name for at, identifier in enumerate(listed)}
     for at, term in enumerate(terms):
         if named.get(at, term.alias_or_name).lower() == name.lower():
             yield term
@@ -128,20 +130,20 @@ def _through_star(name: str, source: "Expr", budget: Budget, depth: int) -> "Ite
         return
     from sqlglot.expressions import column  # noqa: PLC0415 - sqlglot is loaded already, because there is a tree
 
-    made = column(name, table=source.alias_or_name)
-    made.parent = source.parent_select
-    yield made
+    reference = column(name, table=source.alias_or_name)
+    reference.parent = source.parent_select
+    yield reference
 
 
 def base_columns(column: "Expr", budget: Budget, depth: int = _MAX_DEPTH) -> frozenset[str]:
     """The lower-case names of the table columns that a column passes through unchanged; empty if it is computed."""
-    found: set[str] = set()
+    base_names: set[str] = set()
     for source in sources_of(column, budget):
         if (query := definition(source)) is None:
-            found.add(column.name.lower())
+            base_names.add(column.name.lower())
             continue
         for term in defining(column.name, query, budget, depth):
             inner = plain(term)
             if inner.key == "column" and depth:
-                found |= base_columns(inner, budget, depth - 1)
-    return frozenset(found)
+                base_names |= base_columns(inner, budget, depth - 1)
+    return frozenset(base_names)

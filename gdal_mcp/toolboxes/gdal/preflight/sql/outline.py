@@ -58,26 +58,26 @@ def outline_of(text: str) -> Data | None:
     tree = tree_of(text)
     if tree is None:
         return None
-    reads = Counter(one.name.lower() for one in tree.walk() if one.key == "table")
-    own = {one.alias.lower() for one in tree.walk() if one.key == "cte"}
+    reads = Counter(node.name.lower() for node in tree.walk() if node.key == "table")
+    own = {node.alias.lower() for node in tree.walk() if node.key == "cte"}
     inside = tree.args.get("with_")
     return {
         "with": ", ".join(map(text_of, inside.expressions)) if inside is not None else "",
         "reads": dict(reads),
         "own_tables": sorted(own),
-        "makes_json": any(function(one).startswith("json") for one in tree.walk()),
+        "makes_json": any(function(node).startswith("json") for node in tree.walk()),
         "computes": any(True for term in selected(tree) for _ in calls(term.walk())),
         "quoted": sorted(_quoted(tree)),
         "matched": sorted(_matched(tree)),
         "nulls": sorted(_tested_for_null(tree)),
         "measured": measured_columns(tree),
-        "named": sorted({one.name.lower() for one in columns(tree.walk())}),
-        "divided": [sorted(one) for one in _divided(tree)],
-        "sixtieths": [sorted(one) for one in _sixtieths(tree)],
+        "named": sorted({column.name.lower() for column in columns(tree.walk())}),
+        "divided": [sorted(names) for names in _divided(tree)],
+        "sixtieths": [sorted(names) for names in _sixtieths(tree)],
         "added": sorted(_added(tree)),
-        "excluded": [text_of(one.args["query"]) for one in _excluding(tree)],
+        "excluded": [text_of(node.args["query"]) for node in _excluding(tree)],
         "unions": list(_unions(tree)),
-        "selects": [_select(one) for one in queries(tree) if not _is_tested(one)],
+        "selects": [_select(select) for select in queries(tree) if not _is_tested(select)],
     }
 
 
@@ -101,34 +101,34 @@ def _select(select: "Expr") -> Data:
 
 def _aliases_used(select: "Expr") -> "Mapping[str, Expr]":
     """The computed terms of a SELECT whose aliases its conditions use, by alias."""
-    computed = {one.alias.lower(): plain(one) for one in select.expressions if one.key == "alias"}
-    used = {one.name.lower() for one in _unqualified(select)}
+    computed = {term.alias.lower(): plain(term) for term in select.expressions if term.key == "alias"}
+    used = {column.name.lower() for column in _unqualified(select)}
     return {name: term for name, term in computed.items() if name in used and term.key != "column"}
 
 
 def _unqualified(select: "Expr") -> "list[Expr]":
-    parts = (select.args.get(one) for one in ("where", "having"))
-    found = (one for part in parts if part is not None for one in columns(level(part)))
-    return [one for one in found if not one.text("table")]
+    parts = (select.args.get(clause) for clause in ("where", "having"))
+    candidates = (column for part in parts if part is not None for column in columns(level(part)))
+    return [column for column in candidates if not column.text("table")]
 
 
 def _expanded(select: "Expr", names: "Mapping[str, Expr]") -> "Expr":
     """A copy of a SELECT whose conditions have the terms instead of their aliases."""
     from sqlglot.expressions import Paren  # noqa: PLC0415 - sqlglot is loaded already, because there is a tree
 
-    made = select.copy()
-    made.parent = select.parent
-    for one in _unqualified(made):
-        if (term := names.get(one.name.lower())) is not None:
-            one.replace(Paren(this=term.copy()))
-    return made
+    expanded = select.copy()
+    expanded.parent = select.parent
+    for column in _unqualified(expanded):
+        if (term := names.get(column.name.lower())) is not None:
+            column.replace(Paren(this=term.copy()))
+    return expanded
 
 
 def _measures(select: "Expr") -> Data:
     items = [_item(source) for source in sources(select)]
     own = list(level(select))
-    aggregates = {function(one) for one in _selected_calls(select) if is_aggregate(one)}
-    named = [one["table"] for one in items if one["table"]]
+    aggregates = {function(call) for call in _selected_calls(select) if is_aggregate(call)}
+    named = [item["table"] for item in items if item["table"]]
     parent = select.parent
     alone = (
         parent is None or parent.key not in QUERIES or (parent.key == "union" and not parent.args["distinct"])
@@ -136,25 +136,29 @@ def _measures(select: "Expr") -> Data:
     return {
         "from": from_text(select),
         "where": text_of(select.args["where"].this) if select.args.get("where") else "",
-        "group": [text_of(one) for one in _groups(select)],
+        "group": [text_of(term) for term in _groups(select)],
         "having": text_of(select.args["having"].this) if select.args.get("having") else "",
         "items": items,
         # a self-join repeats rows on purpose
         "joins_others": len(items) > 1 and alone and len(set(named)) == len(named),
         "distinct": bool(select.args.get("distinct")),
-        "windowed": any(one.key == "window" for one in own),
+        "windowed": any(node.key == "window" for node in own),
         "aggregated": bool(select.args.get("group")) or bool(aggregates),
         "extreme": bool(aggregates & {"min", "max"}),
-        "values": [text_of(plain(one)) for one in select.expressions if _is_value(one)] if aggregates else [],
-        "returned": [_name(one) for one in _returned(select)],
+        "values": [text_of(plain(term)) for term in select.expressions if _is_value(term)]
+        if aggregates
+        else [],
+        "returned": [_name(column) for column in _returned(select)],
         "compared": sorted(
-            {one.name.lower() for part in _conditions(select) for one in columns(level(part))}
+            {column.name.lower() for part in _conditions(select) for column in columns(level(part))}
         ),
-        "keys": any(_has_keys(one) for one in [select.args.get("where")] if one is not None),
-        "counts": any(function(one) == "count" and _is_plain_sum(one) for one in _selected_calls(select)),
-        "counts_rows": any(_counts_rows(one) for one in _selected_calls(select)),
+        "keys": any(
+            _has_keys(condition) for condition in [select.args.get("where")] if condition is not None
+        ),
+        "counts": any(function(call) == "count" and _is_plain_sum(call) for call in _selected_calls(select)),
+        "counts_rows": any(_counts_rows(call) for call in _selected_calls(select)),
         "sums": [
-            _sum(one) for one in _selected_calls(select) if function(one) in _SUMS and _is_plain_sum(one)
+            _sum(call) for call in _selected_calls(select) if function(call) in _SUMS and _is_plain_sum(call)
         ],
         "days": list(_days(select)),
         **geometry_probes(select),
@@ -185,7 +189,7 @@ def _item(source: "Expr") -> Data:
 
 def _has_keys(condition: "Expr") -> bool:
     """True if a condition compares two columns for equality."""
-    pairs = ((plain(one.this), plain(one.expression)) for one in condition.walk() if one.key == "eq")
+    pairs = ((plain(node.this), plain(node.expression)) for node in condition.walk() if node.key == "eq")
     return any(x.key == y.key == "column" for x, y in pairs)
 
 
@@ -193,32 +197,32 @@ def _groups(select: "Expr") -> Iterator["Expr"]:
     """The terms of GROUP BY, with numbers and aliases replaced by the terms of the SELECT."""
     group = select.args.get("group")
     terms = select.expressions
-    named = {one.alias.lower(): plain(one) for one in terms if one.key == "alias"}
-    for one in group.expressions if group is not None else ():
-        place = number(one)
+    named = {term.alias.lower(): plain(term) for term in terms if term.key == "alias"}
+    for term in group.expressions if group is not None else ():
+        place = number(term)
         if place and 0 < int(place) <= len(terms):
             yield plain(terms[int(place) - 1])
         else:
-            is_name = one.key == "column" and not one.text("table")
-            yield named.get(one.name.lower(), one) if is_name else one
+            is_name = term.key == "column" and not term.text("table")
+            yield named.get(term.name.lower(), term) if is_name else term
 
 
 def _selected_calls(select: "Expr") -> Iterator["Expr"]:
-    return (one for term in select.expressions for one in calls(level(term)))
+    return (call for term in select.expressions for call in calls(level(term)))
 
 
 def _is_value(term: "Expr") -> bool:
     """True for a term without aggregates, subqueries and `*`."""
     return not any(
-        function(one) in AGGREGATES or is_star(one) or one.key in (*QUERIES, "subquery", "distinct")
-        for one in term.walk()
+        function(node) in AGGREGATES or is_star(node) or node.key in (*QUERIES, "subquery", "distinct")
+        for node in term.walk()
     )
 
 
 def _returned(select: "Expr") -> Iterator["Expr"]:
     for term in select.expressions:
-        found = term.walk()
-        yield from (one for one in found if one.key == "column" or (is_star(one) and one is term))
+        nodes = term.walk()
+        yield from (node for node in nodes if node.key == "column" or (is_star(node) and node is term))
 
 
 def _name(column: "Expr") -> list[str]:
@@ -231,12 +235,20 @@ def _conditions(select: "Expr") -> Iterator["Expr"]:
     if (where := select.args.get("where")) is not None:
         yield where
     for join in select.args.get("joins") or ():
-        yield from (one for one in [join.args.get("on"), *(join.args.get("using") or ())] if one is not None)
+        yield from (
+            condition
+            for condition in [join.args.get("on"), *(join.args.get("using") or ())]
+            if condition is not None
+        )
 
 
 def _counts_rows(call: "Expr") -> bool:
-    given = call.expressions
-    return function(call) == "count" and len(given) == 1 and (is_star(given[0]) or number(given[0]) == "1")
+    arguments = call.expressions
+    return (
+        function(call) == "count"
+        and len(arguments) == 1
+        and (is_star(arguments[0]) or number(arguments[0]) == "1")
+    )
 
 
 def _is_plain_sum(call: "Expr") -> bool:
@@ -246,7 +258,7 @@ def _is_plain_sum(call: "Expr") -> bool:
 def _sum(call: "Expr") -> Data:
     return {
         "mean": function(call) == "avg",
-        "columns": [_name(one) for part in call.expressions for one in columns(part.walk())],
+        "columns": [_name(column) for part in call.expressions for column in columns(part.walk())],
     }
 
 
@@ -255,16 +267,16 @@ def _days(select: "Expr") -> Iterator[Data]:
     for node in level(select):
         if node.key not in COMPARISONS or node.this.key != "column":
             continue
-        others = [node.args[one] for one in ("low", "high") if one in node.args] or [node.expression]
-        for other in others:
-            found = _DAY.fullmatch(other.name) if other.is_string else None
-            includes = other is node.args.get("high") or node.key in ("lte", "eq")
-            if found and (found[2] or includes):
+        operands = [node.args[name] for name in ("low", "high") if name in node.args] or [node.expression]
+        for operand in operands:
+            match = _DAY.fullmatch(operand.name) if operand.is_string else None
+            includes = operand is node.args.get("high") or node.key in ("lte", "eq")
+            if match and (match[2] or includes):
                 yield {
                     "column": text_of(node.this),
                     "name": node.this.name.lower(),
-                    "day": found[1],
-                    "with_time": bool(found[2]),
+                    "day": match[1],
+                    "with_time": bool(match[2]),
                     "in_where": _clause(node) == "where",
                 }
 
@@ -277,16 +289,20 @@ def _clause(node: "Expr") -> str:
 
 def _quoted(tree: "Expr") -> set[str]:
     """Names in double quotes that are used as columns and are not aliases."""
-    aliases = {one.alias.lower() for one in tree.walk() if one.key in ("alias", "cte", "table", "subquery")}
-    listed = {
-        one.name.lower()
-        for found in tree.walk()
-        if found.key == "tablealias"
-        for one in found.args.get("columns") or ()
+    aliases = {
+        node.alias.lower() for node in tree.walk() if node.key in ("alias", "cte", "table", "subquery")
     }
-    names = (one for one in columns(tree.walk()) if not is_star(one) and one.this.args.get("quoted"))
-    found = {one.name.lower() for one in names if not one.text("table") and _is_meant(one)}
-    return found - aliases - listed
+    listed = {
+        identifier.name.lower()
+        for node in tree.walk()
+        if node.key == "tablealias"
+        for identifier in node.args.get("columns") or ()
+    }
+    names = (
+        column for column in columns(tree.walk()) if not is_star(column) and column.this.args.get("quoted")
+    )
+    used = {column.name.lower() for column in names if not column.text("table") and _is_meant(column)}
+    return used - aliases - listed
 
 
 def _is_meant(column: "Expr") -> bool:
@@ -299,20 +315,24 @@ def _is_meant(column: "Expr") -> bool:
 
 def _matched(tree: "Expr") -> set[str]:
     """Columns that are tested for equality or matched against a pattern."""
-    tests = (one for one in tree.walk() if one.key in _MATCHES)
-    return {column.name.lower() for one in tests for column in columns(one.walk())}
+    tests = (node for node in tree.walk() if node.key in _MATCHES)
+    return {column.name.lower() for test in tests for column in columns(test.walk())}
 
 
 def _tested_for_null(tree: "Expr") -> set[str]:
     """Columns that are tested for NULL, replaced if NULL, or counted, unless empty texts are handled too."""
-    tests = (one for one in tree.walk() if _is_null_test(one))
-    found = {one.this.name.lower() for one in tests if one.this.key == "column"}
+    tests = (node for node in tree.walk() if _is_null_test(node))
+    tested = {test.this.name.lower() for test in tests if test.this.key == "column"}
     counts = (
-        one.expressions[0] for one in calls(tree.walk()) if function(one) in _OF_NULLS and one.expressions
+        call.expressions[0] for call in calls(tree.walk()) if function(call) in _OF_NULLS and call.expressions
     )
-    found |= {one.name.lower() for one in counts if one.key == "column" and not is_star(one)}
-    blank = (one.parent for one in tree.walk() if one.is_string and not one.name and one.parent is not None)
-    return found - {column.name.lower() for one in blank for column in columns(one.walk())}
+    tested |= {
+        argument.name.lower() for argument in counts if argument.key == "column" and not is_star(argument)
+    }
+    blank = (
+        node.parent for node in tree.walk() if node.is_string and not node.name and node.parent is not None
+    )
+    return tested - {column.name.lower() for node in blank for column in columns(node.walk())}
 
 
 def _is_null_test(node: "Expr") -> bool:
@@ -324,14 +344,14 @@ def _divided(tree: "Expr") -> Iterator[set[str]]:
 
     Bins of a fixed width and casts to integer are left out, because they are intended.
     """
-    for one in tree.walk():
-        if one.key != "div" or number(one.expression) or _clause(one) in ("group", "join"):
+    for node in tree.walk():
+        if node.key != "div" or number(node.expression) or _clause(node) in ("group", "join"):
             continue
-        cast = one.parent
+        cast = node.parent
         while cast is not None and cast.key == "paren":
             cast = cast.parent
         made_whole = cast is not None and cast.key == "cast" and "INT" in text_of(cast.args["to"]).upper()
-        before, after = _whole(one.this), _whole(one.expression)
+        before, after = _whole(node.this), _whole(node.expression)
         if not made_whole and before is not None and after is not None:
             yield before | after
 
@@ -341,14 +361,14 @@ def _sixtieths(tree: "Expr") -> Iterator[set[str]]:
 
     Such a sum may convert degrees and minutes.
     """
-    for one in tree.walk():
-        columns = _whole(one.this) if one.key == "div" and number(one.expression) in _SIXTIETHS else None
-        above = one.parent
+    for node in tree.walk():
+        columns = _whole(node.this) if node.key == "div" and number(node.expression) in _SIXTIETHS else None
+        above = node.parent
         while above is not None and above.key == "paren":
             above = above.parent
         if columns and above is not None and above.key in ("add", "sub"):
-            others = [side for side in map(plain, (above.this, above.expression)) if side is not one]
-            if any(node.key == "column" for side in others for node in side.walk()):
+            operands = [side for side in map(plain, (above.this, above.expression)) if side is not node]
+            if any(inner.key == "column" for side in operands for inner in side.walk()):
                 yield columns
 
 
@@ -361,43 +381,52 @@ def _whole(node: "Expr") -> set[str] | None:
     if function(node) == "count":
         return set()
     if node.key == "case":
-        branches = [one.args["true"] for one in node.args["ifs"]]
+        branches = [branch.args["true"] for branch in node.args["ifs"]]
         parts = [*branches, *([node.args["default"]] if node.args.get("default") else [])]
     elif node.key == "subquery":
         parts = selected(node.this)
     elif node.key in _ARITHMETIC:
-        parts = [one for one in (node.this, node.args.get("expression")) if hasattr(one, "key")]
+        parts = [part for part in (node.this, node.args.get("expression")) if hasattr(part, "key")]
         parts += node.expressions
     elif function(node) in _EXACT:
         parts = node.expressions
     else:
         return None
-    found = [_whole(one) for one in parts]
-    return set().union(*(one for one in found if one is not None)) if None not in found else None
+    column_sets = [_whole(part) for part in parts]
+    return (
+        set().union(*(names for names in column_sets if names is not None))
+        if None not in column_sets
+        else None
+    )
 
 
 def _added(tree: "Expr") -> set[str]:
     """Columns that are operands of + or -, also inside min() or max()."""
     operands = (
-        plain(side) for one in tree.walk() if one.key in ("add", "sub") for side in (one.this, one.expression)
+        plain(side)
+        for node in tree.walk()
+        if node.key in ("add", "sub")
+        for side in (node.this, node.expression)
     )
-    inner = (one.expressions[0] if function(one) in ("min", "max") else one for one in operands)
-    return {one.name.lower() for one in map(plain, inner) if one.key == "column"}
+    inner = (
+        operand.expressions[0] if function(operand) in ("min", "max") else operand for operand in operands
+    )
+    return {node.name.lower() for node in map(plain, inner) if node.key == "column"}
 
 
 def _excluding(tree: "Expr") -> Iterator["Expr"]:
     """Each NOT IN with a subquery."""
-    found = (plain(one.this) for one in tree.walk() if one.key == "not")
-    return (one for one in found if one.key == "in" and one.args.get("query") is not None)
+    negated = (plain(node.this) for node in tree.walk() if node.key == "not")
+    return (node for node in negated if node.key == "in" and node.args.get("query") is not None)
 
 
 def _unions(tree: "Expr") -> Iterator[list[Data]]:
     """Each pair of adjacent SELECTs in a UNION."""
-    for one in tree.walk():
-        if one.key == "union":
-            before = one.this
+    for node in tree.walk():
+        if node.key == "union":
+            before = node.this
             while before.key in QUERIES - {"select"}:
                 before = before.expression
-            pair = [plain(part.unnest()) for part in (before, one.expression)]
+            pair = [plain(part.unnest()) for part in (before, node.expression)]
             if all(part.key == "select" for part in pair):
                 yield [{"text": text_of(part), "from": from_text(part)} for part in pair]

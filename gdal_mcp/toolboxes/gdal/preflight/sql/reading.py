@@ -60,13 +60,13 @@ def moves(statement: str) -> bool:
 
 def moves_to_text(statement: str) -> bool:
     """True if a statement passes a CRS as text, for which SpatiaLite returns NULL."""
-    return any(len(one.expressions) > 1 and one.expressions[1].is_string for one in _moves(statement))
+    return any(len(call.expressions) > 1 and call.expressions[1].is_string for call in _moves(statement))
 
 
 def points_made(statement: str) -> list[tuple[str, str]]:
     """The x and y columns of each point that a statement makes from columns."""
-    points = (one for one in _calls(statement) if bare(function(one)).startswith(_POINTS))
-    pairs = (one.expressions[:2] for one in points)
+    points = (call for call in _calls(statement) if bare(function(call)).startswith(_POINTS))
+    pairs = (point.expressions[:2] for point in points)
     return [
         (x.name, y.name) for x, y in (pair for pair in pairs if len(pair) == 2) if x.key == y.key == "column"
     ]
@@ -78,21 +78,23 @@ def transformed_to(statement: str) -> list[tuple[str, str, str]]:
     The table is "" if several are possible; the source CRS is "" for the CRS of the table. Nested transformations are
     separate rows. Geometries made in the statement are left out.
     """
-    found: dict[tuple[str, str, str], None] = {}
+    rows: dict[tuple[str, str, str], None] = {}
     budget = Budget()
-    for one in _moves(statement):
-        code = number(one.expressions[1]) if len(one.expressions) == 2 else ""
-        if code and bare(function(one)) in TRANSFORMS:
-            known = (origin for origin in origins(one.expressions[0], budget) if not origin.made)
-            found |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
-    return list(found)
+    for call in _moves(statement):
+        code = number(call.expressions[1]) if len(call.expressions) == 2 else ""
+        if code and bare(function(call)) in TRANSFORMS:
+            known = (origin for origin in origins(call.expressions[0], budget) if not origin.made)
+            rows |= dict.fromkeys((origin.table, origin.code, f"EPSG:{code}") for origin in sorted(known))
+    return list(rows)
 
 
 def measures(statement: str) -> bool:
     """True if a statement measures geometries in the CRS of their table, and not on the ellipsoid."""
     tree = tree_of(statement)
-    named = tree is not None and any(one.name.lower() == "ogr_geom_area" for one in columns(tree.walk()))
-    return named or any(not one.code for one in _measured(statement))
+    named = tree is not None and any(
+        column.name.lower() == "ogr_geom_area" for column in columns(tree.walk())
+    )
+    return named or any(not origin.code for origin in _measured(statement))
 
 
 def measures_flat_lengths(statement: str) -> bool:
@@ -102,61 +104,61 @@ def measures_flat_lengths(statement: str) -> bool:
 
 def codes_measured(statement: str) -> frozenset[str]:
     """The CRSs (EPSG:CODE) in which a statement measures transformed or new geometries, except on the ellipsoid."""
-    return frozenset(one.code for one in _measured(statement) if one.code)
+    return frozenset(origin.code for origin in _measured(statement) if origin.code)
 
 
 def tables_read(text: str) -> frozenset[str]:
     """The casefolded names of tables that a statement reads and does not define; empty if it cannot be parsed."""
     tree = tree_of(text)
     nodes = list(tree.walk()) if tree is not None else []
-    own = {one.alias.casefold() for one in nodes if one.key == "cte"}
-    return frozenset(one.name.casefold() for one in nodes if one.key == "table") - own
+    own = {node.alias.casefold() for node in nodes if node.key == "cte"}
+    return frozenset(node.name.casefold() for node in nodes if node.key == "table") - own
 
 
 def codes_named(statement: str) -> list[str]:
     """The CRSs of ST_Transform, SetSRID and new geometries, as EPSG:CODE. Larger numbers are SpatiaLite's own."""
-    numbers = [number(one.expressions[1]) for one in _moves(statement) if len(one.expressions) > 1]
-    for one in _calls(statement):
-        at = CRS_AT.get(bare(function(one)))
-        if at is not None and len(one.expressions) == at + 1:
-            numbers.append(number(one.expressions[at]))
-    return sorted({f"EPSG:{one}" for one in numbers if one and 0 < int(one) <= _MAX_CODE})
+    numbers = [number(call.expressions[1]) for call in _moves(statement) if len(call.expressions) > 1]
+    for call in _calls(statement):
+        at = CRS_AT.get(bare(function(call)))
+        if at is not None and len(call.expressions) == at + 1:
+            numbers.append(number(call.expressions[at]))
+    return sorted({f"EPSG:{code}" for code in numbers if code and 0 < int(code) <= _MAX_CODE})
 
 
 def compares_text_of_date(statement: str) -> bool:
     """True if a statement compares a part of a text, such as a year, with a number."""
     return any(
-        function(one) in _PIECES and _is_number(other)
+        function(side) in _PIECES and _is_number(other)
         for pair in _pairs(statement, _SIGNS)
-        for one, other in (pair, pair[::-1])
+        for side, other in (pair, pair[::-1])
     )
 
 
 def texts_equalled(statement: str) -> list[tuple[str, str]]:
     """Each column that a statement compares with a text by = or <> or IN, with the text."""
     tree = tree_of(statement)
-    tests = [one for one in tree.walk() if one.key in _EQUALITIES] if tree is not None else []
-    found = (
+    tests = [node for node in tree.walk() if node.key in _EQUALITIES] if tree is not None else []
+    pairs = (
         (column.name.lower(), other.name)
-        for one in tests
-        for column in (plain(one.this),)
-        for other in (one.expressions if one.key == "in" else (one.expression,))
+        for test in tests
+        for column in (plain(test.this),)
+        for other in (test.expressions if test.key == "in" else (test.expression,))
         if column.key == "column" and other.is_string
     )
-    return sorted(set(found))
+    return sorted(set(pairs))
 
 
 def adds_up(statement: str, names: Collection[str]) -> bool:
     """True if a statement sums or averages one of these columns without selecting among its values."""
     tree = tree_of(statement)
     if tree is None or any(
-        one.key in _CHOICES or function(one) in ("typeof", "nullif") for one in tree.walk()
+        node.key in _CHOICES or function(node) in ("typeof", "nullif") for node in tree.walk()
     ):
         return False
-    sums = (one for one in _calls(statement) if function(one) in ("sum", "avg", "total"))
-    within = (part.walk(prune=function) for one in sums for part in one.expressions)
+    sums = (call for call in _calls(statement) if function(call) in ("sum", "avg", "total"))
+    within = (part.walk(prune=function) for call in sums for part in call.expressions)
     budget = Budget()
-    return any(_is_of(one, names, budget) for parts in within for one in columns(parts))
+    return any(_is_of(column, names, budget) for parts in within for column in columns(parts))
 
 
 def names(statement: str, columns_named: Collection[str]) -> bool:
@@ -164,11 +166,11 @@ def names(statement: str, columns_named: Collection[str]) -> bool:
     tree = tree_of(statement)
     if tree is None:
         return False
-    wanted = {one.lower() for one in columns_named}
+    wanted = {name.lower() for name in columns_named}
     stars = any(
-        is_star(one) for select in tree.walk() if select.key == "select" for one in select.expressions
+        is_star(term) for select in tree.walk() if select.key == "select" for term in select.expressions
     )
-    return stars or any(one.name.lower() in wanted for one in columns(tree.walk()))
+    return stars or any(column.name.lower() in wanted for column in columns(tree.walk()))
 
 
 def compares(statement: str, names_compared: Collection[str]) -> bool:
@@ -176,24 +178,24 @@ def compares(statement: str, names_compared: Collection[str]) -> bool:
     tree = tree_of(statement)
     if tree is None:
         return False
-    compared = [one for pair in _pairs(statement, _SIGNS) for one in _beside_number(pair)]
-    compared += [plain(one.this) for one in tree.walk() if one.key == "between"]
-    extremes = (one for one in _calls(statement) if function(one) in ("min", "max"))
-    compared += [plain(one.expressions[0]) for one in extremes if len(one.expressions) == 1]
-    ordered = (plain(one.this) for one in tree.walk() if one.key == "ordered")
-    compared += [one for one in ordered if not _is_alias(one)]
+    compared = [side for pair in _pairs(statement, _SIGNS) for side in _beside_number(pair)]
+    compared += [plain(node.this) for node in tree.walk() if node.key == "between"]
+    extremes = (call for call in _calls(statement) if function(call) in ("min", "max"))
+    compared += [plain(call.expressions[0]) for call in extremes if len(call.expressions) == 1]
+    ordered = (plain(node.this) for node in tree.walk() if node.key == "ordered")
+    compared += [term for term in ordered if not _is_alias(term)]
     budget = Budget()
-    return any(_is_of(one, names_compared, budget) for one in compared if one.key == "column")
+    return any(_is_of(node, names_compared, budget) for node in compared if node.key == "column")
 
 
 def relates(statement: str) -> bool:
     """True if a statement relates geometries in the CRSs of their tables."""
     budget = Budget()
-    related = (one for one in _calls(statement) if bare(function(one)) in _RELATIONS)
-    found = (
-        frozenset(origin for part in one.expressions for origin in origins(part, budget)) for one in related
+    related = (call for call in _calls(statement) if bare(function(call)) in _RELATIONS)
+    origin_sets = (
+        frozenset(origin for part in call.expressions for origin in origins(part, budget)) for call in related
     )
-    return any(one and not any(origin.code for origin in one) for one in found)
+    return any(traced and not any(origin.code for origin in traced) for traced in origin_sets)
 
 
 def may_transform(statement: str) -> bool:
@@ -212,11 +214,11 @@ def compares_all_pairs(statement: str) -> bool:
     tree = tree_of(statement)
     if tree is None:
         return False
-    nearest = (one.this.args.get("order") for one in tree.walk() if one.key == "subquery")
-    least = (one for one in _calls(statement) if function(one) == "min")
-    bound = any(one.key in ("eq", "lte", "gte", "neq") for one in tree.walk())
-    return any(one is not None and _is_distance(one.expressions[0].this) for one in nearest) or (
-        not bound and any(_is_distance(one.expressions[0]) for one in least if one.expressions)
+    nearest = (node.this.args.get("order") for node in tree.walk() if node.key == "subquery")
+    least = (call for call in _calls(statement) if function(call) == "min")
+    bound = any(node.key in ("eq", "lte", "gte", "neq") for node in tree.walk())
+    return any(order is not None and _is_distance(order.expressions[0].this) for order in nearest) or (
+        not bound and any(_is_distance(call.expressions[0]) for call in least if call.expressions)
     )
 
 
@@ -226,31 +228,31 @@ def _calls(statement: str) -> "Iterator[Expr]":
 
 
 def _moves(statement: str) -> "Iterator[Expr]":
-    return (one for one in _calls(statement) if bare(function(one)) in MOVES)
+    return (call for call in _calls(statement) if bare(function(call)) in MOVES)
 
 
 def _measured(statement: str) -> Iterator[GeometryOrigin]:
     """The origins of geometries that are measured in CRS units."""
     budget = Budget()
-    for one in _calls(statement):
-        name = function(one)
-        if name != "length" and len(one.expressions) < _MEASURES.get(bare(name), 0):
-            yield from (origin for part in one.expressions[:2] for origin in origins(part, budget))
+    for call in _calls(statement):
+        name = function(call)
+        if name != "length" and len(call.expressions) < _MEASURES.get(bare(name), 0):
+            yield from (origin for part in call.expressions[:2] for origin in origins(part, budget))
 
 
 def _pairs(statement: str, signs: Collection[str]) -> "Iterator[tuple[Expr, Expr]]":
     """Both sides of each comparison."""
     tree = tree_of(statement)
-    found = (one for one in tree.walk() if one.key in signs) if tree is not None else ()
-    return ((plain(one.this), plain(one.expression)) for one in found)
+    comparisons = (node for node in tree.walk() if node.key in signs) if tree is not None else ()
+    return ((plain(comparison.this), plain(comparison.expression)) for comparison in comparisons)
 
 
 def _beside_number(pair: "tuple[Expr, Expr]") -> "Iterator[Expr]":
-    for one, other in (pair, pair[::-1]):
-        sign = one.parent.key if one.parent is not None else ""
+    for side, other in (pair, pair[::-1]):
+        sign = side.parent.key if side.parent is not None else ""
         text = other.name if other.is_string and sign in _ORDERINGS else ""
         if _is_number(other) or _is_numeric(text):
-            yield one
+            yield side
 
 
 def _is_number(node: "Expr") -> bool:
@@ -266,13 +268,13 @@ def _is_alias(node: "Expr") -> bool:
     """True if a term of ORDER BY is the alias of a computed column of its SELECT."""
     select = node.parent_select
     terms = selected(select) if select is not None else ()
-    computed = (one.alias.lower() for one in terms if one.key == "alias" and plain(one).key != "column")
+    computed = (term.alias.lower() for term in terms if term.key == "alias" and plain(term).key != "column")
     return node.key == "column" and not node.text("table") and node.name.lower() in computed
 
 
 def _is_of(column: "Expr", names_wanted: Collection[str], budget: Budget) -> bool:
     """True if a column is one of these table columns, and not a computed column of the same name."""
-    return bool(base_columns(column, budget) & {one.lower() for one in names_wanted})
+    return bool(base_columns(column, budget) & {name.lower() for name in names_wanted})
 
 
 def _is_distance(node: "Expr") -> bool:

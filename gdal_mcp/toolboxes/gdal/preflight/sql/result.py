@@ -109,9 +109,9 @@ def layer_made(
         return None
     reader = _ResultReader(tables, geometries.lower(), Budget())
     parts = list(_branches(tree))
-    found = [reader.layer(one) for one in parts]
-    first = found[0]
-    for other in found[1:]:
+    layers = [reader.layer(select) for select in parts]
+    first = layers[0]
+    for other in layers[1:]:
         first = replace(first, features=None, extent=None)
         if other.geometry != first.geometry:
             first = replace(first, geometry="")
@@ -155,13 +155,13 @@ class _ResultReader:
     budget: Budget
 
     def layer(self, select: "Expr") -> DatasetFacts:
-        terms = [one for term in select.expressions for one in self._terms(term, select)]
+        terms = [column for term in select.expressions for column in self._terms(term, select)]
         values = [value for _, value in terms]
         names = [name for name, value in terms if value is _NONE]
-        made = DatasetFacts("", "vector")
+        facts = DatasetFacts("", "vector")
         if _UNKNOWN not in values and all(names):
-            made = replace(made, schema=LayerSchema("", tuple(names)), fields=len(names))
-        return replace(self._drawn(made, values, select), features=self._count(select))
+            facts = replace(facts, schema=LayerSchema("", tuple(names)), fields=len(names))
+        return replace(self._drawn(facts, values, select), features=self._count(select))
 
     def _terms(self, term: "Expr", select: "Expr") -> Iterator[tuple[str, Value]]:
         """The columns of a term of a SELECT: the name ("" if unknown), and the value, which says if it is a geometry."""
@@ -203,48 +203,48 @@ class _ResultReader:
             return self.value(terms[0], depth - 1) if terms else _UNKNOWN
         if name := function(node):
             return self._function(name.removeprefix("st_"), node, depth)
-        parts = [self.value(one, depth) for one in node.iter_expressions()]
+        parts = [self.value(child, depth) for child in node.iter_expressions()]
         if node.key == "window":
             return self.value(node.this, depth)
         if node.key in ("case", "if"):
-            return _NONE if all(one is _NONE for one in parts) else _UNKNOWN
+            return _NONE if all(part is _NONE for part in parts) else _UNKNOWN
         return _NONE  # arithmetic, comparisons, literals
 
     def _function(self, name: str, node: "Expr", depth: int) -> Value:
-        given = node.expressions
+        arguments = node.expressions
         if name in _VALUES:
             return _NONE
         if name in MOVES:
-            return self._moved(given, depth)
+            return self._moved(arguments, depth)
         if name in CRS_AT:
-            return _constructed(name, given)
-        if name in _PASSES and any(self.value(one, depth) is not _NONE for one in given):
-            return self.value(given[0], depth) if len(given) == 1 else _UNKNOWN
+            return _constructed(name, arguments)
+        if name in _PASSES and any(self.value(argument, depth) is not _NONE for argument in arguments):
+            return self.value(arguments[0], depth) if len(arguments) == 1 else _UNKNOWN
         if name not in _TYPES and name not in _KEEPS:
-            return _NONE if all(self.value(one, depth) is _NONE for one in given) else _UNKNOWN
-        first = self.value(given[0], depth) if given else _UNKNOWN
+            return _NONE if all(self.value(argument, depth) is _NONE for argument in arguments) else _UNKNOWN
+        first = self.value(arguments[0], depth) if arguments else _UNKNOWN
         if not isinstance(first, Drawn):
             return Drawn(_TYPES.get(name, ""))
-        kept = (family(first.geometry) or first.geometry) if name in _KEEPS else _TYPES[name]
-        return replace(first, geometry=kept, table=None)
+        geometry = (family(first.geometry) or first.geometry) if name in _KEEPS else _TYPES[name]
+        return replace(first, geometry=geometry, table=None)
 
-    def _moved(self, given: "Sequence[Expr]", depth: int) -> Value:
-        code = number(given[1]) if len(given) == 2 else ""
-        before = self.value(given[0], depth) if given else _UNKNOWN
+    def _moved(self, arguments: "Sequence[Expr]", depth: int) -> Value:
+        code = number(arguments[1]) if len(arguments) == 2 else ""
+        before = self.value(arguments[0], depth) if arguments else _UNKNOWN
         geometry = before.geometry if isinstance(before, Drawn) else ""
         return Drawn(geometry, f"EPSG:{code}", has_crs=True) if code else Drawn(geometry)
 
     def _column(self, column: "Expr", depth: int) -> Value:
-        found: list[Value] = []
+        values: list[Value] = []
         for source in sources_of(column, self.budget):
             if (query := definition(source)) is not None:
                 inner = list(defining(column.name, query, self.budget, depth))
-                found += [self.value(one, depth - 1) for one in inner]
+                values += [self.value(term, depth - 1) for term in inner]
             elif (
                 own := self._in_table(column.name.lower(), self.tables.get(table_name(source)))
             ) is not None:
-                found.append(own)
-        return found[0] if len(found) == 1 else _UNKNOWN
+                values.append(own)
+        return values[0] if len(values) == 1 else _UNKNOWN
 
     def _in_table(self, name: str, facts: DatasetFacts | None) -> Value | None:
         """The value of a column of a table; None if the table has no column of this name."""
@@ -260,7 +260,7 @@ class _ResultReader:
             return frozenset()
         if self.geometry_name and (schema.is_predicted or len(schema.geometries) == 1):
             return frozenset({self.geometry_name})
-        return frozenset(one.lower() or "geometry" for one in schema.geometries)
+        return frozenset(name.lower() or "geometry" for name in schema.geometries)
 
     def is_missing(self, column: "Expr") -> bool:
         if column.text("db") or _is_alias(column):
@@ -281,36 +281,36 @@ class _ResultReader:
             select = select.parent_select
         return seen
 
-    def _drawn(self, made: DatasetFacts, values: Sequence[Value], select: "Expr") -> DatasetFacts:
+    def _drawn(self, layer: DatasetFacts, values: Sequence[Value], select: "Expr") -> DatasetFacts:
         """The layer with its geometry, if it has one and the geometry is known."""
-        shapes = [one for one in values if isinstance(one, Drawn)]
+        shapes = [value for value in values if isinstance(value, Drawn)]
         if _UNKNOWN in values or len(shapes) > 1:
-            return made
+            return layer
         if not shapes:
-            return replace(made, geometry="None", has_crs=False)
-        one = shapes[0]
-        made = replace(made, geometry=one.geometry, crs=one.crs, has_crs=one.has_crs)
-        if one.source is not None:
-            own = one.source
-            places = own.crs_extents if one.table else _without_extents(own)
-            made = replace(made, degrees=own.degrees, unit_metres=own.unit_metres, crs_extents=places)
-            whole = one.table is not None and self._keeps_rows(select)
-            return replace(made, extent=own.extent) if whole else made
-        known = [place for facts in self.tables.values() for place in facts.named(one.crs or "")]
-        return replace(made, degrees=next((place.degrees for place in known), None))
+            return replace(layer, geometry="None", has_crs=False)
+        shape = shapes[0]
+        layer = replace(layer, geometry=shape.geometry, crs=shape.crs, has_crs=shape.has_crs)
+        if shape.source is not None:
+            own = shape.source
+            places = own.crs_extents if shape.table else _without_extents(own)
+            layer = replace(layer, degrees=own.degrees, unit_metres=own.unit_metres, crs_extents=places)
+            is_complete = shape.table is not None and self._keeps_rows(select)
+            return replace(layer, extent=own.extent) if is_complete else layer
+        known = [place for facts in self.tables.values() for place in facts.named(shape.crs or "")]
+        return replace(layer, degrees=next((place.degrees for place in known), None))
 
     def _count(self, select: "Expr") -> int | None:
-        found = sources(select)
-        facts = self.tables.get(table_name(found[0])) if len(found) == 1 else None
+        tables = sources(select)
+        facts = self.tables.get(table_name(tables[0])) if len(tables) == 1 else None
         return facts.features if facts is not None and self._keeps_rows(select) else None
 
     def _keeps_rows(self, select: "Expr") -> bool:
         """True if each row of the only table is one row of the result."""
-        cut = any(
+        restricted = any(
             select.args.get(name) for name in ("where", "group", "having", "distinct", "limit", "offset")
         )
-        sums = any(is_aggregate(one) for term in select.expressions for one in level(term))
-        return len(sources(select)) == 1 and not cut and not sums
+        sums = any(is_aggregate(node) for term in select.expressions for node in level(term))
+        return len(sources(select)) == 1 and not restricted and not sums
 
 
 # columns that a table has but does not list
@@ -323,13 +323,13 @@ def _of_table(facts: DatasetFacts) -> Drawn:
     return Drawn(facts.geometry, facts.crs, facts.has_crs, facts, facts)
 
 
-def _constructed(name: str, given: "Sequence[Expr]") -> Drawn:
+def _constructed(name: str, arguments: "Sequence[Expr]") -> Drawn:
     """The geometry that a function makes from numbers or text."""
     geometry, at = _POINT if "point" in name else "", CRS_AT[name]
-    code = number(given[at]) if len(given) == at + 1 else ""
+    code = number(arguments[at]) if len(arguments) == at + 1 else ""
     if code and code != "0":
         return Drawn(geometry, f"EPSG:{code}", has_crs=True)
-    return Drawn(geometry, has_crs=False if len(given) <= at else None)
+    return Drawn(geometry, has_crs=False if len(arguments) <= at else None)
 
 
 def _without_extents(facts: DatasetFacts) -> Mapping[str, CrsExtent]:
@@ -340,4 +340,4 @@ def _is_alias(column: "Expr") -> bool:
     """True for a name that a term of the same SELECT defines."""
     select = column.parent_select
     terms = selected(select) if select is not None else ()
-    return not column.text("table") and any(one.alias.lower() == column.name.lower() for one in terms)
+    return not column.text("table") and any(term.alias.lower() == column.name.lower() for term in terms)

@@ -36,15 +36,15 @@ def tree_of(text: str) -> "Expr | None":
     from gdal_mcp.toolboxes.gdal.preflight.sql.dialect import parse  # noqa: PLC0415 - slow to load
 
     is_statement = text.lstrip().upper().startswith(("SELECT", "WITH"))
-    found = parse(text if is_statement else f"SELECT * FROM layer WHERE {text}")  # noqa: S608 - it is parsed, and not run
-    return found if found is not None and found.key in QUERIES and not _is_deep(found) else None
+    tree = parse(text if is_statement else f"SELECT * FROM layer WHERE {text}")  # noqa: S608 - it is parsed, and not run
+    return tree if tree is not None and tree.key in QUERIES and not _is_deep(tree) else None
 
 
 def _is_deep(tree: "Expr") -> bool:
     """True if the tree is nested too deeply for recursive functions."""
     depths = {id(None): 0}
-    for one in tree.bfs():
-        depths[id(one)] = depths[id(one.parent)] + (one.key not in _CHAINS)
+    for node in tree.bfs():
+        depths[id(node)] = depths[id(node.parent)] + (node.key not in _CHAINS)
     return max(depths.values()) > _MAX_DEPTH
 
 
@@ -73,20 +73,20 @@ def text_of(node: "Expr | None") -> str:
 
 def queries(node: "Expr") -> Iterator["Expr"]:
     """Every SELECT in a part of a tree."""
-    return (one for one in node.walk() if one.key == "select")
+    return (select for select in node.walk() if select.key == "select")
 
 
 def level(node: "Expr") -> Iterator["Expr"]:
     """The nodes of a SELECT, or of a part of it, without nested SELECTs."""
-    return node.walk(prune=lambda one: one is not node and one.key in QUERIES)
+    return node.walk(prune=lambda inner: inner is not node and inner.key in QUERIES)
 
 
 def calls(nodes: Iterator["Expr"]) -> Iterator["Expr"]:
-    return (one for one in nodes if one.key == "anonymous")
+    return (node for node in nodes if node.key == "anonymous")
 
 
 def columns(nodes: Iterator["Expr"]) -> Iterator["Expr"]:
-    return (one for one in nodes if one.key == "column")
+    return (node for node in nodes if node.key == "column")
 
 
 def function(node: "Expr") -> str:
@@ -113,8 +113,12 @@ def plain(node: "Expr") -> "Expr":
 
 def number(node: "Expr") -> str:
     """The digits of an integer literal; "" for other nodes."""
-    found = plain(node)
-    return found.name if found.key == "literal" and not found.is_string and found.name.isdecimal() else ""
+    literal = plain(node)
+    return (
+        literal.name
+        if literal.key == "literal" and not literal.is_string and literal.name.isdecimal()
+        else ""
+    )
 
 
 def is_star(node: "Expr") -> bool:
@@ -124,7 +128,7 @@ def is_star(node: "Expr") -> bool:
 def sources(select: "Expr") -> list["Expr"]:
     """The tables and subqueries of a FROM clause, in order."""
     start = select.args.get("from_")
-    return [start.this, *(one.this for one in select.args.get("joins") or ())] if start is not None else []
+    return [start.this, *(join.this for join in select.args.get("joins") or ())] if start is not None else []
 
 
 def from_text(select: "Expr") -> str:
@@ -151,9 +155,9 @@ def definition(source: "Expr") -> "Expr | None":
     query = source.parent
     while query is not None:
         inside = query.args.get("with_")
-        for one in inside.expressions if inside is not None else ():
-            if one.alias.lower() == source.name.lower():
-                return one.this  # type: ignore[no-any-return]
+        for cte in inside.expressions if inside is not None else ():
+            if cte.alias.lower() == source.name.lower():
+                return cte.this  # type: ignore[no-any-return]
         query = query.parent
     return None
 
