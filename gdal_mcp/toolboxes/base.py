@@ -184,7 +184,7 @@ def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any
     fields = [field.alias or name for name, field in model.model_fields.items()]
     same = {name: field for group in model.same_names for field in fields if field in group for name in group}
     same |= {field: field for field in fields}
-    found: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     for name, value in arguments.items():
         plain = name.replace("-", "_")
         own = same.get(plain, plain)
@@ -193,11 +193,11 @@ def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any
             hint = f"Did you mean `{same[near[0]]}`? " if near else ""
             problem = f"there is no argument {name[:64]!r}.", f"{hint}The arguments are: {', '.join(fields)}."
             raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, *problem)
-        if own in found:
+        if own in renamed:
             problem = f"`{own}` is given twice, by two of its names.", "Give it once."
             raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, *problem)
-        found[own] = value
-    return found
+        renamed[own] = value
+    return renamed
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1, *, likeness: float = 0.6) -> list[str]:
@@ -213,9 +213,9 @@ def nearest_tool(name: str, known: Mapping[str, str]) -> str:
     plain = spelling(name)
     if near := nearest(plain, known, likeness=TOOL_LIKENESS):
         return known[near[0]]
-    words = {one for one in plain[:100].split("_") if len(one) >= WORD} - {"raster", "vector", "multidim"}
-    found = {tool for one, tool in known.items() if words.intersection(one.split("_"))}
-    return found.pop() if len(found) == 1 else ""
+    words = {word for word in plain[:100].split("_") if len(word) >= WORD} - {"raster", "vector", "multidim"}
+    tools = {tool for alias, tool in known.items() if words.intersection(alias.split("_"))}
+    return tools.pop() if len(tools) == 1 else ""
 
 
 def last_words(paths: Iterable[str]) -> dict[str, str]:
@@ -241,12 +241,14 @@ def plain(schema: dict[str, Any]) -> dict[str, Any]:
     of texts.
     """
     cleaned: dict[str, Any] = _needed(schema)
-    for name, one in cleaned.get("properties", {}).items():
-        branches = one.get("anyOf")
-        if branches and {"type": "null"} in branches and one.get("default", ...) is None:
+    for name, argument_schema in cleaned.get("properties", {}).items():
+        branches = argument_schema.get("anyOf")
+        if branches and {"type": "null"} in branches and argument_schema.get("default", ...) is None:
             rest = [branch for branch in branches if branch != {"type": "null"}]
-            kept = {key: value for key, value in one.items() if key not in ("anyOf", "default")}
-            cleaned["properties"][name] = {**(rest[0] if len(rest) == 1 else {"anyOf": rest}), **kept}
+            remaining = {
+                key: value for key, value in argument_schema.items() if key not in ("anyOf", "default")
+            }
+            cleaned["properties"][name] = {**(rest[0] if len(rest) == 1 else {"anyOf": rest}), **remaining}
     return cleaned
 
 

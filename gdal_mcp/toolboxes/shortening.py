@@ -20,8 +20,8 @@ def truncate(value: Any, step: tuple[int, int]) -> Any:
     """
     items, characters = step
     if isinstance(value, str):
-        kept = value[:characters]
-        return value if kept == value else f"{kept} [truncated: {characters} of {len(value)} characters]"
+        short = value[:characters]
+        return value if short == value else f"{short} [truncated: {characters} of {len(value)} characters]"
     if isinstance(value, list):
         rows = [truncate(item, step) for item in value[:items]]
         return rows if len(value) <= items else [*rows, truncation(items, len(value))]

@@ -45,17 +45,17 @@ class Toolboxes:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(HTTP_TOOLS).union(*({*one.tools, *one.operations} for one in self.items))
+        return frozenset(HTTP_TOOLS).union(*({*box.tools, *box.operations} for box in self.items))
 
     @property
     def prompts(self) -> Mapping[str, Prompt]:
-        return {name: one for box in reversed(self.items) for name, one in box.prompts().items()}
+        return {name: prompt for box in reversed(self.items) for name, prompt in box.prompts().items()}
 
     @property
     def aliases(self) -> Aliases:
-        generic = {name: paths for one in self.items for name, paths in one.aliases.generic.items()}
+        generic = {name: paths for box in self.items for name, paths in box.aliases.generic.items()}
         return Aliases(
-            generic, {name: more for one in self.items for name, more in one.aliases.besides.items()}
+            generic, {name: paths for box in self.items for name, paths in box.aliases.besides.items()}
         )
 
     def surface(self, settings: Settings, outside: Iterable[str] = ()) -> Surface:
@@ -67,7 +67,7 @@ class Toolboxes:
         self._refuse_unknown(settings)
         aliases, excluded_names = self.aliases, {spelling(name) for name in settings.exclude_tools}
         generic = aliases.generic.items()
-        wider = {one for one, runs in generic if any(spelling(path) in excluded_names for path in runs)}
+        wider = {name for name, runs in generic if any(spelling(path) in excluded_names for path in runs)}
         written = frozenset(excluded_names | wider)
         excluded = written | {spelling(name) for name in outside}
 
@@ -77,10 +77,10 @@ class Toolboxes:
             hidden = tool.pictures and settings.lockdown
             return not (gone or hidden or (settings.read_only and tool.writes))
 
-        asked: dict[str, Tool] = {}
+        requested: dict[str, Tool] = {}
         for tool in self._asked(settings):
-            asked.setdefault(tool.name, tool)
-        chosen = [tool for tool in asked.values() if allowed(tool)]
+            requested.setdefault(tool.name, tool)
+        chosen = [tool for tool in requested.values() if allowed(tool)]
         first = self.items[0]
         default = settings.toolsets == (next(iter(first.toolsets)),)
         unlisted = [tool for name in first.unlisted for tool in first.toolsets[name]()] if default else []

@@ -50,24 +50,24 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     TRUNCATED is appended to a shortened text.
     """
     if text.isascii() and text.isprintable():
-        kept = text
+        clean = text
     else:
         some = text[: limit * 2]
         hidden = dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter))
-        seen = some.translate(hidden) if hidden else some  # translate visits every character
-        kept = seen if seen.isascii() else unicodedata.normalize("NFC", _short_runs(seen))
-        kept = kept if kept.isascii() else _shorten_piles(kept, r"\1")
-    return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + TRUNCATED
+        visible = some.translate(hidden) if hidden else some  # translate visits every character
+        clean = visible if visible.isascii() else unicodedata.normalize("NFC", _short_runs(visible))
+        clean = clean if clean.isascii() else _shorten_piles(clean, r"\1")
+    return clean if len(clean) <= limit and len(text) <= limit * 2 else clean[:limit] + TRUNCATED
 
 
 def shown_text(text: str, limit: int = MAX_TEXT) -> str:
     """One line for a person who decides based on it: characters that hide, reorder or break text become escapes."""
-    kept = "".join(
+    shown = "".join(
         letter if _visible(letter) and letter not in _KEPT_CONTROLS else _escape(letter)
         for letter in text[:limit]
     )
-    kept = _shorten_piles(kept, lambda found: found[1] + "".join(map(_escape, found[2])))
-    return kept if len(text) <= limit else kept + TRUNCATED
+    shown = _shorten_piles(shown, lambda match: match[1] + "".join(map(_escape, match[2])))
+    return shown if len(text) <= limit else shown + TRUNCATED
 
 
 def locked(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,14 +87,14 @@ def _locked(value: Any) -> Any:
 def _short_runs(text: str) -> str:
     """The text with at most MAX_RUN consecutive marks, because normalizing takes quadratic time in their number."""
 
-    def shortened(found: re.Match[str]) -> str:
-        kept: list[str] = []
+    def shortened(match: re.Match[str]) -> str:
+        letters: list[str] = []
         run = 0
-        for letter in found[0]:
+        for letter in match[0]:
             run = run + 1 if unicodedata.combining(letter) else 0
             if run <= MAX_RUN:
-                kept.append(letter)
-        return "".join(kept)
+                letters.append(letter)
+        return "".join(letters)
 
     return _NO_ASCII.sub(shortened, text)  # combining marks are never ASCII
 
@@ -122,8 +122,8 @@ def clean_value(value: Any, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         return TRUNCATED.strip()
     if isinstance(value, list):
-        kept = [clean_value(item, depth + 1) for item in value[:MAX_ITEMS]]
-        return kept if len(value) <= MAX_ITEMS else [*kept, TRUNCATED.strip()]
+        entries = [clean_value(item, depth + 1) for item in value[:MAX_ITEMS]]
+        return entries if len(value) <= MAX_ITEMS else [*entries, TRUNCATED.strip()]
     if isinstance(value, dict):
         rows = _clean_object(value, depth)
         return rows if len(value) <= MAX_ITEMS else {**rows, TRUNCATED.strip(): True}

@@ -204,23 +204,23 @@ def question(arguments: Mapping[str, Any], attached: Mapping[str, bytes]) -> Mod
 
 def add_verdict(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]:
     """The result with a model's judgement: its score is a number; the rest is untrusted text."""
-    made = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
+    answer = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
     try:
-        given = parse_json(words[words.index("{") : words.rindex("}") + 1], _MAX_VALUES)["score"]
-        score = min(5.0, max(1.0, float(given)))
+        raw_score = parse_json(words[words.index("{") : words.rindex("}") + 1], _MAX_VALUES)["score"]
+        score = min(5.0, max(1.0, float(raw_score)))
         measured, errors = result["vision_analysis"], result["errors"]
     # no score, or a result that was too long; endless brackets or digits
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return made
-    made["vision_analysis"] = {
+        return answer
+    answer["vision_analysis"] = {
         **measured,
         "confidence_score": score,
         "explanation": f"The client's model gave {score:g} of 5; its words are under `untrusted`. {measured['explanation']}",
         "model_used": "client",
         "success": measured["success"] and score >= PASSES,
     }
-    made["errors"] = [one for one in errors if one["stage"] != VERIFY]
-    return made
+    answer["errors"] = [error for error in errors if error["stage"] != VERIFY]
+    return answer
 
 
 T = TypeVar("T", bound=_Report)
@@ -279,7 +279,7 @@ def _classification(
         )
         message = f"no classification with {options.classifier_model}: {why}."
         return {}, [_error("post_transform_classify", message, "MODEL_UNAVAILABLE")]
-    found = report.model_dump(exclude={"failed"})
+    analysis = report.model_dump(exclude={"failed"})
     for key in ("original_prediction", "augmented_prediction"):
         top = [
             {
@@ -289,16 +289,16 @@ def _classification(
             }
             for row in getattr(report, key)
         ]
-        found[key] = {**top[0], "top_k": top}
-    return {"classification_analysis": {**found, "model_used": f"{options.classifier_model}.onnx"}}, []
+        analysis[key] = {**top[0], "top_k": top}
+    return {"classification_analysis": {**analysis, "model_used": f"{options.classifier_model}.onnx"}}, []
 
 
 def _list_errors(parsed: Parsed, report: _ImageReport) -> Iterable[dict[str, Any]]:
     """Parts of the prompt that were unclear, and steps that were left out."""
-    yield from (_error("parsing", f"{one.message} {one.suggestion}") for one in parsed.errors)
-    for one in parsed.ambiguities:
-        ways = "; ".join(one.interpretations)
-        yield _error("parsing", f"{one.text!r} can be meant in several ways: {ways}.")
+    yield from (_error("parsing", f"{problem.message} {problem.suggestion}") for problem in parsed.errors)
+    for ambiguity in parsed.ambiguities:
+        ways = "; ".join(ambiguity.interpretations)
+        yield _error("parsing", f"{ambiguity.text!r} can be meant in several ways: {ways}.")
     for row in report.skipped:
         why, code = _REASONS[row.code]
         if code:

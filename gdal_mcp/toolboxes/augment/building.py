@@ -31,9 +31,9 @@ def range_of(quantity: Quantity, schema: Mapping[str, Any], *, both: bool = Fals
 def _rounded(value: Any) -> Any:
     """Rounds floating-point noise away: 0.15, not 0.15000000000000002."""
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _rounded(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_rounded(entry) for entry in value]
     if isinstance(value, float) and value.is_integer() and abs(value) > 1:
         return int(value)  # a hole of 10 pixels; 1.0 is the whole
     return round(value, 6) if isinstance(value, float) else value
@@ -60,8 +60,8 @@ class StepBuilder:
         self.ambiguities: list[Ambiguity] = []
         self.confidence = 0.7 if clause.values("typo") else 1.0
         times = self._times()
-        made: list[BuiltStep] = getattr(self, f"_{concept.build}")()
-        self.made = [(name, _rounded(parameters)) for name, parameters in made * times]
+        steps: list[BuiltStep] = getattr(self, f"_{concept.build}")()
+        self.made = [(name, _rounded(parameters)) for name, parameters in steps * times]
 
     @property
     def chance(self) -> float:
@@ -74,12 +74,14 @@ class StepBuilder:
     def _times(self) -> int:
         """The number of repetitions, as in "blur twice". Steps with a factor use the number as the factor, as in "twice as"."""
         numbered = [item.value for item in self.clause.items if item.kind in ("concept", "quantity")]
-        times = [one for one in numbered[1:] if isinstance(one, Quantity) and one.unit == "x"][-1:]
+        times = [
+            quantity for quantity in numbered[1:] if isinstance(quantity, Quantity) and quantity.unit == "x"
+        ][-1:]
         plain = self.concept.sign is None and self.concept.build in ("plain", "gaussian", "rotate")
-        plain = plain and all(one.get("unit") != "factor" for one in self.arguments.values())
+        plain = plain and all(schema.get("unit") != "factor" for schema in self.arguments.values())
         if not plain or numbered[0] is not self.concept or not times or times[0].high not in range(1, 6):
             return 1
-        self.numbers = [one for one in self.numbers if one is not times[0]]
+        self.numbers = [quantity for quantity in self.numbers if quantity is not times[0]]
         return int(times[0].high)
 
     def _unclear(self, *interpretations: str) -> None:
@@ -108,7 +110,7 @@ class StepBuilder:
         parameters = dict(self.concept.set)
         for axis in self.clause.values("axis"):
             parameters |= self.concept.axis.get(axis, {})
-        filled = [self._fill(parameters, one) for one in self.numbers]
+        filled = [self._fill(parameters, quantity) for quantity in self.numbers]
         if not any(filled) and self.amounts:
             parameters |= self._degree()
         return [(self.name, parameters)]
@@ -116,7 +118,7 @@ class StepBuilder:
     def _slot(self, quantity: Quantity) -> tuple[str, float] | None:
         """The arguments for a number, and its multiplier."""
         for name in quantity.argument:
-            if all(one in self.arguments for one in name.split(",")):
+            if all(argument in self.arguments for argument in name.split(",")):
                 return name, self._share(name, quantity)
         if quantity.argument not in ((), ("amount",)):
             return None
@@ -167,9 +169,9 @@ class StepBuilder:
     def _value(self, schema: Mapping[str, Any], low: float, high: float, base: float = 0) -> Any:
         """A range if the value is drawn, else one number."""
         low, high = sorted((low + base, high + base))
-        one = number_of(schema)
-        if one.get("type") == "integer":
-            low, high = (self._whole(end, one) for end in (low, high))
+        number_schema = number_of(schema)
+        if number_schema.get("type") == "integer":
+            low, high = (self._whole(end, number_schema) for end in (low, high))
         if schema.get("ordered") or schema.get("minItems") == 2:
             return [low, high]
         return high if low == high else self._no_range(high)
@@ -181,12 +183,12 @@ class StepBuilder:
         return taken
 
     def _whole(self, value: float, schema: Mapping[str, Any]) -> int:
-        whole = round(value)
+        rounded = round(value)
         odd = "not" in schema or ("anyOf" in schema and value != 0)
-        if not odd or whole % 2:
-            return whole
-        self.suggestions.append(f"a kernel has an odd size: {whole + 1} was taken for {whole}")
-        return whole + 1
+        if not odd or rounded % 2:
+            return rounded
+        self.suggestions.append(f"a kernel has an odd size: {rounded + 1} was taken for {rounded}")
+        return rounded + 1
 
     def _signed(self, quantity: Quantity, low: float, high: float) -> Ends:
         """A change by an amount in the given direction; "twice as" and "to 80 %" name the target."""
@@ -228,45 +230,45 @@ class StepBuilder:
         value = self.concept.levels[level]
         if isinstance(value, str):
             return {self.concept.amount: value}
-        found = {}
+        parameters = {}
         for name in self.amounts:
             high = value * (direction or 1 if signed else 1) * (-1 if name.startswith("-") else 1)
             low = -high if signed and (direction == 0 or self.random) else high
             plain = name.lstrip("-")
-            found[plain] = self._value(self.arguments[plain], low, high, self.concept.base)
-        return found
+            parameters[plain] = self._value(self.arguments[plain], low, high, self.concept.base)
+        return parameters
 
     # concepts that need more than the table
 
     def _contrast(self) -> list[BuiltStep]:
         """Contrast about the mean: the library multiplies values, which alone would brighten as well."""
-        made = self._plain()
-        for _name, parameters in made:
+        steps = self._plain()
+        for _name, parameters in steps:
             middle = sum(parameters["contrast_limit"]) / 2
             parameters["brightness_limit"] = [-middle or 0, -middle or 0]
-        return made
+        return steps
 
     def _gaussian(self) -> list[BuiltStep]:
         """A kernel without a sigma gets OpenCV's sigma for it; the library would draw one that has nothing to do with it.
 
         A range from 0 begins where the library's kernel still is one: by a sigma of 0 it makes the image black.
         """
-        made = self._plain()
-        for _name, parameters in made:
+        steps = self._plain()
+        for _name, parameters in steps:
             low, high = parameters.get("sigma_limit", (1, 1))
             if low == 0 < high:
                 parameters["sigma_limit"] = [number_of(self.arguments["sigma_limit"])["minimum"], high]
             kernel = parameters["blur_limit"]
-            if kernel != [0, 0] and not any("sigma_limit" in one.argument for one in self.numbers):
+            if kernel != [0, 0] and not any("sigma_limit" in quantity.argument for quantity in self.numbers):
                 parameters["sigma_limit"] = [0.3 * ((max(end, 3) - 1) / 2 - 1) + 0.8 for end in kernel]
-        return made
+        return steps
 
     def _downscale(self) -> list[BuiltStep]:
         """As "by a factor of 4" is to a quarter."""
         self.numbers = [
-            replace(one, low=1 / one.high, high=1 / one.low, unit="x")
-            if one.unit in ("", "x") and one.low >= 1 and one.form != "size"
-            else one
-            for one in self.numbers
+            replace(quantity, low=1 / quantity.high, high=1 / quantity.low, unit="x")
+            if quantity.unit in ("", "x") and quantity.low >= 1 and quantity.form != "size"
+            else quantity
+            for quantity in self.numbers
         ]
         return self._plain()

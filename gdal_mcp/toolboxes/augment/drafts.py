@@ -39,42 +39,42 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     parsed, options, paths = require_steps(arguments.prompt), arguments.options, _paths(scope)
     sent = _sent(arguments.image)
     image = None if sent is not None else paths.input(arguments.image)
-    given: dict[str, WorkspacePath | None] = {"path": image, "classifier": None, "classes": None}
+    files: dict[str, WorkspacePath | None] = {"path": image, "classifier": None, "classes": None}
     folder = scope.settings.classifiers
     if folder is not None and options.enable_classification_check:
         # the operator's model for the requested check, and its list of classes
         for key, ending in (("classifier", "onnx"), ("classes", "txt")):
             with suppress(PathRefused):
-                given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
+                files[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
     output = paths.new_output("augment", "", "folder")
     # a picture that the caller sent may be returned in full length; a path was used to avoid that
     most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
-    asked: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
-    asked |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
-    return _draft(parsed, given, output, asked, partial(image_answer, parsed, options, output.target.name))
+    request: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
+    request |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
+    return _draft(parsed, files, output, request, partial(image_answer, parsed, options, output.target.name))
 
 
 def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:
     parsed, paths = require_steps(arguments.prompt), _paths(scope)
-    given, output = _given(arguments, paths)
+    files, output = _given(arguments, paths)
     options = Options(enable_classification_check=False).model_dump()
     most = int(scope.settings.result_size * PICTURE_SHARE)
-    asked: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
-    asked |= {"seed": arguments.seed, "options": options, "most_bytes": most}
-    return _draft(parsed, given, output, asked, partial(dataset_answer, parsed))
+    request: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
+    request |= {"seed": arguments.seed, "options": options, "most_bytes": most}
+    return _draft(parsed, files, output, request, partial(dataset_answer, parsed))
 
 
 def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
     parsed = require_steps(arguments.prompt) if arguments.prompt is not None else Parsed()
     if arguments.overlap >= arguments.size:
         raise refusal("PARSE_ERROR", "the overlap is as large as a chip.", "Give a smaller `overlap`.")
-    given, output = _given(arguments, _paths(scope))
-    asked = {
+    files, output = _given(arguments, _paths(scope))
+    request = {
         **arguments.model_dump(exclude={"input", "output", "labels", "mask", "overwrite"}),
         "tool": "make_chips",
         "arguments": _portable(arguments),
     }
-    return _draft(parsed, given, output, asked, chips_answer)
+    return _draft(parsed, files, output, request, chips_answer)
 
 
 def _portable(arguments: MakeChipsArguments) -> dict[str, Any]:
@@ -97,35 +97,37 @@ def parse_prompt(prompt: str) -> Parsed:
 def require_steps(prompt: str) -> Parsed:
     """The steps of a prompt. Raises ToolError if a part of it is wrong, or it has no steps."""
     parsed = parse_prompt(prompt)
-    wrong = [one for one in parsed.errors if one.severity == "error"]
+    wrong = [problem for problem in parsed.errors if problem.severity == "error"]
     if wrong or not parsed.steps:
-        message = " ".join(one.message for one in wrong) or "the prompt names no transform."
-        advice = " ".join(one.suggestion for one in wrong) or "list_available_transforms has their names."
+        message = " ".join(problem.message for problem in wrong) or "the prompt names no transform."
+        advice = (
+            " ".join(problem.suggestion for problem in wrong) or "list_available_transforms has their names."
+        )
         raise refusal("PARSE_ERROR", message, advice)
     return parsed
 
 
 def _draft(
     parsed: Parsed,
-    given: Mapping[str, WorkspacePath | None],
+    files: Mapping[str, WorkspacePath | None],
     output: Output,
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any],
     present: Callable[[CallAnswer], Mapping[str, Any]],
 ) -> Draft:
-    tool = str(asked["tool"])
+    tool = str(request["tool"])
     of_step, of_transform = ("name", "probability", "group"), ("georeference", "bands", "category")
     steps = [
-        {key: getattr(one, key) for key in of_step}
-        | {key: getattr(TRANSFORMS[one.name], key) for key in of_transform}
-        | {"parameters": dict(one.parameters)}
-        for one in parsed.steps
+        {key: getattr(step, key) for key in of_step}
+        | {key: getattr(TRANSFORMS[step.name], key) for key in of_transform}
+        | {"parameters": dict(step.parameters)}
+        for step in parsed.steps
     ]
-    inputs = tuple(dict.fromkeys(one for one in given.values() if one is not None))
-    places = {key: None if one is None else str(one) for key, one in given.items()}
+    inputs = tuple(dict.fromkeys(path for path in files.values() if path is not None))
+    places = {key: None if path is None else str(path) for key, path in files.items()}
     kind = "geojson" if str(places.get("labels")).lower().endswith("json") else "gpkg"
     absent = dict.fromkeys(("image", "seed", "mask", "labels", "classifier", "classes"))
-    extra = {**absent, "labels_format": kind, "steps": steps, **places, **asked}
-    program, names = "chips" if tool == "make_chips" else "augment", (one.name for one in parsed.steps)
+    extra = {**absent, "labels_format": kind, "steps": steps, **places, **request}
+    program, names = "chips" if tool == "make_chips" else "augment", (step.name for step in parsed.steps)
     command = Command(program, (tool, *names), tuple(map(str, inputs)), extra=extra)
     printed = PrintedOutput(is_json=True, present=present)
     return Draft(command, inputs, (output,), work=Work(tool), printed=printed)
@@ -142,10 +144,10 @@ def _given(
 ) -> tuple[dict[str, WorkspacePath | None], Output]:
     """The files that a call names, and the folder that it writes."""
     named = {"path": arguments.input, "mask": arguments.mask, "labels": arguments.labels}
-    found = {key: None if text is None else paths.input(text) for key, text in named.items()}
-    inputs = tuple(one for one in found.values() if one is not None)
+    files = {key: None if text is None else paths.input(text) for key, text in named.items()}
+    inputs = tuple(path for path in files.values() if path is not None)
     folder = paths.output(arguments.output, inputs=inputs, overwrite=arguments.overwrite, kind="folder")
-    return found, folder
+    return files, folder
 
 
 def _sent(text: str) -> str | None:

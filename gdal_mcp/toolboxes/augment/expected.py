@@ -8,10 +8,10 @@ class AugmentPreflight(Preflight):
     """Knows no inputs: only the arguments of `make_chips` decide the size of its chips."""
 
     def becomes(self, draft: Draft, /) -> str:
-        asked = draft.command.extra
-        if asked["tool"] != "make_chips":
+        request = draft.command.extra
+        if request["tool"] != "make_chips":
             return ""
-        size, changes = asked["size"], draft.command.options[1:]
-        bands = ", with the bands of the raster" if asked["format"] == "GTiff" else ""
+        size, changes = request["size"], draft.command.options[1:]
+        bands = ", with the bands of the raster" if request["format"] == "GTiff" else ""
         after = f", then changed by {', '.join(changes)}" if changes else ""
-        return f"folder of {asked['format']} chips of {size} x {size} pixels{bands}{after}"
+        return f"folder of {request['format']} chips of {size} x {size} pixels{bands}{after}"

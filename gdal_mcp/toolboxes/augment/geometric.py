@@ -37,7 +37,11 @@ class Geometric(StepBuilder):
         spin = self.clause.value("spin") or sides.get(str(self.clause.value("side")))
         way = -1 if spin == "clockwise" else 1
         turn = self.concept.set.get("turn")
-        angles = [one for one in self.numbers if one.unit in ("", "deg") and one.form not in ("size", "box")]
+        angles = [
+            quantity
+            for quantity in self.numbers
+            if quantity.unit in ("", "deg") and quantity.form not in ("size", "box")
+        ]
         angles = [Quantity(turn, turn)] if turn else angles[-1:]
         if not turn:
             self._stray(angles)
@@ -74,7 +78,7 @@ class Geometric(StepBuilder):
         self._stray([])
         own = self.concept.set.get("axis", "")
         stated = self.clause.values("axis") or [side for side in self.clause.values("side") if side in _WAYS]
-        axes = [axis for one in stated for axis in _WAYS[one][0]]
+        axes = [axis for direction in stated for axis in _WAYS[direction][0]]
         if self.concept.key == self.name or not axes:  # "flip horizontally and vertically"; "mirror"
             axes.insert(0, own or "x")
         if not own and not stated:
@@ -85,29 +89,29 @@ class Geometric(StepBuilder):
 
     def _dimensions(self) -> tuple[int, int] | None:
         """Height and width in pixels; one number alone is both."""
-        found: dict[str, float] = {}
-        for one in self.numbers:
-            if one.form == "size":
-                sizes = {"width": one.low, "height": one.high}
-            elif one.unit in ("", "px") and one.argument in (("width",), ("height",)):
-                sizes = {one.argument[0]: self._one(one)}
-            elif one.unit in ("", "px") and one.form != "box":
-                sizes = dict.fromkeys(("width", "height"), self._one(one))
+        dimensions: dict[str, float] = {}
+        for quantity in self.numbers:
+            if quantity.form == "size":
+                sizes = {"width": quantity.low, "height": quantity.high}
+            elif quantity.unit in ("", "px") and quantity.argument in (("width",), ("height",)):
+                sizes = {quantity.argument[0]: self._one(quantity)}
+            elif quantity.unit in ("", "px") and quantity.form != "box":
+                sizes = dict.fromkeys(("width", "height"), self._one(quantity))
             else:
-                self._wrong(f"{format_quantity(one)} is not a size in pixels")
+                self._wrong(f"{format_quantity(quantity)} is not a size in pixels")
                 continue
-            if found.keys() & sizes.keys():
-                self._wrong(f"{format_quantity(one)} is one size too many")
-            found |= sizes
-        return (round(found["height"]), round(found["width"])) if len(found) == 2 else None
+            if dimensions.keys() & sizes.keys():
+                self._wrong(f"{format_quantity(quantity)} is one size too many")
+            dimensions |= sizes
+        return (round(dimensions["height"]), round(dimensions["width"])) if len(dimensions) == 2 else None
 
     def _one(self, quantity: Quantity) -> float:
         return quantity.high if quantity.form == "exact" else self._no_range(quantity.high)
 
     def _stray(self, taken: list[Quantity]) -> None:
-        for one in self.numbers:
-            if not any(one is other for other in taken):  # a prompt may name two equal ones
-                self._wrong(f"{format_quantity(one)} means nothing here")
+        for quantity in self.numbers:
+            if not any(quantity is other for other in taken):  # a prompt may name two equal ones
+                self._wrong(f"{format_quantity(quantity)} means nothing here")
 
     def _crop(self) -> list[BuiltStep]:
         sides = self.clause.values("side")
@@ -115,17 +119,17 @@ class Geometric(StepBuilder):
         centre = self.concept.key == "CenterCrop" or "center" in sides
         if "edges" in sides:
             return self._borders()
-        for one in self.numbers[:1]:
-            if one.form == "box":
-                self._stray([one])
-                corners = map(round, (one.low, one.high, *one.rest))
+        for quantity in self.numbers[:1]:
+            if quantity.form == "box":
+                self._stray([quantity])
+                corners = map(round, (quantity.low, quantity.high, *quantity.rest))
                 return [("Crop", dict(zip(("x_min", "y_min", "x_max", "y_max"), corners, strict=True)))]
-            whole = not random and sides in ([], ["center"])
-            if whole and one.unit == "%" and one.form == "exact" and one.high < 100:
-                self._stray([one])
+            is_centred = not random and sides in ([], ["center"])
+            if is_centred and quantity.unit == "%" and quantity.form == "exact" and quantity.high < 100:
+                self._stray([quantity])
                 if not centre:
-                    self._unclear(f"crop the center {one.high:g} %", "random crop of 256x256")
-                return self._sides((one.high - 100) / 2, "%")
+                    self._unclear(f"crop the center {quantity.high:g} %", "random crop of 256x256")
+                return self._sides((quantity.high - 100) / 2, "%")
         size = self._dimensions()
         size_text = f"{size[1]}x{size[0]}" if size else "256x256"
         ways = [f"crop the center {size_text}"] * (not random) + [f"random crop of {size_text}"] * (
@@ -145,14 +149,14 @@ class Geometric(StepBuilder):
     def _borders(self) -> list[BuiltStep]:
         """Crops (or pads) every side by an amount: exactly with CropAndPad, up to it with RandomCropFromBorders."""
         outward = self.concept.build == "pad"
-        for one in self.numbers[:1]:
-            self._stray([one])
-            drawn = one.form == "most" or (self.random and one.form == "exact")
-            if one.unit == "%" and drawn and not outward:
+        for quantity in self.numbers[:1]:
+            self._stray([quantity])
+            drawn = quantity.form == "most" or (self.random and quantity.form == "exact")
+            if quantity.unit == "%" and drawn and not outward:
                 sides = ("crop_left", "crop_right", "crop_top", "crop_bottom")
-                return [("RandomCropFromBorders", dict.fromkeys(sides, one.high / 100))]
-            if one.unit in ("", "px", "%"):
-                return self._sides(self._one(one) * (1 if outward else -1), one.unit)
+                return [("RandomCropFromBorders", dict.fromkeys(sides, quantity.high / 100))]
+            if quantity.unit in ("", "px", "%"):
+                return self._sides(self._one(quantity) * (1 if outward else -1), quantity.unit)
         if self.name == "RandomCropFromBorders" and not self.numbers:
             return [(self.name, {})]
         self._unclear("crop 10 pixels from each side", "crop up to 10 % from the borders")
@@ -166,10 +170,12 @@ class Geometric(StepBuilder):
     def _pad(self) -> list[BuiltStep]:
         if _WAYS.keys() & self.clause.values("side"):
             return self._wrong("a margin is the same on each side", "pad by 16 pixels")
-        if any(one.unit == "%" for one in self.numbers):
+        if any(quantity.unit == "%" for quantity in self.numbers):
             return self._borders()
         size = self._dimensions()
-        to = any(one.form == "size" or one.link == "to" or one.argument for one in self.numbers)
+        to = any(
+            quantity.form == "size" or quantity.link == "to" or quantity.argument for quantity in self.numbers
+        )
         if size and (to or self.name == "PadIfNeeded"):
             return [("PadIfNeeded", {"min_height": size[0], "min_width": size[1]})]
         if size:
@@ -179,9 +185,15 @@ class Geometric(StepBuilder):
 
     def _resize(self) -> list[BuiltStep]:
         """To a size in pixels, or by a factor."""
-        shares = [one for one in self.numbers if one.unit in ("%", "x") and one.form != "size"]
-        plain = [one for one in self.numbers if one.unit == "" and one.form != "size" and not one.argument]
-        small = [one for one in plain if one.high <= 20]  # a factor, not a size
+        shares = [
+            quantity for quantity in self.numbers if quantity.unit in ("%", "x") and quantity.form != "size"
+        ]
+        plain = [
+            quantity
+            for quantity in self.numbers
+            if quantity.unit == "" and quantity.form != "size" and not quantity.argument
+        ]
+        small = [quantity for quantity in plain if quantity.high <= 20]  # a factor, not a size
         if self.concept.build == "scale" and not self.numbers:
             return [(self.name, {} if self.random and not self._sign() else self._degree())]
         if shares or (small and self.concept.build == "scale"):
@@ -191,7 +203,7 @@ class Geometric(StepBuilder):
         if size is None:
             self._unclear("resize to 512x512", "scale the longest side to 512 pixels", "scale by 50 %")
             return self._wrong("a size is missing", "resize to 512x512")
-        if not any(one.form == "size" or one.argument for one in self.numbers):
+        if not any(quantity.form == "size" or quantity.argument for quantity in self.numbers):
             self._unclear(f"resize to {size[1]}x{size[0]}", f"scale the longest side to {size[1]} pixels")
         return [("Resize", {"height": size[0], "width": size[1]})]
 
@@ -218,7 +230,7 @@ class Geometric(StepBuilder):
     # moves
 
     def _shift(self) -> list[BuiltStep]:
-        units = {one.unit or "px" for one in self.numbers} or {"%"}
+        units = {quantity.unit or "px" for quantity in self.numbers} or {"%"}
         if units not in ({"px"}, {"%"}):
             return self._wrong(
                 "a shift is in pixels, or in percent", "shift the image 20 pixels to the right"
@@ -262,7 +274,7 @@ class Geometric(StepBuilder):
 
     def _shear(self) -> list[BuiltStep]:
         axis, other = ("y", "x") if self.clause.value("axis") == "vertical" else ("x", "y")
-        angles = [one for one in self.numbers if one.unit in ("", "deg")][-1:]
+        angles = [quantity for quantity in self.numbers if quantity.unit in ("", "deg")][-1:]
         self._stray(angles)
         high: float = (5, 10, 25)[self.level]
         low = -high

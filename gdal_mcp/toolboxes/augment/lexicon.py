@@ -58,9 +58,9 @@ class Meaning:
 
 def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[PromptToken]:
     """Words, numbers and marks in order; in linear time."""
-    for found in _TOKEN.finditer(text):
-        raw, start, end = found[0], found.start(), found.end()
-        if found["number"]:
+    for match in _TOKEN.finditer(text):
+        raw, start, end = match[0], match.start(), match.end()
+        if match["number"]:
             value = float(raw.replace(",", "").replace("−", "-"))  # noqa: RUF001
             yield PromptToken(raw, start, end, max(-HIGHEST, min(HIGHEST, value)))
             continue
@@ -71,25 +71,25 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[PromptToken]:
             start += len(part)
 
 
-def _one_edit(one: str, other: str) -> bool:
+def _one_edit(word: str, other: str) -> bool:
     """True if the words differ by one letter that is missing, added or wrong, or by two letters in the other order."""
     for _ in range(2):  # without the common beginning, then without the common end
-        differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-        same = next(differ, min(len(one), len(other)))
-        one, other = one[same:][::-1], other[same:][::-1]
-    return max(len(one), len(other)) < 2 or (len(one) == 2 and one == other[::-1])
+        differ = (i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b)
+        same = next(differ, min(len(word), len(other)))
+        word, other = word[same:][::-1], other[same:][::-1]
+    return max(len(word), len(other)) < 2 or (len(word) == 2 and word == other[::-1])
 
 
 def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
     """Each concept with its words: those of the lexicon first, then the names of the catalogue."""
-    made = {}
+    concepts = {}
     for key in dict.fromkeys([*entries, *TRANSFORMS]):
         entry = entries.get(key, {})
-        given = {name: value for name, value in entry.items() if name != "words"}
-        made[key] = Concept(**{"key": key, "transform": key, **given})
-        yield made[key], entry.get("words", "")
+        fields = {name: value for name, value in entry.items() if name != "words"}
+        concepts[key] = Concept(**{"key": key, "transform": key, **fields})
+        yield concepts[key], entry.get("words", "")
     for name, transform in TRANSFORMS.items():
-        yield made[name], ";".join([name, name.lower(), *transform.aliases])
+        yield concepts[name], ";".join([name, name.lower(), *transform.aliases])
 
 
 def _entries(read: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
@@ -100,7 +100,7 @@ def _entries(read: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     yield from (("vague", tuple(ways), words) for words, ways in read["ambiguous"].items())
     yield from (("preset", name, preset["words"]) for name, preset in read["preset"].items())
     yield from (("concept", concept, words) for concept, words in _concepts(read["concept"]))
-    yield from (("link", one, one) for one in read["links"].split())
+    yield from (("link", link, link) for link in read["links"].split())
 
 
 class Lexicon:
@@ -110,19 +110,19 @@ class Lexicon:
         self.fillers = frozenset(read["fillers"].split())
         self.spelling: Mapping[str, str] = read["same"]
         self.presets: Mapping[str, Sequence[Mapping[str, Any]]] = {
-            name: one["steps"] for name, one in read["preset"].items()
+            name: preset["steps"] for name, preset in read["preset"].items()
         }
-        given: dict[Phrase, Meaning] = {}
+        meanings: dict[Phrase, Meaning] = {}
         for kind, value, words in _entries(read):
             for phrase in self._split(words):
-                given.setdefault(phrase, Meaning(kind, value))
+                meanings.setdefault(phrase, Meaning(kind, value))
         plain = {
             kind: {phrase: value for value, words in read[kind].items() for phrase in self._split(words)}
             for kind in ("bound", "number", "share", "unit")
         }
-        phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
+        phrases = [*meanings, *(phrase for table in plain.values() for phrase in table)]
         self.words = self.fillers | {word for phrase in phrases for word in phrase}
-        self.phrases = self._stemmed(given)
+        self.phrases = self._stemmed(meanings)
         # words beside numbers; and the length of the longest phrase by its first word
         self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
         self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
@@ -133,20 +133,22 @@ class Lexicon:
 
     def _split(self, words: str) -> Iterator[Phrase]:
         for phrase in words.split(";"):
-            given = ";" if phrase.strip() == "semicolon" else phrase
-            found = tuple(one.text for one in tokens(given, self.spelling) if one.text not in self.fillers)
-            if found:
-                yield found
+            text = ";" if phrase.strip() == "semicolon" else phrase
+            texts = tuple(
+                token.text for token in tokens(text, self.spelling) if token.text not in self.fillers
+            )
+            if texts:
+                yield texts
 
     def _stemmed(self, table: Mapping[Phrase, Value]) -> dict[Phrase, Value]:
         """The same phrases in the words that `known` returns. If two become equal, the one with that spelling comes
         first.
         """
-        found = {
+        stemmed = {
             tuple(self.known(word) or word for word in phrase): value
             for phrase, value in reversed(list(table.items()))
         }
-        return found | {phrase: table[phrase] for phrase in found if phrase in table}
+        return stemmed | {phrase: table[phrase] for phrase in stemmed if phrase in table}
 
     def known(self, word: str) -> str | None:
         """The lexicon's form of a word: its stem without a plural or verb ending, if the lexicon has it; else the
@@ -154,20 +156,22 @@ class Lexicon:
         """
         stems = [word[: -len(end)] for end in ("ing", "ed", "es", "s", "d") if word.endswith(end)]
         stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]] + [f"{stem}e" for stem in stems]
-        found = (stem for stem in stems if len(stem) > 2 and stem in self.words)
-        return next(found, word if word in self.words else None)
+        candidates = (stem for stem in stems if len(stem) > 2 and stem in self.words)
+        return next(candidates, word if word in self.words else None)
 
     def near(self, word: str) -> str | None:
         """A word of the lexicon that differs by one edit and has the same first letter."""
         if not 4 <= len(word) <= LONGEST_WORD:
             return None
-        found = next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
-        return self.spelling.get(found or "", found)
+        nearest = next(
+            (candidate for candidate in self.spelt.get(word[0], ()) if _one_edit(candidate, word)), None
+        )
+        return self.spelling.get(nearest or "", nearest)
 
     def match(self, given: Sequence[PromptToken], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and its number of tokens."""
         for length in range(min(self.longest.get(given[place].text, 0), len(given) - place), 0, -1):
-            meaning = self.phrases.get(tuple(one.text for one in given[place : place + length]))
+            meaning = self.phrases.get(tuple(token.text for token in given[place : place + length]))
             if meaning is not None:
                 return meaning, length
         return None
@@ -175,7 +179,7 @@ class Lexicon:
     def beside(self, kind: str, given: Sequence[PromptToken], place: int) -> tuple[str, int] | None:
         """Like `match`, among the words that stand next to numbers."""
         for length in range(min(4, len(given) - place), 0, -1):
-            value = self.plain[kind].get(tuple(one.text for one in given[place : place + length]))
+            value = self.plain[kind].get(tuple(token.text for token in given[place : place + length]))
             if value is not None:
                 return value, length
         return None

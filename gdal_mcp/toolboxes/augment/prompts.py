@@ -36,11 +36,11 @@ class _Pipeline:
             self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
         concept = clause.concept
         phrase = clause.items
-        text = self.prompt[min(one.start for one in phrase) : max(one.end for one in phrase)]
+        text = self.prompt[min(item.start for item in phrase) : max(item.end for item in phrase)]
         if clause.negated:
             self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
-            words = {one.start: self.prompt[one.start : one.end] for one in phrase if one.kind != "link"}
+            words = {item.start: self.prompt[item.start : item.end] for item in phrase if item.kind != "link"}
             if clause.value("axis") is not None:  # "flip vertically" of "flip horizontally or vertically"
                 words[phrase[0].start] = re.sub(
                     r"\s*(horizontal|vertical)(ly)?\s*", "", words[phrase[0].start]
@@ -76,24 +76,24 @@ class _Pipeline:
         for item in clause.items:
             text = self.prompt[item.start : item.end]
             if item.kind == "call":
-                name, given = item.value
-                self._call(name, given, text)
+                name, values = item.value
+                self._call(name, values, text)
             elif item.kind == "preset":
                 self.preset, chance = item.value, clause.probability
-                for one in LEXICON.presets[item.value]:
-                    probability = one["probability"] if chance is None else chance
-                    self._take(TransformStep(one["name"], one["parameters"], probability, 1.0, text))
+                for step in LEXICON.presets[item.value]:
+                    probability = step["probability"] if chance is None else chance
+                    self._take(TransformStep(step["name"], step["parameters"], probability, 1.0, text))
             elif item.kind == "absent":
                 self._tell(f"{text!r} is not among the transforms", item.value)
             elif item.kind == "vague":
                 self.ambiguities.append(Ambiguity(text, item.value))
 
-    def _call(self, name: str, given: Mapping[str, Any] | None, text: str) -> None:
-        if given is None:
+    def _call(self, name: str, values: Mapping[str, Any] | None, text: str) -> None:
+        if values is None:
             self._tell(f"{text!r}: not name=value with plain values", f"{name}(argument=value)")
             return
-        arguments = {key: value for key, value in given.items() if key != "p"}
-        chance = given.get("p", 1.0)
+        arguments = {key: value for key, value in values.items() if key != "p"}
+        chance = values.get("p", 1.0)
         if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
             self._tell(f"{text!r}: p is a number from 0 to 1", f"{name}(p=0.5)")
             return
@@ -105,13 +105,17 @@ class _Pipeline:
             return
         unwanted = {concept.transform, *concept.negates}
         if concept.family:
-            unwanted |= {name for name, one in TRANSFORMS.items() if one.category == concept.family}
+            unwanted |= {
+                name for name, transform in TRANSFORMS.items() if transform.category == concept.family
+            }
         self.steps = [step for step in self.steps if step.name not in unwanted]
 
     def finished(self) -> Parsed:
         self.errors += conflicts(self.steps)
-        if not self.steps and not any(one.severity == "error" for one in self.errors):
-            unclear = "; ".join(dict.fromkeys(way for one in self.ambiguities for way in one.interpretations))
+        if not self.steps and not any(problem.severity == "error" for problem in self.errors):
+            unclear = "; ".join(
+                dict.fromkeys(way for ambiguity in self.ambiguities for way in ambiguity.interpretations)
+            )
             example = "for example: rotate 15 degrees and add some noise"
             hint = f"say one of: {unclear}" if unclear else example
             self._tell("no transform is asked for in words that are understood", hint)
@@ -125,18 +129,20 @@ class _Pipeline:
 
 
 def parse(prompt: str) -> Parsed:
-    found = clauses(items(prompt))
+    all_clauses = clauses(items(prompt))
     # as in "increase saturation and contrast by 20 %": the direction is said before both, the number after both
-    for one, other in pairwise(found):
-        alike = all(each.concept is not None and each.concept.sign == 0 for each in (one, other))
-        if not alike or one.negated or other.join != "and":
+    for previous, following in pairwise(all_clauses):
+        both_need_sign = all(
+            each.concept is not None and each.concept.sign == 0 for each in (previous, following)
+        )
+        if not both_need_sign or previous.negated or following.join != "and":
             continue
-        if one.value("sign") is not None and other.value("sign") is None:
-            numbers = [item for item in other.items if item.kind in ("quantity", "level")]
-            other.items = [*(item for item in one.items if item.kind == "sign"), *other.items]
-            if not one.quantities and one.level is None:
-                one.items += numbers
+        if previous.value("sign") is not None and following.value("sign") is None:
+            numbers = [item for item in following.items if item.kind in ("quantity", "level")]
+            following.items = [*(item for item in previous.items if item.kind == "sign"), *following.items]
+            if not previous.quantities and previous.level is None:
+                previous.items += numbers
     pipeline = _Pipeline(prompt)
-    for clause in found:
+    for clause in all_clauses:
         pipeline.add(clause)
     return pipeline.finished()

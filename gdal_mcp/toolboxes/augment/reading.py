@@ -67,20 +67,22 @@ class Clause:
 
     @property
     def quantities(self) -> list[Quantity]:
-        return [one for one in self.values("quantity") if "p" not in one.argument]
+        return [quantity for quantity in self.values("quantity") if "p" not in quantity.argument]
 
     @property
     def probability(self) -> float | None:
-        for one in self.values("quantity"):
-            if "p" in one.argument:
-                return float(one.high / 100 if one.unit == "%" or one.high > 1 else one.high)
+        for quantity in self.values("quantity"):
+            if "p" in quantity.argument:
+                return float(
+                    quantity.high / 100 if quantity.unit == "%" or quantity.high > 1 else quantity.high
+                )
         chance = self.value("chance")
         return None if chance is None else float(chance) / 100
 
 
 def calls(prompt: str) -> tuple[list[Item], str]:
     """`GaussianBlur(blur_limit=5)` as items (name, arguments or None), and the prompt with spaces in their place."""
-    found: list[Item] = []
+    called: list[Item] = []
     place = 0
     while (match := _CALL.search(prompt, place)) is not None:
         place = match.end()
@@ -90,10 +92,10 @@ def calls(prompt: str) -> tuple[list[Item], str]:
         end = _closing(prompt, match.end())
         if end is None:
             break
-        found.append(Item("call", (name, _arguments(prompt[match.end() : end - 1])), match.start(), end))
+        called.append(Item("call", (name, _arguments(prompt[match.end() : end - 1])), match.start(), end))
         prompt = prompt[: match.start()] + " " * (end - match.start()) + prompt[end:]
         place = end
-    return found, prompt
+    return called, prompt
 
 
 def _closing(text: str, place: int) -> int | None:
@@ -108,9 +110,13 @@ def _closing(text: str, place: int) -> int | None:
 def _arguments(text: str) -> Mapping[str, Any] | None:
     try:
         call = ast.parse(f"f({text})", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(one.arg is None for one in call.keywords):
+        if (
+            not isinstance(call, ast.Call)
+            or call.args
+            or any(keyword.arg is None for keyword in call.keywords)
+        ):
             return None
-        return {str(one.arg): _json(ast.literal_eval(one.value)) for one in call.keywords}
+        return {str(keyword.arg): _json(ast.literal_eval(keyword.value)) for keyword in call.keywords}
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
 
@@ -118,9 +124,9 @@ def _arguments(text: str) -> Mapping[str, Any] | None:
 def _json(value: Any) -> Any:
     """Converts tuples to lists; only JSON values are accepted."""
     if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
+        return [_json(entry) for entry in value]
     if isinstance(value, dict):
-        return {str(key): _json(one) for key, one in value.items()}
+        return {str(key): _json(entry) for key, entry in value.items()}
     if not isinstance(value, bool | int | str | float | None) or value in (inf, -inf) or value != value:  # noqa: PLR0124
         raise ValueError(f"{value!r} is not JSON")
     return value
@@ -129,7 +135,7 @@ def _json(value: Any) -> Any:
 def items(prompt: str) -> list[Item]:
     called, rest = calls(prompt)
     words = list(_words(rest))
-    found: list[Item] = []
+    result: list[Item] = []
     place = 0
     while place < len(words):
         start = words[place].start
@@ -139,13 +145,13 @@ def items(prompt: str) -> list[Item]:
             number = _quantity(words, place)
         if number is not None:
             quantity, place = number
-            found.append(Item("quantity", quantity, start, words[place - 1].end))
+            result.append(Item("quantity", quantity, start, words[place - 1].end))
             continue
         used = words[place : place + length]
         place += length
-        found.append(Item(meaning.kind, meaning.value, start, used[-1].end))
-        found += [Item("typo", (one.typo, one.text), one.start, one.end) for one in used if one.typo]
-    return sorted([*_named(found), *called], key=lambda item: item.start)
+        result.append(Item(meaning.kind, meaning.value, start, used[-1].end))
+        result += [Item("typo", (word.typo, word.text), word.start, word.end) for word in used if word.typo]
+    return sorted([*_named(result), *called], key=lambda item: item.start)
 
 
 def _words(text: str) -> Iterator[PromptToken]:
@@ -183,10 +189,10 @@ def _number(words: Sequence[PromptToken], place: int) -> tuple[float, str, int] 
         if written is None:
             return None
         total, after = float(written[0]), place + written[1]
-        ones = LEXICON.beside("number", words, after)
-        if ones is not None and total >= 20 and float(ones[0]) < 10:  # twenty five
-            total, after = total + float(ones[0]), after + 1
-        elif ones is not None and ones[0] == "100":  # two hundred
+        following = LEXICON.beside("number", words, after)
+        if following is not None and total >= 20 and float(following[0]) < 10:  # twenty five
+            total, after = total + float(following[0]), after + 1
+        elif following is not None and following[0] == "100":  # two hundred
             total, after = total * 100, after + 1
     elif after + 1 < len(words) and words[after].text == "/" and words[after + 1].number:
         total, after = total / (words[after + 1].number or 1), after + 2
@@ -194,10 +200,10 @@ def _number(words: Sequence[PromptToken], place: int) -> tuple[float, str, int] 
 
 
 def _unit(words: Sequence[PromptToken], place: int) -> tuple[str, int]:
-    found = LEXICON.beside("unit", words, place)
-    if found is None or (found[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
+    match = LEXICON.beside("unit", words, place)
+    if match is None or (match[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
         return "", place  # in "512x512" it is not a unit
-    return found[0], place + found[1]
+    return match[0], place + match[1]
 
 
 def _quantity(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] | None:
@@ -214,65 +220,67 @@ def _quantity(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] 
     if second is None:
         return None if form == "between" else (Quantity(low, low, form, unit), after)
     high, own, after = second
-    other, after = (own, after) if own else _unit(words, after)
+    second_unit, after = (own, after) if own else _unit(words, after)
     if joined == "size":
-        return Quantity(low, high, "size", other), after
-    return Quantity(min(low, high), max(low, high), "range", other or unit), after
+        return Quantity(low, high, "size", second_unit), after
+    return Quantity(min(low, high), max(low, high), "range", second_unit or unit), after
 
 
 def _second(
     words: Sequence[PromptToken], place: int, *, between: bool
 ) -> tuple[str, tuple[float, str, int] | None]:
     """What follows a number: size for "x 512" and "by 512", range for "to 10" and "- 10"; with the number there."""
-    marks = [one.text for one in words[place : place + 2]]
+    marks = [word.text for word in words[place : place + 2]]
     joined = "size" if marks[:1] in (["x"], ["by"]) else ""
     if marks[:1] in (["to"], ["-"]) or marks == [".", "."] or (between and marks[:1] in (["and"], [","])):
         joined = "range"
-    found = _number(words, place + (2 if marks == [".", "."] else 1)) if joined else None
-    if found is None or (joined == "size" and (found[1] or _unit(words, found[2])[0] not in ("", "px"))):
+    number = _number(words, place + (2 if marks == [".", "."] else 1)) if joined else None
+    if number is None or (joined == "size" and (number[1] or _unit(words, number[2])[0] not in ("", "px"))):
         return "", None
-    return joined, found
+    return joined, number
 
 
 def _box(words: Sequence[PromptToken], place: int) -> tuple[Quantity, int] | None:
     """As "10, 20 to 200, 220": a left upper and a right lower corner."""
-    given = words[place : place + 7]
-    marks = [one.text for one in given[1::2]]
-    numbers = [one.number for one in given[::2] if one.number is not None]
+    used = words[place : place + 7]
+    marks = [word.text for word in used[1::2]]
+    numbers = [word.number for word in used[::2] if word.number is not None]
     if len(numbers) != 4 or marks not in ([",", "to", ","], [",", "-", ","]):
         return None
     left, top, right, bottom = numbers
     return Quantity(left, top, "box", rest=(right, bottom)), place + 7
 
 
-def _named(found: Sequence[Item]) -> Iterator[Item]:
+def _named(sequence: Sequence[Item]) -> Iterator[Item]:
     """Numbers with the word of an argument before or after them, and "to" before them, as part of them."""
     taken: set[int] = set()
-    for place, item in enumerate(found):
+    for place, item in enumerate(sequence):
         if item.kind != "quantity":
             yield item
             continue
-        before = _past(found, place - 1, -1)
-        after = _past(found, place + 1, 1)
+        before = _past(sequence, place - 1, -1)
+        after = _past(sequence, place + 1, 1)
         # a word that follows its number
-        own = after is not None and _is(found, _past(found, after + 1, 1), "quantity")
-        wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
-        name = next((one for one in wanted if one not in taken), None)
-        link = found[place - 1].value if _is(found, place - 1, "link") else ""
-        argument = tuple(found[name].value.split()) if name is not None else ()
+        own = after is not None and _is(sequence, _past(sequence, after + 1, 1), "quantity")
+        wanted = [
+            position for position in (before, None if own else after) if _is(sequence, position, "argument")
+        ]
+        name = next((position for position in wanted if position not in taken), None)
+        link = sequence[place - 1].value if _is(sequence, place - 1, "link") else ""
+        argument = tuple(sequence[name].value.split()) if name is not None else ()
         taken |= {name} if name is not None else set()
         yield replace(item, value=replace(item.value, link=link, argument=argument))
 
 
-def _past(found: Sequence[Item], place: int, way: int) -> int | None:
+def _past(sequence: Sequence[Item], place: int, way: int) -> int | None:
     """The next place that is more than a link."""
-    while 0 <= place < len(found) and found[place].kind == "link":
+    while 0 <= place < len(sequence) and sequence[place].kind == "link":
         place += way
-    return place if 0 <= place < len(found) else None
+    return place if 0 <= place < len(sequence) else None
 
 
-def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
-    return place is not None and place >= 0 and found[place].kind == kind
+def _is(sequence: Sequence[Item], place: int | None, kind: str) -> bool:
+    return place is not None and place >= 0 and sequence[place].kind == kind
 
 
 _THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one action
@@ -288,34 +296,36 @@ _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 def clauses(found: Sequence[Item]) -> list[Clause]:
     """Groups items by action, in the order of execution."""
-    made = [Clause("then")]
+    parts = [Clause("then")]
     for item in found:
         if item.kind == "join":
-            made.append(Clause(item.value))
-        elif item.kind in _THINGS and any(made[-1].values(kind) for kind in _THINGS[:-1]):
-            held = made[-1].items
-            last = next((one for one in reversed(held) if one.kind in _THINGS), item)
+            parts.append(Clause(item.value))
+        elif item.kind in _THINGS and any(parts[-1].values(kind) for kind in _THINGS[:-1]):
+            current = parts[-1].items
+            last = next((thing for thing in reversed(current) if thing.kind in _THINGS), item)
             if last.kind == item.kind == "concept":
                 if last.value is item.value:  # "cutout with 8 holes" is one action
                     continue
-                if last.value.yields and not made[-1].quantities:  # so is "scale the longest side"
-                    held[held.index(last)] = item
+                if last.value.yields and not parts[-1].quantities:  # so is "scale the longest side"
+                    current[current.index(last)] = item
                     continue
-            keep = len(held)
-            while held[keep - 1].kind in (*_FORWARD, "link", "typo"):
+            keep = len(current)
+            while current[keep - 1].kind in (*_FORWARD, "link", "typo"):
                 keep -= 1
-            made.append(Clause("and", [*held[keep:], item]))
-            del held[keep:]
+            parts.append(Clause("and", [*current[keep:], item]))
+            del current[keep:]
         else:
-            made[-1].items.append(item)
-    return _ordered(_whole([one for one in made if one.items or one.join in ("before", "after")]))
+            parts[-1].items.append(item)
+    return _ordered(
+        _whole([clause for clause in parts if clause.items or clause.join in ("before", "after")])
+    )
 
 
-def _whole(made: Sequence[Clause]) -> list[Clause]:
+def _whole(parts: Sequence[Clause]) -> list[Clause]:
     """Merges clauses without an action into the previous one or, without one, into the next."""
     result: list[Clause] = []
     waiting: list[Item] = []
-    for clause in made:
+    for clause in parts:
         first = clause.join in ("before", "after") and not result
         if first or any(clause.values(kind) for kind in (*_THINGS, "vague")):
             result.append(clause)
@@ -326,47 +336,47 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
             waiting = []
         elif result and clause.join != "or":
             result[-1].items += clause.items
-        elif result and result[-1].concept and {one.kind for one in clause.items} <= _WAYS:
+        elif result and result[-1].concept and {item.kind for item in clause.items} <= _WAYS:
             result.append(_another(result[-1], clause.items))  # "flip horizontally or vertically"
         else:
             waiting += clause.items
     result = result or [Clause("then")]
     result[-1].items += waiting
-    return _negations([one for one in result if one.items])
+    return _negations([clause for clause in result if clause.items])
 
 
 def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
     """The same action with other modifiers."""
-    return Clause("or", [next(one for one in clause.items if one.kind == "concept"), *ways])
+    return Clause("or", [next(item for item in clause.items if item.kind == "concept"), *ways])
 
 
-def _negations(made: list[Clause]) -> list[Clause]:
+def _negations(parts: list[Clause]) -> list[Clause]:
     """Items that are negated by "no" or "not", with the list after it: "without blur or noise"."""
     before, plain = Clause("then"), {"concept", "link", "typo"}
-    for clause in made:
+    for clause in parts:
         # "do not blur or add noise", but not "no blur and add noise"
-        kinds = {one.kind for one in clause.items if one.kind != "sign" or clause.join != "or"}
+        kinds = {item.kind for item in clause.items if item.kind != "sign" or clause.join != "or"}
         bare = clause.concept is not None and kinds <= plain
         category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
         listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
         clause.negated = clause.value("not") is not None or (before.negated and bare and listed)
         before = clause
-    return made
+    return parts
 
 
-def _ordered(made: list[Clause]) -> list[Clause]:
+def _ordered(parts: list[Clause]) -> list[Clause]:
     """Puts clauses into the order that "B after A" and "before B, A" ask for: A first."""
     result: list[Clause] = []
-    held: Clause | None = None
-    for clause in made:
+    waiting: Clause | None = None
+    for clause in parts:
         if clause.join == "after" and result:
             result.insert(len(result) - 1, clause)
         elif clause.join == "before" and not result:
-            held = clause
+            waiting = clause
             continue
         else:
             result.append(clause)
-        if held is not None:
-            result.append(held)
-            held = None
-    return [*result, *([held] if held else [])]
+        if waiting is not None:
+            result.append(waiting)
+            waiting = None
+    return [*result, *([waiting] if waiting else [])]

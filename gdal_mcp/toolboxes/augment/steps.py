@@ -50,15 +50,15 @@ class Parsed:
 
 def estimated_seconds(steps: Sequence[TransformStep]) -> float:
     """Expected seconds of work on a million pixels of three bands, by the measured time of each transform; without a container's start."""
-    return round(sum(TRANSFORMS[one.name].cost * one.probability for one in steps), 4)
+    return round(sum(TRANSFORMS[step.name].cost * step.probability for step in steps), 4)
 
 
 def complexity(steps: Sequence[TransformStep]) -> int:
     """1 (one plain step) to 10: each step counts; one that moves pixels or is applied by chance counts more."""
     weights = (
-        {"kept": 1.0, "exact": 1.0, "lost": 2.0}[TRANSFORMS[one.name].georeference]
-        + (one.probability < 1) / 2
-        for one in steps
+        {"kept": 1.0, "exact": 1.0, "lost": 2.0}[TRANSFORMS[step.name].georeference]
+        + (step.probability < 1) / 2
+        for step in steps
     )
     return max(1, min(10, round(sum(weights))))
 
@@ -80,18 +80,18 @@ def conflicts(steps: Sequence[TransformStep]) -> Iterator[PromptProblem]:
 
 def _find_undone(steps: Sequence[TransformStep]) -> Iterator[PromptProblem]:
     certain = [step for step in steps if step.probability == 1]
-    for one, other in pairwise([step for step in certain if step.group is None]):
-        if one.name == other.name and one.name in INVERSES:
-            message = f"{one.name} twice gives the image back as it was"
+    for previous, following in pairwise([step for step in certain if step.group is None]):
+        if previous.name == following.name and previous.name in INVERSES:
+            message = f"{previous.name} twice gives the image back as it was"
             yield PromptProblem(message, "warning", "leave out both or one of them")
     for argument, middle, more, less in (
         ("brightness_limit", 0, "brighter", "darker"),
         ("contrast_limit", 0, "more contrast", "less contrast"),
         ("saturation", 1, "more saturated", "less saturated"),
     ):
-        asked = [step for step in certain if isinstance(step.parameters.get(argument), list)]
+        relevant = [step for step in certain if isinstance(step.parameters.get(argument), list)]
         if argument == "brightness_limit":  # where contrast is set, brightness only keeps the mean
-            asked = [step for step in asked if step.parameters.get("contrast_limit") == [0, 0]]
-        ends = [step.parameters[argument] for step in asked]
+            relevant = [step for step in relevant if step.parameters.get("contrast_limit") == [0, 0]]
+        ends = [step.parameters[argument] for step in relevant]
         if any(end[0] > middle for end in ends) and any(end[1] < middle for end in ends):
             yield PromptProblem(f"{more} and {less} at once", "warning", "leave out one of them")

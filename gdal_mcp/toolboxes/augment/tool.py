@@ -95,23 +95,25 @@ def _specified_tool(name: str, title: str, draft: Any, **further: Any) -> Tool:
 
 
 def _list_transforms(arguments: ListTransformsArguments, _scope: DraftScope) -> ImmediateResult:
-    chosen = [one for one in TRANSFORMS.values() if arguments.category in ("all", one.category)]
+    chosen = [
+        transform for transform in TRANSFORMS.values() if arguments.category in ("all", transform.category)
+    ]
     rows = [
         {
-            "name": one.name,
-            "category": one.category,
-            "description": one.description,
-            "parameters": one.parameters,
-            **({"examples": list(one.examples)} if arguments.include_examples else {}),
-            "aliases": list(one.aliases),
+            "name": transform.name,
+            "category": transform.category,
+            "description": transform.description,
+            "parameters": transform.parameters,
+            **({"examples": list(transform.examples)} if arguments.include_examples else {}),
+            "aliases": list(transform.aliases),
         }
-        for one in chosen
+        for transform in chosen
     ]
     return ImmediateResult(
         {
             "transforms": rows,
             "total_count": len(rows),
-            "categories": list(dict.fromkeys(one.category for one in TRANSFORMS.values())),
+            "categories": list(dict.fromkeys(transform.category for transform in TRANSFORMS.values())),
             **chain_suggestion("validate_prompt"),
         }
     )
@@ -119,17 +121,17 @@ def _list_transforms(arguments: ListTransformsArguments, _scope: DraftScope) -> 
 
 def _validate_prompt(arguments: ValidatePromptArguments, _scope: DraftScope) -> ImmediateResult:
     parsed = parse_prompt(arguments.prompt)
-    problems = [asdict(one) for one in parsed.errors]
+    problems = [asdict(problem) for problem in parsed.errors]
     if arguments.strict_mode:
         problems += [
             {
-                "message": f"{one.text!r} can be meant in {len(one.interpretations)} ways.",
+                "message": f"{ambiguity.text!r} can be meant in {len(ambiguity.interpretations)} ways.",
                 "severity": "error",
-                "suggestion": f"Say which: {'; '.join(one.interpretations)}.",
+                "suggestion": f"Say which: {'; '.join(ambiguity.interpretations)}.",
             }
-            for one in parsed.ambiguities
+            for ambiguity in parsed.ambiguities
         ]
-    usable = parsed.steps and not any(one["severity"] == "error" for one in problems)
+    usable = parsed.steps and not any(problem["severity"] == "error" for problem in problems)
     following = (
         chain_suggestion("augment_image", prompt=arguments.prompt)
         if usable
@@ -138,12 +140,12 @@ def _validate_prompt(arguments: ValidatePromptArguments, _scope: DraftScope) -> 
     return ImmediateResult(
         {
             "parsed_transforms": [
-                {"name": one.name, "parameters": dict(one.parameters), "confidence": one.confidence}
-                for one in parsed.steps
+                {"name": step.name, "parameters": dict(step.parameters), "confidence": step.confidence}
+                for step in parsed.steps
             ],
             "validation_errors": problems,
             "suggestions": list(parsed.suggestions),
-            "ambiguities": [asdict(one) for one in parsed.ambiguities],
+            "ambiguities": [asdict(ambiguity) for ambiguity in parsed.ambiguities],
             "estimated_execution_time": START_SECONDS + estimated_seconds(parsed.steps),
             "complexity_score": complexity(parsed.steps),
             **following,

@@ -74,7 +74,9 @@ def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
         **draft.command.extra,
         "program": draft.command.program,
         "inputs": (),  # fields of GDAL's worker, which would examine them first
-        "outputs": [{"path": one.inside, "kind": one.kind, "replaces": None} for one in draft.outputs],
+        "outputs": [
+            {"path": output.inside, "kind": output.kind, "replaces": None} for output in draft.outputs
+        ],
         "preview_pixels": 0,  # a folder has no preview
         "picture_pixels": preview_pixels,
         "remote": bool(draft.addresses),

@@ -38,56 +38,66 @@ class Transform:
 
     def faults(self, parameters: Mapping[str, Any]) -> list[str]:
         """The reasons why these arguments are invalid for the constructor, in words; empty if they are valid."""
-        found = [
+        reasons = [
             f"{fault.path[0]}: {_allowed(self.arguments[fault.path[0]])}, not {json.dumps(parameters[fault.path[0]])}"
             if fault.path
             else f"{self.name}: {fault.message}"
             for fault in _validator(self.name).iter_errors(parameters)
         ]
-        return found or [
+        return reasons or [
             f"{name}: the lower end comes first, not {value}"
             for name, value in parameters.items()
             if self.arguments[name].get("ordered") and isinstance(value, list) and value != sorted(value)
         ]
 
 
-def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
+def _schema(definition: Mapping[str, Any]) -> dict[str, Any]:
     """One argument's JSON schema, from the short form of the catalogue."""
-    one = {"type": given["type"]}
-    one |= {
-        word: given[key]
+    number_schema = {"type": definition["type"]}
+    number_schema |= {
+        word: definition[key]
         for key, word in (("min", "minimum"), ("max", "maximum"), ("enum", "enum"))
-        if key in given
+        if key in definition
     }
-    if given.get("odd"):
+    if definition.get("odd"):
         odd = {"not": {"multipleOf": 2}}
-        one |= {"anyOf": [{"const": 0}, odd]} if given["min"] == 0 else odd
-    schema: dict[str, Any] = dict(one)
-    if (of := given.get("of")) is not None:
-        least = most = given.get("length", 2)
-        if of == "list" and "length" not in given:
+        number_schema |= {"anyOf": [{"const": 0}, odd]} if definition["min"] == 0 else odd
+    schema: dict[str, Any] = dict(number_schema)
+    if (of := definition.get("of")) is not None:
+        least = most = definition.get("length", 2)
+        if of == "list" and "length" not in definition:
             least, most = 1, 16
-        pair = {"type": "array", "items": one, "minItems": least, "maxItems": most}
+        pair = {"type": "array", "items": number_schema, "minItems": least, "maxItems": most}
         both = {"type": "object", "properties": {"x": pair, "y": pair}, "minProperties": 1}
         both["additionalProperties"] = False
-        forms = [pair, *([one] if given.get("scalar") else []), *([both] if of == "axes" else [])]
-        forms += [{"enum": given["words"]}] if "words" in given else []
+        forms = [
+            pair,
+            *([number_schema] if definition.get("scalar") else []),
+            *([both] if of == "axes" else []),
+        ]
+        forms += [{"enum": definition["words"]}] if "words" in definition else []
         schema = {"anyOf": forms} if len(forms) > 1 else pair
         schema = {**schema, "ordered": True} if of != "list" else schema
-    if given.get("nullable"):
+    if definition.get("nullable"):
         schema = {"anyOf": [schema, {"type": "null"}], **({"ordered": True} if schema.get("ordered") else {})}
-    kept = {key: given[key] for key in ("default", "unit") if key in given}
-    return schema | kept | ({"description": given["note"]} if "note" in given else {})
+    annotations = {key: definition[key] for key in ("default", "unit") if key in definition}
+    return schema | annotations | ({"description": definition["note"]} if "note" in definition else {})
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
     """The valid values of an argument, in words."""
-    one = number_of(schema)
-    if "enum" in one:
-        return f"one of {', '.join(map(str, one['enum']))}"
-    limits = f" from {one['minimum']} to {one['maximum']}" if "minimum" in one else ""
-    odd = ", odd" if "not" in one or "anyOf" in one else ""
-    return ("a pair, each " if schema.get("ordered") else "") + f"{one.get('type', 'value')}{limits}{odd}"
+    number_schema = number_of(schema)
+    if "enum" in number_schema:
+        return f"one of {', '.join(map(str, number_schema['enum']))}"
+    limits = (
+        f" from {number_schema['minimum']} to {number_schema['maximum']}"
+        if "minimum" in number_schema
+        else ""
+    )
+    odd = ", odd" if "not" in number_schema or "anyOf" in number_schema else ""
+    return (
+        "a pair, each " if schema.get("ordered") else ""
+    ) + f"{number_schema.get('type', 'value')}{limits}{odd}"
 
 
 def number_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,13 +106,13 @@ def number_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         return schema["items"]  # type: ignore[no-any-return]
     if "type" in schema:
         return schema
-    return next((number_of(one) for one in schema["anyOf"] if one.get("type") != "null"), {})
+    return next((number_of(form) for form in schema["anyOf"] if form.get("type") != "null"), {})
 
 
 def _transform(name: str, entry: Mapping[str, Any], shared: Mapping[str, Any]) -> Transform:
     arguments = {
         **entry.get("parameters", {}),
-        **{one.split()[0]: shared[one] for one in entry.get("shared", ())},
+        **{key.split()[0]: shared[key] for key in entry.get("shared", ())},
     }
     return Transform(
         name=name,
@@ -110,8 +120,10 @@ def _transform(name: str, entry: Mapping[str, Any], shared: Mapping[str, Any]) -
         description=entry["description"],
         parameters={
             "type": "object",
-            "properties": {argument: _schema(given) for argument, given in arguments.items()},
-            "required": [argument for argument, given in arguments.items() if given.get("required")],
+            "properties": {argument: _schema(definition) for argument, definition in arguments.items()},
+            "required": [
+                argument for argument, definition in arguments.items() if definition.get("required")
+            ],
             "additionalProperties": False,
             **entry.get("constraint", {}),
         },

@@ -74,18 +74,18 @@ def faults() -> Mapping[str, Fault]:
 def workarounds(probed: Probed) -> dict[str, str]:
     """Environment variables that work around faults in the containers of the probed image."""
     absent = probed.absent()
-    rows = (one.environment for one in faults().values() if one.name not in absent)
+    rows = (fault.environment for fault in faults().values() if fault.name not in absent)
     return {name: value for row in rows for name, value in row.items()}
 
 
 def states_of(answer: Any) -> dict[str, FaultState]:
     """The results from the parsed output of the probe program: true is present, false is absent, all else unknown."""
-    found = answer if isinstance(answer, dict) else {}
+    results = answer if isinstance(answer, dict) else {}
     known = {True: FaultState.PRESENT, False: FaultState.ABSENT}
     return {
-        name: known[found[name]]
+        name: known[results[name]]
         for name, fault in faults().items()
-        if fault.probe and isinstance(found.get(name), bool)
+        if fault.probe and isinstance(results.get(name), bool)
     }
 
 
@@ -97,8 +97,8 @@ def probe_program() -> str:
 def load_probed(state_dir: Path, digest: str) -> Probed:
     """The results for the image with this digest. All faults are unknown if the file cannot be read."""
     try:
-        found = json.loads(_place(state_dir, digest).read_text(encoding="utf-8"))
-        states = {name: FaultState(found[name]) for name in faults() if name in found}
+        stored = json.loads(_place(state_dir, digest).read_text(encoding="utf-8"))
+        states = {name: FaultState(stored[name]) for name in faults() if name in stored}
     except (OSError, ValueError, TypeError):
         return Probed()
     return Probed(digest, states)

@@ -32,8 +32,8 @@ def parse_version(labels: Mapping[str, str], reference: str) -> str:
     """The GDAL version from an image's labels, else from its tag; "" if neither contains it."""
     tag = reference.rpartition(":")[2] if ":" in reference.rpartition("/")[2] else ""
     for text in (*(labels.get(label, "") for label in _VERSION_LABELS), tag):
-        if found := _VERSION.search(text):
-            return found[0]
+        if match := _VERSION.search(text):
+            return match[0]
     return ""
 
 

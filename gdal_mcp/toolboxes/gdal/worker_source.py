@@ -38,5 +38,5 @@ def part_words() -> tuple[str, ...]:
 
 
 def modules_of(package: str) -> list[str]:
-    found = (one.name for one in resources.files(package).iterdir() if one.name.endswith(".py"))
-    return sorted(name.removesuffix(".py") for name in found if name != "__init__.py")
+    names = (file.name for file in resources.files(package).iterdir() if file.name.endswith(".py"))
+    return sorted(name.removesuffix(".py") for name in names if name != "__init__.py")

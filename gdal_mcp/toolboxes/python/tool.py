@@ -124,6 +124,6 @@ def _refuse_apart(outputs: tuple[Output, ...]) -> None:
 
 def present(answer: CallAnswer) -> Mapping[str, Any]:
     """Everything is the code's own report, about data that anybody may have written."""
-    said = answer.parsed if isinstance(answer.parsed, dict) else {}
+    report = answer.parsed if isinstance(answer.parsed, dict) else {}
     keys = ("result", "value", "printed", "printed_bytes_dropped")
-    return {UNTRUSTED: {key: said[key] for key in keys if key in said}}
+    return {UNTRUSTED: {key: report[key] for key in keys if key in report}}

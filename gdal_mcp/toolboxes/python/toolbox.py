@@ -73,8 +73,12 @@ def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str,
         **draft.command.extra,
         "inputs": (),  # fields of GDAL's worker, which would examine them first
         "outputs": [
-            {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
-            for one in draft.outputs
+            {
+                "path": output.inside,
+                "kind": output.kind,
+                "replaces": str(output.replaces[0]) if output.replaces else None,
+            }
+            for output in draft.outputs
         ],
         "expected": ("figures",),  # outputs without a place on earth
         "preview_pixels": preview_pixels,

@@ -46,13 +46,13 @@ def run_program(job, _progress):
     program = importlib.import_module(f"{PACKAGE}.{PROGRAMS[job['program']]}")
     rasters = importlib.import_module(f"{PACKAGE}.rasters")
     try:
-        said = program.run(job, job["report"])
+        answer = program.run(job, job["report"])
     except rasters.Unreadable as error:
         job["refused"] = {"code": "INVALID_IMAGE"}
         raise RuntimeError(str(error)) from error
     except (ValueError, TypeError) as error:  # of a constructor, for arguments that do not fit together
         job["refused"] = {"code": "TRANSFORM_FAILED"}
         raise RuntimeError(str(error)[:500]) from error
-    sys.stdout.write(json.dumps(said))
+    sys.stdout.write(json.dumps(answer))
     sys.stdout.flush()
     return True

@@ -59,7 +59,7 @@ def run(job, report):
         for part in ("images", *(["masks"] if job["mask"] else []), *(["labels"] if job["labels"] else [])):
             os.makedirs(f"{folder}/{split}/{part}")
     sheet, own = ContactSheet(job, len(chosen)), threading.local()
-    index, begun, empty = (
+    index, started, empty = (
         ChipIndex(job, folder, Maker(job, folder, source.span).fields),
         time.perf_counter(),
         0,
@@ -78,7 +78,7 @@ def run(job, report):
             sheet.add(done, chip)
         share = 0.1 + 0.85 * (done + 1) / len(chosen)
         report.progress(share, f"processing: window {done + 1} of {len(chosen)}")
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     report.progress(0.96, "verification: writing the manifest")
     config = index.close(source)
     sheet.save(folder, report)
@@ -86,7 +86,7 @@ def run(job, report):
     skipped = {job["steps"][step]["name"]: count for step, count in sorted(index.skipped.items())}
     return {
         "chips": len(index.rows), "windows": len(chosen), "left_out": {"empty": empty, "between_splits": between},
-        "splits": {one: index.splits[one] for one in job["split"]}, "labels": index.labelled if job["labels"] else None,
+        "splits": {split: index.splits[split] for split in job["split"]}, "labels": index.labelled if job["labels"] else None,
         "skipped": skipped, "config": config, "georeference": index.worst, "chips_per_second": len(index.rows) / max(seconds, 1e-9),
     }  # fmt: skip
 
@@ -109,11 +109,11 @@ def windows(job, source):
     side = size * job["block"]
     blocks = [(x, y) for y in range(-(-height // side)) for x in range(-(-width // side))]
     splits = shared_out(blocks, job["split"], job["seed"])
-    found, between = [], 0
+    accepted, between = [], 0
     for top in starts(height, size, job["overlap"]):
         for left in starts(width, size, job["overlap"]):
-            one = Window(left, top, min(size, width), min(size, height), "")
-            ends = ((left + one.width - 1) // side, (top + one.height - 1) // side)
+            window = Window(left, top, min(size, width), min(size, height), "")
+            ends = ((left + window.width - 1) // side, (top + window.height - 1) // side)
             touched = {
                 splits[x, y]
                 for x in range(left // side, ends[0] + 1)
@@ -122,32 +122,32 @@ def windows(job, source):
             if len(touched) > 1:
                 between += 1
             else:
-                found.append(one._replace(split=touched.pop()))
+                accepted.append(window._replace(split=touched.pop()))
     wanted = {name.rpartition("_")[0] for name in job["only"]}
-    return [one for one in found if not wanted or one.name in wanted], between
+    return [window for window in accepted if not wanted or window.name in wanted], between
 
 
 def starts(length, size, overlap):
     """The start of each window. The last one is moved back to the edge, so that every chip is complete."""
     if length <= size:
         return [0]
-    found = list(range(0, length - size + 1, size - overlap))
-    return found if found[-1] == length - size else [*found, length - size]
+    positions = list(range(0, length - size + 1, size - overlap))
+    return positions if positions[-1] == length - size else [*positions, length - size]
 
 
 def shared_out(blocks, shares, seed):
     """Assigns a split to each block: by shares, at least one block each if there are enough, drawn with the seed."""
     drawn = sorted(blocks)
     random.Random(seed).shuffle(drawn)
-    total, names = sum(shares.values()), sorted(shares, key=lambda one: (shares[one], one))
-    found = {}
+    total, names = sum(shares.values()), sorted(shares, key=lambda name: (shares[name], name))
+    assigned = {}
     for number, name in enumerate(names):
         rest = len(names) - number - 1
         count = max(1, round(len(blocks) * shares[name] / total))
         count = min(count, max(0, len(drawn) - rest)) if rest else len(drawn)
-        found |= dict.fromkeys(drawn[:count], name)
+        assigned |= dict.fromkeys(drawn[:count], name)
         drawn = drawn[count:]
-    return found
+    return assigned
 
 
 class Maker:
@@ -188,11 +188,14 @@ class Maker:
         place = f"{split}/images/{chip.name}.{ENDINGS[kind]}"
         rasters.write(raster, f"{self._folder}/{place}", kind)
         for mask in chip.scene.masks:
-            kept = rasters.Raster(moving.layered(mask), place=raster.place, crs=raster.crs)
-            rasters.write(kept, f"{self._folder}/{split}/masks/{chip.name}.{ENDINGS[kind]}", kind)
+            mask_raster = rasters.Raster(moving.layered(mask), place=raster.place, crs=raster.crs)
+            rasters.write(mask_raster, f"{self._folder}/{split}/masks/{chip.name}.{ENDINGS[kind]}", kind)
         if self._layer:
             there = raster.place
-            features = [(vectors.mapped(one, there) if there else one, values) for one, values in chip.labels]
+            features = [
+                (vectors.mapped(geometry, there) if there else geometry, values)
+                for geometry, values in chip.labels
+            ]
             name = f"{self._folder}/{split}/labels/{chip.name}.geojson"
             vectors.save(name, features, self.fields, raster.crs if there else None)
         with open(f"{self._folder}/{place}", "rb") as file:
@@ -204,8 +207,8 @@ class ChipIndex:
 
     def __init__(self, job, folder, fields):
         self._job, self._folder, self._fields = job, folder, fields
-        names = [one[0].lower() for one in fields]
-        self._class = next((names.index(one) for one in CLASSES if one in names), None)
+        names = [field[0].lower() for field in fields]
+        self._class = next((names.index(name) for name in CLASSES if name in names), None)
         self.rows, self.footprints, self.splits, self.skipped, self.labelled = [], [], Counter(), Counter(), 0
         self._images, self._annotations, self._categories = [], [], {}
         self.worst = "none"
@@ -217,8 +220,8 @@ class ChipIndex:
         self.worst = max(self.worst, kind, key=("none", "kept", "exact", "lost").index)
         geotransform = " ".join(map(repr, raster.place or ()))
         applied = json.dumps([{"step": row["step"], "drawn": row["drawn"]} for row in chip.applied])
-        cut = (chip.name, window.split, chip.place, *window[:4], chip.copy, chip.seed)
-        self.rows.append((*cut, kind, geotransform, chip.digest, applied))
+        origin = (chip.name, window.split, chip.place, *window[:4], chip.copy, chip.seed)
+        self.rows.append((*origin, kind, geotransform, chip.digest, applied))
         self.splits[window.split] += 1
         self.skipped.update(row["step"] for row in chip.skipped if row["code"] != "chance")
         self.labelled += len(chip.labels)
@@ -237,7 +240,7 @@ class ChipIndex:
             kind = ogr.GT_Flatten(geometry.GetGeometryType())
             parts = range(geometry.GetGeometryCount() if kind == ogr.wkbMultiPolygon else 0)
             areas = [geometry] if kind == ogr.wkbPolygon else [geometry.GetGeometryRef(n) for n in parts]
-            outlines = [vectors.points_of(one.GetGeometryRef(0)).ravel().tolist() for one in areas]
+            outlines = [vectors.points_of(polygon.GetGeometryRef(0)).ravel().tolist() for polygon in areas]
             self._annotations.append(
                 {
                     "id": len(self._annotations) + 1,
@@ -255,7 +258,10 @@ class ChipIndex:
         with open(f"{self._folder}/manifest.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *self.rows])
         place = source.place
-        features = [(vectors.mapped(one, place) if place else one, values) for one, values in self.footprints]
+        features = [
+            (vectors.mapped(geometry, place) if place else geometry, values)
+            for geometry, values in self.footprints
+        ]
         fields = [(name, ogr.OFTString, ogr.OFSTNone) for name in ("chip", "split", "georeference")]
         vectors.save(f"{self._folder}/footprints.gpkg", features, fields, source.crs, "footprints")
         if self._fields:
@@ -286,7 +292,7 @@ class ContactSheet:
             return
         pixels = rasters.shown(chip.scene.raster)
         share = self._pixels / max(pixels.shape[:2])
-        size = [max(1, int(one * share)) for one in (pixels.shape[1], pixels.shape[0])]
+        size = [max(1, int(side * share)) for side in (pixels.shape[1], pixels.shape[0])]
         small = moving.layered(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))
         tile = np.full((self._pixels, self._pixels, 3), 255, np.uint8)
         tile[: size[1], : size[0]] = small

@@ -15,7 +15,7 @@ RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the lowest consiste
 
 def compared(path, classes, before, after):
     """Class numbers and confidences. Does not raise; `failed` says why a model could not run."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     try:
         model = cv2.dnn.readNetFromONNX(path)
         shares = [predicted(model, raster) for raster in (before, after)]
@@ -27,20 +27,20 @@ def compared(path, classes, before, after):
             labels = dict(enumerate(file.read().splitlines()))
     old, new = (
         [
-            {"index": n, "class": labels.get(n, str(n)), "confidence": float(one[n])}
-            for n in np.argsort(-one, kind="stable")[:TOP].tolist()
+            {"index": n, "class": labels.get(n, str(n)), "confidence": float(distribution[n])}
+            for n in np.argsort(-distribution, kind="stable")[:TOP].tolist()
         ]
-        for one in shares
+        for distribution in shares
     )
-    alike = float(np.minimum(*shares).sum())  # the overlap of the two distributions
+    overlap = float(np.minimum(*shares).sum())  # the overlap of the two distributions
     return {
         "label_changed": old[0]["index"] != new[0]["index"],
         "confidence_delta": new[0]["confidence"] - old[0]["confidence"],
         "original_prediction": old,
         "augmented_prediction": new,
-        "consistency_score": min(1.0, max(0.0, alike)),
-        "risk_level": next(word for least, word in RISKS if alike >= least),
-        "processing_time": time.perf_counter() - begun,
+        "consistency_score": min(1.0, max(0.0, overlap)),
+        "risk_level": next(word for least, word in RISKS if overlap >= least),
+        "processing_time": time.perf_counter() - started,
     }
 
 

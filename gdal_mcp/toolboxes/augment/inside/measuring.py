@@ -7,14 +7,14 @@ from gdal_mcp.toolboxes.augment.inside import rasters
 
 SIDE = 512  # pixels: larger images are measured on a smaller copy
 TURNS = {
-    "the same": lambda one: one,
-    "a quarter turn": lambda one: np.rot90(one, 1),
-    "a half turn": lambda one: np.rot90(one, 2),
-    "three quarter turns": lambda one: np.rot90(one, 3),
+    "the same": lambda image: image,
+    "a quarter turn": lambda image: np.rot90(image, 1),
+    "a half turn": lambda image: np.rot90(image, 2),
+    "three quarter turns": lambda image: np.rot90(image, 3),
     "a horizontal flip": np.fliplr,
     "a vertical flip": np.flipud,
-    "a transposition": lambda one: one.swapaxes(0, 1),
-    "a transposition over the other diagonal": lambda one: np.rot90(one, 2).swapaxes(0, 1),
+    "a transposition": lambda image: image.swapaxes(0, 1),
+    "a transposition over the other diagonal": lambda image: np.rot90(image, 2).swapaxes(0, 1),
 }
 FEATURES, ENOUGH = 800, 12  # points to search for, and the number that has to fit a rotation of the image
 LEAST = 0.002  # of the range of values; less is no visible change
@@ -30,9 +30,9 @@ AIMS = {
 
 def measured(category, before, after):
     """Measures the change from one raster to the next; `agrees` is None if that cannot be measured."""
-    one, other = (small(rasters.shown(raster)) for raster in (before, after))
-    old, new = grey(one), grey(other)
-    found = {
+    small_before, small_after = (small(rasters.shown(raster)) for raster in (before, after))
+    old, new = grey(small_before), grey(small_after)
+    measures = {
         "brightness": float(new.mean() - old.mean()),
         "contrast": float(new.std() / max(old.std(), 1e-6) - 1),
         "sharpness": float(np.log(max(edges(new), 1e-9) / max(edges(old), 1e-9))),
@@ -47,20 +47,20 @@ def measured(category, before, after):
             with np.errstate(over="ignore", invalid="ignore"):
                 changed = float(np.abs(pair[0] - pair[1]).mean(dtype=np.float64) / span)
             if np.isfinite(changed):  # not where a value is no number, or the largest that there is
-                found["changed"] = changed
-        found["ssim"] = ssim(old, new)
-    found["found"], found["angle"] = "", None
+                measures["changed"] = changed
+        measures["ssim"] = ssim(old, new)
+    measures["found"], measures["angle"] = "", None
     if category == "geometric":
-        found["found"] = turned(old, new)
-        found["angle"] = angle(one, other) if not found["found"] else None
-        found["agrees"] = bool(found["found"] or found["angle"] is not None) or None
-        if before.size == after.size and not found.get("changed", 1.0):
-            found["agrees"] = False
+        measures["found"] = turned(old, new)
+        measures["angle"] = angle(small_before, small_after) if not measures["found"] else None
+        measures["agrees"] = bool(measures["found"] or measures["angle"] is not None) or None
+        if before.size == after.size and not measures.get("changed", 1.0):
+            measures["agrees"] = False
     else:
         aim, least = AIMS.get(category, ("changed", 0.0))
-        value = found.get(aim)
-        found["agrees"] = None if value is None else value <= least if least < 0 else value > least
-    return {name: round(value, 5) if isinstance(value, float) else value for name, value in found.items()}
+        value = measures.get(aim)
+        measures["agrees"] = None if value is None else value <= least if least < 0 else value > least
+    return {name: round(value, 5) if isinstance(value, float) else value for name, value in measures.items()}
 
 
 def small(pixels):
@@ -90,13 +90,13 @@ def noise(image):
 
 def histogram(old, new):
     """How far values were moved on average: the earth mover's distance of two histograms, 0 to 1."""
-    shares = [np.histogram(one, 64, (0, 1))[0] / one.size for one in (old, new)]
+    shares = [np.histogram(image, 64, (0, 1))[0] / image.size for image in (old, new)]
     return float(np.abs(np.cumsum(shares[0] - shares[1])).sum() / 64)
 
 
 def ssim(old, new):
     """Structural similarity (Wang 2004), with its Gaussian window of 11 pixels."""
-    blur = lambda one: cv2.GaussianBlur(one, (11, 11), 1.5)  # noqa: E731 - the formula reads better so
+    blur = lambda image: cv2.GaussianBlur(image, (11, 11), 1.5)  # noqa: E731 - the formula reads better so
     first, second = 0.01**2, 0.03**2
     means = blur(old), blur(new)
     variances = blur(old * old) - means[0] ** 2, blur(new * new) - means[1] ** 2
@@ -108,9 +108,9 @@ def ssim(old, new):
 def turned(old, new):
     """The flip or quarter turn that turns the old image into the new one; empty if none does."""
     for name, turn in TURNS.items():
-        made = turn(old)
+        expected = turn(old)
         # not 0, as both may be smaller copies
-        if made.shape == new.shape and float(np.abs(made - new).mean()) < 1e-3:
+        if expected.shape == new.shape and float(np.abs(expected - new).mean()) < 1e-3:
             return name
     return ""
 

@@ -49,13 +49,13 @@ def transform(step):
 def run(steps, transforms, scene, seed, watch=None):
     """Applies all steps. Returns a row for each that was applied, and one for each that was not, with the reason."""
     applied, skipped, groups = [], [], {}
-    for number, (step, made) in enumerate(zip(steps, transforms, strict=True)):
-        begun, own = time.perf_counter(), (seed + number) % SEEDS
+    for number, (step, transform) in enumerate(zip(steps, transforms, strict=True)):
+        started, own = time.perf_counter(), (seed + number) % SEEDS
         if (group := step["group"]) is not None:
             hit = groups.setdefault(group, random.Random(own).random() < step["probability"])
         before, why = scene.raster, {"code": "chance", "reason": ""}
         try:
-            done = apply(step, made, scene, own) if group is None or hit else False
+            done = apply(step, transform, scene, own) if group is None or hit else False
         except Skipped as reason:
             done, why = False, {"code": "unfit", "reason": str(reason)}
         except Exception as error:  # the library has no errors of its own; other steps are still worth having
@@ -64,8 +64,8 @@ def run(steps, transforms, scene, seed, watch=None):
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
         # as JSON; for long arrays, such as the noise of each pixel, only the shape, because the seed reproduces the rest
-        drawn = {name: plain(value) for name, value in made.params.items() if name not in GIVEN}
-        row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - begun}
+        drawn = {name: plain(value) for name, value in transform.params.items() if name not in GIVEN}
+        row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - started}
         applied.append(row)
         if watch is not None:
             watch(row, before, scene.raster)
@@ -90,7 +90,7 @@ def apply(step, made, scene, seed):
         if plain
         else unscaled(layered(done), old.range, old.pixels.dtype)
     )
-    masks = [layer(made, one) for one in scene.masks]
+    masks = [layer(made, mask) for mask in scene.masks]
     if not moves:
         scene.raster, scene.masks = new, masks
         return True
@@ -114,8 +114,8 @@ def gaps(made, new, old):
     """Marks pixels from outside the old image, or mixed with them, as nodata, if the raster has a nodata value."""
     if old.nodata is None and old.invalid is None:
         return
-    ones = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
-    outside = np.abs(layered(ones) - 1) > WHOLE
+    coverage = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
+    outside = np.abs(layered(coverage) - 1) > WHOLE
     if outside.any():
         outside = np.repeat(outside, new.pixels.shape[2], 2).astype(np.uint8)
         new.invalid = outside if new.invalid is None else new.invalid | outside
@@ -147,13 +147,13 @@ def matrix_of(made, old, new):
         return np.array([[1, 0, drawn["pad_left"]], [0, 1, drawn["pad_top"]], [0, 0, 1]], float)
     probes = np.zeros((3, 5))
     probes[1, 0], probes[2, 1] = width, height
-    found = np.asarray(made.apply_to_keypoints(probes, **drawn), float)[:, :2]
-    if len(found) != 3:
+    corners = np.asarray(made.apply_to_keypoints(probes, **drawn), float)[:, :2]
+    if len(corners) != 3:
         raise Skipped("it repeats the image beyond its edges, which has no one place")
-    linear = np.column_stack([(found[1] - found[0]) / width, (found[2] - found[0]) / height])
+    linear = np.column_stack([(corners[1] - corners[0]) / width, (corners[2] - corners[0]) / height])
     linear[np.abs(linear) < 1e-4] = 0
-    if any(one in drawn for one in WINDOWED):
-        return np.array([[*linear[0], found[0, 0]], [*linear[1], found[0, 1]], [0, 0, 1]])
+    if any(name in drawn for name in WINDOWED):
+        return np.array([[*linear[0], corners[0, 0]], [*linear[1], corners[0, 1]], [0, 0, 1]])
     ratio = np.array(new, float)[:, None] / np.array(old, float)[None, :]  # of the whole image
     linear = np.sign(linear) * ratio
     offset = [new[row] if linear[row].sum() < 0 else 0.0 for row in (0, 1)]
@@ -163,8 +163,8 @@ def matrix_of(made, old, new):
 def placed(place, matrix):
     """The geotransform of an image after its pixels were moved by a matrix."""
     a, b, c, d, e, f = place
-    found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
-    return (*found[0, [2, 0, 1]].tolist(), *found[1, [2, 0, 1]].tolist())
+    affine = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
+    return (*affine[0, [2, 0, 1]].tolist(), *affine[1, [2, 0, 1]].tolist())
 
 
 def moved(points, matrix):
@@ -184,11 +184,11 @@ def plain(value):
     if isinstance(value, np.ndarray) and value.size > MAX_DRAWN:
         return {"shape": list(value.shape)}
     if isinstance(value, np.ndarray | np.generic):
-        found = value.tolist()
-        return found if value.dtype.kind != "f" or np.isfinite(value).all() else None
+        numbers = value.tolist()
+        return numbers if value.dtype.kind != "f" or np.isfinite(value).all() else None
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in list(value.items())[:MAX_DRAWN]}
+        return {str(key): plain(entry) for key, entry in list(value.items())[:MAX_DRAWN]}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value[:MAX_DRAWN]]
+        return [plain(entry) for entry in value[:MAX_DRAWN]]
     finite = isinstance(value, float) and math.isfinite(value)
     return value if finite or isinstance(value, bool | int | str) else None

@@ -45,11 +45,11 @@ class Raster:
 def decoded(data):
     """Decodes a PNG, JPEG or WEBP file in 8 or 16 bits, without rotating or scaling it."""
     with contextlib.suppress(cv2.error):
-        found = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-        if found is not None:
-            found = found[:, :, None] if found.ndim == 2 else found
-            alpha = np.ascontiguousarray(found[:, :, 3]) if found.shape[2] == 4 else None
-            pixels = np.ascontiguousarray(found[:, :, 2::-1] if found.shape[2] > 1 else found)
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+        if image is not None:
+            image = image[:, :, None] if image.ndim == 2 else image
+            alpha = np.ascontiguousarray(image[:, :, 3]) if image.shape[2] == 4 else None
+            pixels = np.ascontiguousarray(image[:, :, 2::-1] if image.shape[2] > 1 else image)
             return Raster(pixels, alpha=alpha, range=(0.0, float(np.iinfo(pixels.dtype).max)))
     raise Unreadable("it is no PNG, JPEG or WEBP file that can be read")
 
@@ -79,16 +79,16 @@ class RasterReader:
             bands.pop()
         nodata = tuple(held(band.GetNoDataValue(), self._kind) for band in bands)
         self._nodata = None if nodata == (None,) * len(bands) else nodata
-        whole = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
+        without_mask = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
         self._masks = {
-            n: band.GetMaskBand() for n, band in enumerate(bands) if not band.GetMaskFlags() & whole
+            n: band.GetMaskBand() for n, band in enumerate(bands) if not band.GetMaskFlags() & without_mask
         }
         self.span = span or ((0.0, 255.0) if self._kind == "u1" else self._span(bands))
 
     def _span(self, bands):
         """The least and the greatest value of a copy that is at most 1024 pixels wide and high."""
         share = max(1.0, max(self.size) / LOOK)
-        columns, rows = (max(1, round(one / share)) for one in self.size)
+        columns, rows = (max(1, round(length / share)) for length in self.size)
         small = {"buf_xsize": columns, "buf_ysize": rows}
         low, high = np.inf, -np.inf
         for band in bands:
@@ -133,15 +133,15 @@ def spaces(pixels):
 
 def filled(pixels, invalid):
     """Fills gaps with the nearest value, so that no pixel is mixed with a nodata value."""
-    made = pixels.copy()
+    filled_pixels = pixels.copy()
     for number in range(pixels.shape[2]):
         gaps = invalid[:, :, number] > 0
         if gaps.all():
-            made[:, :, number] = 0
+            filled_pixels[:, :, number] = 0
         elif gaps.any():
             rows, columns = ndimage.distance_transform_edt(gaps, return_distances=False, return_indices=True)
-            made[:, :, number] = pixels[:, :, number][rows, columns]
-    return made
+            filled_pixels[:, :, number] = pixels[:, :, number][rows, columns]
+    return filled_pixels
 
 
 def held(nodata, kind):
@@ -156,13 +156,13 @@ def marked(raster):
     """The pixels, with the nodata value in gaps."""
     if raster.invalid is None:
         return raster.pixels
-    made = raster.pixels.copy()
-    for number in range(made.shape[2]):
+    marked_pixels = raster.pixels.copy()
+    for number in range(marked_pixels.shape[2]):
         mark = raster.nodata[number] if raster.nodata else None
-        if mark is None and made.dtype.kind != "f":
+        if mark is None and marked_pixels.dtype.kind != "f":
             mark = 0
-        made[:, :, number][raster.invalid[:, :, number] > 0] = np.nan if mark is None else mark
-    return made
+        marked_pixels[:, :, number][raster.invalid[:, :, number] > 0] = np.nan if mark is None else mark
+    return marked_pixels
 
 
 def write(raster, path, driver="GTiff"):
@@ -176,16 +176,16 @@ def write(raster, path, driver="GTiff"):
     width, height = raster.size
     kind = CODES[pixels.dtype]
     options = [*WRITE, *["PHOTOMETRIC=RGB"] * colours, *["ALPHA=YES"] * (raster.alpha is not None)]
-    made = gdal.GetDriverByName("GTiff" if direct else "MEM").Create(
+    dataset = gdal.GetDriverByName("GTiff" if direct else "MEM").Create(
         path if direct else "", width, height, pixels.shape[2], kind, options if direct else []
     )
-    annotate(made, raster)
-    made.WriteRaster(0, 0, width, height, pixels, **spaces(pixels))
+    annotate(dataset, raster)
+    dataset.WriteRaster(0, 0, width, height, pixels, **spaces(pixels))
     if not direct:
         options = ["WORLDFILE=YES"] if raster.place is not None else []
-        if gdal.GetDriverByName(driver).CreateCopy(path, made, options=options) is None:
+        if gdal.GetDriverByName(driver).CreateCopy(path, dataset, options=options) is None:
             raise RuntimeError(f"{driver} cannot hold these bands: write GTiff")
-    elif made.Close() != gdal.CE_None:
+    elif dataset.Close() != gdal.CE_None:
         raise RuntimeError(f"{os.path.basename(path)} could not be written")
 
 

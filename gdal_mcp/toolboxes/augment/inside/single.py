@@ -20,7 +20,7 @@ OVERLAP = 0.4, 0.78  # of the progress: the steps begin, and end before the next
 
 
 def run(job, report):
-    begun, folder = time.perf_counter(), job["outputs"][0]["path"]
+    started, folder = time.perf_counter(), job["outputs"][0]["path"]
     report.progress(0.1, "parsing: Parsing natural language prompt")
     os.mkdir(folder)
     raster, data, kind = source(job)
@@ -58,7 +58,7 @@ def run(job, report):
         "classified": classifying.compared(job["classifier"], job["classes"], before, scene.raster) if job["classifier"] else None,
     }  # fmt: skip
     answer["verified_in"] = sum(row["seconds"] for row in rows)
-    answer["seconds"] = time.perf_counter() - begun
+    answer["seconds"] = time.perf_counter() - started
     write_reports(folder, job, answer, text)
     report.attach("result", picture)
     if job["options"]["enable_vision_verification"] and not job["whole"]:
@@ -82,8 +82,8 @@ def configuration(job, raster, digest):
 
 def attach_pictures(report, before, after):
     """Attaches small pictures of the image before and after, for the client's own model."""
-    for name, one in (("before", before), ("after", after)):
-        small = moving.layered(measuring.small(rasters.shown(one)))
+    for name, raster in (("before", before), ("after", after)):
+        small = moving.layered(measuring.small(rasters.shown(raster)))
         report.attach(name, rasters.encoded(small, None, "JPEG"))
 
 
@@ -105,12 +105,12 @@ def source(job):
 
 
 def contents(path):
-    found = gdal.VSIStatL(path)
-    if found is None or found.size > LARGEST:
+    status = gdal.VSIStatL(path)
+    if status is None or status.size > LARGEST:
         raise rasters.Unreadable("it has more than 10 MiB; augment_dataset and make_chips take large rasters")
     file = gdal.VSIFOpenL(path, "rb")
     try:
-        return bytes(gdal.VSIFReadL(1, found.size, file))
+        return bytes(gdal.VSIFReadL(1, status.size, file))
     finally:
         gdal.VSIFCloseL(file)
 
@@ -131,9 +131,9 @@ def steps(job, scene, seed, report):
         number = row["step"]
         tell(number + 1)
         if job["options"]["enable_vision_verification"]:
-            begun = time.perf_counter()
-            found = measuring.measured(job["steps"][number]["category"], before, after)
-            rows.append({"step": number, **found, "seconds": time.perf_counter() - begun})
+            started = time.perf_counter()
+            measures = measuring.measured(job["steps"][number]["category"], before, after)
+            rows.append({"step": number, **measures, "seconds": time.perf_counter() - started})
 
     transforms = [moving.transform(step) for step in job["steps"]]
     tell(0)
@@ -158,7 +158,7 @@ def results(job, scene, kind, folder):
     small = False
     while len(picture) > job["most_bytes"]:
         small = True
-        half = [max(1, one // 2) for one in (pixels.shape[1], pixels.shape[0])]
+        half = [max(1, side // 2) for side in (pixels.shape[1], pixels.shape[0])]
         pixels = moving.layered(cv2.resize(pixels, half, interpolation=cv2.INTER_AREA))
         alpha = None if alpha is None else cv2.resize(alpha, half, interpolation=cv2.INTER_AREA)
         picture = rasters.encoded(pixels, alpha, form, quality)

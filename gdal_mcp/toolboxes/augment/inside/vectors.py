@@ -15,13 +15,13 @@ class Labels:
 
     def __init__(self, features, definition):
         self._features, self.fields, self.written = features, definition, 0
-        self.points = np.concatenate([np.zeros((0, 2)), *(points_of(one) for one, _ in features)])
+        self.points = np.concatenate([np.zeros((0, 2)), *(points_of(geometry) for geometry, _ in features)])
 
     def cut(self, scene):
         """The features in pixels as they are now, cut off at the image's edges."""
         frame, there = rectangle(0, 0, *scene.raster.size), iter(scene.points.tolist())
         moved = [(placed(geometry, there), values) for geometry, values in self._features]
-        return [(one, values) for geometry, values in moved if (one := clipped(geometry, frame))]
+        return [(part, values) for geometry, values in moved if (part := clipped(geometry, frame))]
 
     def write(self, path, scene):
         """In the image's CRS, or in pixels from its upper left corner where it has lost its place."""
@@ -43,7 +43,7 @@ class Layer:
         self._layer = self._dataset.GetLayer(0)
         definition = self._layer.GetLayerDefn()
         fields = [definition.GetFieldDefn(number) for number in range(definition.GetFieldCount())]
-        self.fields = [(one.GetName(), one.GetType(), one.GetSubType()) for one in fields]
+        self.fields = [(field.GetName(), field.GetType(), field.GetSubType()) for field in fields]
         own = self._layer.GetSpatialRef()
         self._to = self._back = None
         if own is not None and crs is not None and not own.IsSame(crs):
@@ -61,7 +61,7 @@ class Layer:
             there.Transform(self._back)
         self._layer.SetSpatialFilter(there)
         backward = gdal.InvGeoTransform(place)
-        found = []
+        features = []
         for feature in self._layer:
             geometry = feature.GetGeometryRef()
             if geometry is None or geometry.IsEmpty():
@@ -71,9 +71,9 @@ class Layer:
             if self._to is not None:
                 geometry.Transform(self._to)
             inside = mapped(geometry, backward)
-            if (seen := clipped(inside, frame)) is not None:  # features outside have no pixels to move with
-                found.append((seen, [feature.GetField(number) for number in range(len(self.fields))]))
-        return Labels(found, self.fields)
+            if (part := clipped(inside, frame)) is not None:  # features outside have no pixels to move with
+                features.append((part, [feature.GetField(number) for number in range(len(self.fields))]))
+        return Labels(features, self.fields)
 
 
 def lines(geometry):
@@ -88,11 +88,11 @@ def points_of(geometry):
 
 def placed(geometry, points):
     """The same geometry with the next of these points as its vertices."""
-    made = geometry.Clone()
-    for line in lines(made):
+    copy = geometry.Clone()
+    for line in lines(copy):
         for number in range(line.GetPointCount()):
             line.SetPoint_2D(number, *next(points))
-    return made
+    return copy
 
 
 def mapped(geometry, place):
@@ -114,22 +114,22 @@ def clipped(geometry, frame):
 
 
 def rectangle(left, top, right, bottom):
-    made = ogr.Geometry(ogr.wkbLinearRing)
+    ring = ogr.Geometry(ogr.wkbLinearRing)
     for x, y in ((left, top), (right, top), (right, bottom), (left, bottom), (left, top)):
-        made.AddPoint_2D(float(x), float(y))
+        ring.AddPoint_2D(float(x), float(y))
     polygon = ogr.Geometry(ogr.wkbPolygon)
-    polygon.AddGeometry(made)
+    polygon.AddGeometry(ring)
     return polygon
 
 
 def save(path, features, fields, crs, layer=LAYER):
     """Writes features of any kind of geometry; the format by the ending."""
     kind = DRIVERS[path.rpartition(".")[2]]
-    made = gdal.GetDriverByName(kind).Create(path, 0, 0, 0, gdal.GDT_Unknown)
+    dataset = gdal.GetDriverByName(kind).Create(path, 0, 0, 0, gdal.GDT_Unknown)
     options = ["COORDINATE_PRECISION=9"] if kind == "GeoJSON" else []
-    table = made.CreateLayer(layer, crs, ogr.wkbUnknown, options)
-    kept = [number for number, one in enumerate(fields) if one[0].lower() not in RESERVED]
-    for number in kept:
+    table = dataset.CreateLayer(layer, crs, ogr.wkbUnknown, options)
+    numbers = [number for number, field in enumerate(fields) if field[0].lower() not in RESERVED]
+    for number in numbers:
         name, type_, subtype = fields[number]
         field = ogr.FieldDefn(name, type_)
         field.SetSubType(subtype)
@@ -137,9 +137,9 @@ def save(path, features, fields, crs, layer=LAYER):
     for geometry, values in features:
         row = ogr.Feature(table.GetLayerDefn())
         row.SetGeometry(geometry)
-        for number in kept:
+        for number in numbers:
             if values[number] is not None:
                 row.SetField(fields[number][0], values[number])
         table.CreateFeature(row)
-    if made.Close() != gdal.CE_None:
+    if dataset.Close() != gdal.CE_None:
         raise RuntimeError("the labels could not be written")

@@ -18,11 +18,11 @@ MOST_CHECKS: Final = 50
 # examined.
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
     name: {
-        "code": one.get("code", name),
-        **{key: one[key] for key in ("message", "suggestion", "verdict") if key in one},
+        "code": check.get("code", name),
+        **{key: check[key] for key in ("message", "suggestion", "verdict") if key in check},
     }
-    for name, one in [
-        *((one["code"], one) for one in read("warnings.toml")["warning"]),
+    for name, check in [
+        *((warning["code"], warning) for warning in read("warnings.toml")["warning"]),
         *read("checks.toml").items(),
     ]
 }
@@ -45,9 +45,9 @@ _NUMBERS: Final = shape(
 
 def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
     """The known checks in a container's report, with our messages and the reported numbers."""
-    told = []
+    known_checks = []
     for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
         code = row.get("code") if isinstance(row, dict) else None
         if isinstance(code, str) and code in CHECKS:
-            told.append({**CHECKS[code], **kept(_NUMBERS, row)})
-    return tuple(told)
+            known_checks.append({**CHECKS[code], **kept(_NUMBERS, row)})
+    return tuple(known_checks)

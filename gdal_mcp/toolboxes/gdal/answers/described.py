@@ -46,36 +46,38 @@ _WHERE_THERE_ARE: Final = frozenset(
 
 def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
     """One description for each of the `expected` outputs, in order; empty if the container reported no valid one."""
-    said = final.get("outputs")
-    given = said[:expected] if isinstance(said, list) else []
-    parts = [one if isinstance(one, dict) else {} for one in given]
+    reported = final.get("outputs")
+    entries = reported[:expected] if isinstance(reported, list) else []
+    parts = [entry if isinstance(entry, dict) else {} for entry in entries]
     parts += [{}] * (expected - len(parts))
-    told = []
+    descriptions = []
     for row in parts:
-        found, texts, odd = facts(row.get("facts")), names(row.get("names")), checks(row.get("checks"))
-        told.append(Described(found, texts, odd, amounts(found), amounts(facts(row.get("before")))))
-    return tuple(told)
+        known_facts, texts, odd = facts(row.get("facts")), names(row.get("names")), checks(row.get("checks"))
+        descriptions.append(
+            Described(known_facts, texts, odd, amounts(known_facts), amounts(facts(row.get("before"))))
+        )
+    return tuple(descriptions)
 
 
 def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """The amounts in a dataset: layers, features of all layers, fields of the widest layer, size, bands and values."""
-    layers = [one for one in facts.get("layers", ()) if one]
-    counts = [one.get("features") for one in layers]
-    told = {
+    layers = [layer for layer in facts.get("layers", ()) if layer]
+    counts = [layer.get("features") for layer in layers]
+    values = {
         "layers": facts.get("layer_count"),
         "features": sum(counts) if counts and None not in counts else None,
-        "fields": max((one.get("field_count") or 0 for one in layers), default=None),
+        "fields": max((layer.get("field_count") or 0 for layer in layers), default=None),
         "size": facts.get("size"),
         "bands": facts.get("band_count"),
         "values": value_range(facts),
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def value_range(facts: Mapping[str, Any]) -> list[float] | None:
     """The lowest and highest value of all bands with known values; None if there are none."""
-    bands = [one for one in facts.get("bands") or () if one and "min" in one and "max" in one]
-    return [min(one["min"] for one in bands), max(one["max"] for one in bands)] if bands else None
+    bands = [band for band in facts.get("bands") or () if band and "min" in band and "max" in band]
+    return [min(band["min"] for band in bands), max(band["max"] for band in bands)] if bands else None
 
 
 def facts(value: Any) -> Mapping[str, Any]:
@@ -103,26 +105,28 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     if short.get("bands"):
         plain = {"nodata": None, "exact": True}
         short["bands"] = [
-            one and {key: value for key, value in one.items() if value is not plain.get(key, ...)}
-            for one in short["bands"]
+            band and {key: value for key, value in band.items() if value is not plain.get(key, ...)}
+            for band in short["bands"]
         ]
     if short.get("layers"):
-        short["layers"] = [one and shortened(one) for one in short["layers"]]
+        short["layers"] = [layer and shortened(layer) for layer in short["layers"]]
     if short.get("fields"):
-        short["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in short["fields"]]
+        short["fields"] = [
+            field and field_type(field.get("type"), field.get("subtype")) for field in short["fields"]
+        ]
     return short
 
 
 def names(value: Any) -> Mapping[str, Any]:
     """The cleaned names in a description, without parts that have no text."""
-    return {key: one for key, one in kept(_NAMES, value).items() if _says_something(one)}
+    return {key: text for key, text in kept(_NAMES, value).items() if _says_something(text)}
 
 
 def _says_something(value: Any) -> bool:
     if isinstance(value, list):
-        return any(_says_something(one) for one in value)
+        return any(_says_something(part) for part in value)
     if isinstance(value, dict):
-        return any(_says_something(one) for one in value.values())
+        return any(_says_something(part) for part in value.values())
     return bool(value)
 
 

@@ -31,7 +31,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 @cache
 def _warnings() -> Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]:
     """The patterns of warnings, each with its row. A group's name is the key of the number that it matches."""
-    return [(_pattern(text), one) for one in read("warnings.toml")["warning"] for text in one["patterns"]]
+    return [(_pattern(text), row) for row in read("warnings.toml")["warning"] for text in row["patterns"]]
 
 
 @cache
@@ -45,7 +45,7 @@ def _is_harmless(text: str) -> bool:
 
 @cache
 def _errors() -> Sequence[tuple[re.Pattern[str], str]]:
-    return [(_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"]]
+    return [(_pattern(row["pattern"]), row["suggestion"]) for row in read("warnings.toml")["error"]]
 
 
 def summarize_messages(
@@ -57,18 +57,18 @@ def summarize_messages(
     """
     counts: Counter[str] = Counter()
     rows: dict[str, dict[str, Any]] = {}
-    layers = [layer for one in outputs for layer in one.facts.get("layers") or () if layer]
+    layers = [layer for output in outputs for layer in output.facts.get("layers") or () if layer]
     # GDAL's GeoJSON driver warns that it drops Z, but writes it
     has_z = bool(layers) and all(str(layer.get("geometry")).startswith("3D ") for layer in layers)
-    for one in messages:
-        found = _rule(one.text)
-        if found is None and one.level == "warning" and not _is_harmless(one.text):
-            counts[UNCLASSIFIED] += one.count
-        if found is None or (has_z and found[0]["code"] == "z_lost"):
+    for message in messages:
+        match = _rule(message.text)
+        if match is None and message.level == "warning" and not _is_harmless(message.text):
+            counts[UNCLASSIFIED] += message.count
+        if match is None or (has_z and match[0]["code"] == "z_lost"):
             continue
-        rule, numbers = found
+        rule, numbers = match
         code = rule["code"]
-        counts[code] += one.count
+        counts[code] += message.count
         rows.setdefault(code, {**CHECKS[code], **numbers})
         if rule.get("repeats", True):  # GDAL reports the others only once
             rows[code]["count"] = counts[code]
@@ -79,8 +79,10 @@ def summarize_messages(
 
 def suggestion_for(errors: Sequence[LibraryMessage]) -> str:
     """A suggestion for the errors of a failed job; "" if no rule matches."""
-    known = (suggestion for one in errors for pattern, suggestion in _errors() if pattern.fullmatch(one.text))
-    return next(known, "") or sql_advice(one.text for one in errors)
+    known = (
+        suggestion for error in errors for pattern, suggestion in _errors() if pattern.fullmatch(error.text)
+    )
+    return next(known, "") or sql_advice(error.text for error in errors)
 
 
 def fold(messages: Iterable[LibraryMessage]) -> list[str]:
@@ -88,11 +90,11 @@ def fold(messages: Iterable[LibraryMessage]) -> list[str]:
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
     same: dict[str, bool] = {}
-    for one in messages:
-        key = _ANY_NUMBER.sub("#", one.text)
-        same[key] = same.get(key, True) and first.get(key, one.text) == one.text
-        first.setdefault(key, one.text)
-        counts[key] += one.count
+    for message in messages:
+        key = _ANY_NUMBER.sub("#", message.text)
+        same[key] = same.get(key, True) and first.get(key, message.text) == message.text
+        first.setdefault(key, message.text)
+        counts[key] += message.count
     times = {key: f" ({counts[key]} times{'' if same[key] else ', with other numbers'})" for key in first}
     return [first[key] + (times[key] if counts[key] > 1 else "") for key in list(first)[:MOST_TEXTS]]
 

@@ -36,12 +36,12 @@ def next_steps(
     result's `outputs` (path, description, checks); `inputs` are the paths that the call passed as its input; `served`
     has the algorithms of this server, None for all.
     """
-    found: dict[str, NextStep] = {}
+    steps: dict[str, NextStep] = {}
     for row in outputs:
         for step in _steps(made_by, row, inputs):
             if served is None or step.algorithm in served:
-                found.setdefault(step.algorithm, step)
-    return tuple(found.values())
+                steps.setdefault(step.algorithm, step)
+    return tuple(steps.values())
 
 
 def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[NextStep]:

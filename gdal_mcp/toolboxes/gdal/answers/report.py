@@ -79,10 +79,10 @@ def read_json(text: str) -> Any:
         return json.loads(repaired, parse_constant=str)
 
 
-def _as_text(found: re.Match[str]) -> str:
-    sign, number = found.groups()
+def _as_text(match: re.Match[str]) -> str:
+    sign, number = match.groups()
     if number is None:
-        return found[0]
+        return match[0]
     if number[0] in "nN":
         return '"NaN"'
     return '"-Infinity"' if sign == "-" else '"Infinity"'
@@ -135,19 +135,21 @@ def summary(answer: CallAnswer) -> Mapping[str, Any]:
         rest["metadata"] = {key: value for key, value in metadata.items() if key != _PARTS}
     texts = _texts(rest, systems)
     names = [name for name in ("layers", "arrays", "groups", "dimensions") if name in texts]
-    kept = {name: _brief(texts.pop(name)) for name in names} | ({"crs": systems} if systems else {})
-    texts = next(found for step in STEPS if len(json_text(found := truncate(texts, step)).encode()) <= _TEXTS)
+    brief = {name: _brief(texts.pop(name)) for name in names} | ({"crs": systems} if systems else {})
+    texts = next(
+        shorter for step in STEPS if len(json_text(shorter := truncate(texts, step)).encode()) <= _TEXTS
+    )
     if parts:
         texts["metadata"] = {_PARTS: parts, **texts.get("metadata", {})}
-    return {**facts_of_report(report), UNTRUSTED: {"report": kept | texts} if kept or texts else {}}
+    return {**facts_of_report(report), UNTRUSTED: {"report": brief | texts} if brief or texts else {}}
 
 
 def _brief(names: Any) -> Any:
     """Texts of arrays and dimensions without keys that repeat a fact or another text."""
     if isinstance(names, list):
-        return [_brief(one) for one in names]
+        return [_brief(part) for part in names]
     if isinstance(names, dict):
-        return {key: _brief(one) for key, one in names.items() if key not in _TWICE}
+        return {key: _brief(part) for key, part in names.items() if key not in _TWICE}
     return names
 
 
@@ -173,20 +175,20 @@ def _extent(transform: Any, size: Any) -> list[float] | None:
     return [min(xs), min(ys), max(xs), max(ys)]
 
 
-def _texts(given: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
+def _texts(entries: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
     """The texts of an object that the facts leave out, in the same structure.
 
     Names of CRSs that have a code are added to `systems`.
     """
-    found = ((key, _text(key, value, systems)) for key, value in given.items() if key != "supportedSRSList")
-    return {key: text for key, text in found if text or (isinstance(text, dict) and key in _KEYED_BY_NAME)}
+    texts = ((key, _text(key, value, systems)) for key, value in entries.items() if key != "supportedSRSList")
+    return {key: text for key, text in texts if text or (isinstance(text, dict) and key in _KEYED_BY_NAME)}
 
 
 def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
     if key in _SYSTEMS:
         wkt = value.get("wkt") if isinstance(value, dict) else None
-        found = _NAME.match(wkt) if isinstance(wkt, str) else None
-        name, code = found[1] if found else "", _code_of(wkt)
+        match = _NAME.match(wkt) if isinstance(wkt, str) else None
+        name, code = match[1] if match else "", _code_of(wkt)
         if code is not None:
             systems[code] = name
         return name if code is None else None
@@ -195,29 +197,30 @@ def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
     if isinstance(value, dict):
         if key in _KEYED_BY_NAME:
             return {
-                name: _texts(one, systems) if isinstance(one, dict) else {} for name, one in value.items()
+                name: _texts(entry, systems) if isinstance(entry, dict) else {}
+                for name, entry in value.items()
             }
         return _texts(value, systems) if key in _KEYS else truncate(_filled(value), _SOME)
     if isinstance(value, list):
-        rows = [_item(key, one, systems) for one in value]
+        rows = [_item(key, entry, systems) for entry in value]
         return rows if any(rows) else None
     return None
 
 
-def _item(key: str, one: Any, systems: dict[str, str]) -> Any:
+def _item(key: str, entry: Any, systems: dict[str, str]) -> Any:
     """The text of a list item; for a field, only its name."""
     if key == "features":
-        return _feature(one)
-    if isinstance(one, dict):
-        return one.get("name") if key == "fields" else _texts(one, systems)
-    return one if isinstance(one, str) and one not in _known_words() else None
+        return _feature(entry)
+    if isinstance(entry, dict):
+        return entry.get("name") if key == "fields" else _texts(entry, systems)
+    return entry if isinstance(entry, str) and entry not in _known_words() else None
 
 
 def _filled(value: Any) -> Any:
     """The value without keys that have an empty value."""
     if not isinstance(value, dict):
         return value
-    return {key: full for key, one in value.items() if (full := _filled(one)) not in ("", {}, [], None)}
+    return {key: full for key, part in value.items() if (full := _filled(part)) not in ("", {}, [], None)}
 
 
 def _feature(feature: Any) -> Any:
@@ -226,18 +229,22 @@ def _feature(feature: Any) -> Any:
     if not isinstance(geometry, dict) or len(json_text(geometry)) <= _SMALL:
         return feature
     points = list(_points(geometry))
-    box = [least(one[i] for one in points) for least in (min, max) for i in (0, 1)] if points else None
+    box = [least(point[i] for point in points) for least in (min, max) for i in (0, 1)] if points else None
     return {**feature, "geometry": {"type": geometry.get("type"), "points": len(points), "bbox": box}}
 
 
 def _points(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         value = value.get("coordinates", value.get("geometries"))
-    if isinstance(value, list) and len(value) > 1 and all(isinstance(one, int | float) for one in value):
+    if (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(number, int | float) for number in value)
+    ):
         yield value
     elif isinstance(value, list):
-        for one in value:
-            yield from _points(one)
+        for part in value:
+            yield from _points(part)
 
 
 @cache
@@ -247,9 +254,9 @@ def _known_words() -> frozenset[str]:
     return words.drivers() | fixed | words.MASKS | words.ARROW_TYPES | ours
 
 
-def _facts(given: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    found = ((key, _fact(key, given[key], depth - 1)) for key in given if key in _KEYS)
-    return {key: fact for key, fact in found if fact is not _DROP}
+def _facts(entries: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    facts = ((key, _fact(key, entries[key], depth - 1)) for key in entries if key in _KEYS)
+    return {key: fact for key, fact in facts if fact is not _DROP}
 
 
 def _fact(key: str, value: Any, depth: int) -> Any:
@@ -258,8 +265,8 @@ def _fact(key: str, value: Any, depth: int) -> Any:
     if key == "fields":
         fields = value[:_MOST] if isinstance(value, list) else []
         return [
-            (isinstance(one, dict) and words.field_type(one.get("type"), one.get("subType"))) or None
-            for one in fields
+            (isinstance(field, dict) and words.field_type(field.get("type"), field.get("subType"))) or None
+            for field in fields
         ]
     if isinstance(value, dict):
         if key in _SYSTEMS:
@@ -277,8 +284,8 @@ def _fact(key: str, value: Any, depth: int) -> Any:
     if isinstance(value, list):
         # invalid items become null, so that lists can be joined by position
         most = _FEWER.get(key, _MOST)
-        inner = (_fact("", one, depth - 1) for one in value[:most])
-        rows = [None if one is _DROP else one for one in inner]
+        inner = (_fact("", entry, depth - 1) for entry in value[:most])
+        rows = [None if fact is _DROP else fact for fact in inner]
         return rows if len(value) <= most else [*rows, truncation(most, len(value))]
     if isinstance(value, str) and value in _known_words():
         return value
@@ -293,11 +300,11 @@ def _unit(wkt: Any) -> Mapping[str, float]:
     axes = _AXES.search(wkt) if isinstance(wkt, str) else None
     if axes is None:
         return {}
-    found = _UNIT.search(wkt, axes.end())
-    size = float(found[2]) if found else 0.0
-    if not found or not math.isfinite(size) or size <= 0:
+    match = _UNIT.search(wkt, axes.end())
+    size = float(match[2]) if match else 0.0
+    if not match or not math.isfinite(size) or size <= 0:
         return {}
-    if found[1] == "ANGLEUNIT":
+    if match[1] == "ANGLEUNIT":
         degrees = size * 180 / math.pi
         return {} if abs(degrees - 1) < _SAME_UNIT else {"unit_degrees": round(degrees, 12)}
     return {} if abs(size - 1) < _SAME_UNIT else {"unit_metres": size}
@@ -305,8 +312,8 @@ def _unit(wkt: Any) -> Mapping[str, float]:
 
 def _code_of(wkt: Any) -> str | None:
     """The authority code at the end of a WKT, whose other text comes from the file; None without a valid code."""
-    found = _ID_AT_THE_END.search(wkt[-_END:]) if isinstance(wkt, str) else None
-    code = f"{found[1]}:{found[2] or found[3]}" if found else None
+    match = _ID_AT_THE_END.search(wkt[-_END:]) if isinstance(wkt, str) else None
+    code = f"{match[1]}:{match[2] or match[3]}" if match else None
     try:
         known: str | None = adapter(words.CrsCode | None).validate_python(code)
     except ValidationError:

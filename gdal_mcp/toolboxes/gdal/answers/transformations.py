@@ -40,25 +40,25 @@ _SAID: Final = shape(
 
 def known(value: Any) -> Mapping[str, Any] | None:
     """A valid change of CRS from a container's report; None if the value is not one."""
-    found = kept(_SAID, value)
-    return found if any(found.get("operations") or ()) else None
+    change = kept(_SAID, value)
+    return change if any(change.get("operations") or ()) else None
 
 
 def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row for each operation. `accuracy` is in metres, None if PROJ does not know it."""
     better = change.get("better") or {}
     rows = []
-    for one in filter(None, change["operations"]):
+    for operation in filter(None, change["operations"]):
         row = {
             "from": change.get("from"),
             "to": change.get("to"),
-            "operation": [code for code in one.get("codes") or () if code],
-            "accuracy": one.get("accuracy"),
-            "ballpark": one.get("ballpark", False),
+            "operation": [code for code in operation.get("codes") or () if code],
+            "accuracy": operation.get("accuracy"),
+            "ballpark": operation.get("ballpark", False),
             "grid_missing": bool(better.get("grid_missing")),
         }
-        if one.get("share", 1) < 1:
-            row["share"] = round(one["share"], 2)
+        if operation.get("share", 1) < 1:
+            row["share"] = round(operation["share"], 2)
         if better:
             row["better"] = {
                 "operation": [code for code in better.get("codes") or () if code],
@@ -70,4 +70,4 @@ def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def names(change: Mapping[str, Any]) -> list[str]:
     """The names of the operations, in the order of the rows."""
-    return [one.get("name") or "" for one in filter(None, change["operations"])]
+    return [operation.get("name") or "" for operation in filter(None, change["operations"])]

@@ -67,7 +67,7 @@ _NO_DATASET: Final = frozenset({"text", "numpy"})  # the container's words for o
 def drivers() -> frozenset[str]:
     """Short names of all drivers that a build of GDAL may have, independent of the image in use."""
     known = packaged()
-    names = frozenset(one.name for one in known.drivers) | {one.name for one in known.some_builds}
+    names = frozenset(driver.name for driver in known.drivers) | {driver.name for driver in known.some_builds}
     return names | _UNFREE | _NO_DATASET
 
 
@@ -95,7 +95,9 @@ def _among(words: Callable[[], frozenset[str]]) -> AfterValidator:
 
 def field_type(kind: Any, subtype: Any) -> str | None:
     """The type of a field, such as `String` or `Integer(Boolean)`; None if it is unknown."""
-    known, more = (one if isinstance(one, str) and one in FIELD_TYPES else None for one in (kind, subtype))
+    known, more = (
+        name if isinstance(name, str) and name in FIELD_TYPES else None for name in (kind, subtype)
+    )
     return f"{known}({more})" if known and more else known
 
 
@@ -121,10 +123,10 @@ def otherwise(fallback: Any) -> WrapValidator:
 def kept(model: Any, value: Any) -> Mapping[str, Any]:
     """The valid parts of an object; empty if the value is not an object."""
     try:
-        found: Mapping[str, Any] = adapter(model).validate_python(value)
+        parts: Mapping[str, Any] = adapter(model).validate_python(value)
     except ValidationError:
         return {}
-    return found
+    return parts
 
 
 def at_most(count: int) -> BeforeValidator:
@@ -134,8 +136,8 @@ def at_most(count: int) -> BeforeValidator:
 
 def shape(**keys: Any) -> Any:
     """The type of an object with these keys. Other keys and invalid values are left out; null is valid."""
-    kept = {key: Annotated[kind | None, WrapValidator(_or_omit)] for key, kind in keys.items()}
-    return TypedDict("Shape", kept, total=False)  # type: ignore[operator]
+    fields = {key: Annotated[kind | None, WrapValidator(_or_omit)] for key, kind in keys.items()}
+    return TypedDict("Shape", fields, total=False)  # type: ignore[operator]
 
 
 def many(item: Any, most: int) -> Any:

@@ -68,26 +68,26 @@ def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[ArgumentText
 
     Raises ArgumentRefused, UnknownArgument.
     """
-    found: dict[str, tuple[Argument, list[str]]] = {}
+    collected: dict[str, tuple[Argument, list[str]]] = {}
     for argument, text in _pairs(algorithm, words):
-        if argument.name in found and not (argument.is_list and argument.repeatable):
+        if argument.name in collected and not (argument.is_list and argument.repeatable):
             raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
-        values = found.setdefault(argument.name, (argument, []))[1]
+        values = collected.setdefault(argument.name, (argument, []))[1]
         packed = argument.is_list and argument.packed and argument.element_type != "dataset"
         values += split_packed(argument, text) if packed else [text]
-    return tuple(ArgumentTexts(argument, tuple(values)) for argument, values in found.values())
+    return tuple(ArgumentTexts(argument, tuple(values)) for argument, values in collected.values())
 
 
 def find_argument(algorithm: Algorithm, name: str) -> Argument:
     """The argument with this canonical name or alias. Raises UnknownArgument, also for hidden arguments."""
     argument = algorithm.long_names.get(name)
     if argument is None or argument.hidden:
-        shown = [one for one, found in algorithm.long_names.items() if not found.hidden]
+        shown = [long_name for long_name, candidate in algorithm.long_names.items() if not candidate.hidden]
         # `layer` for `input-layer`, or a typing error; less similar names mean something else
-        near = [one for one in shown if name in one.split("-")][:3]
+        near = [long_name for long_name in shown if name in long_name.split("-")][:3]
         if not near and name not in _ELSEWHERE:
             near = get_close_matches(name, shown, 1, 0.75)
-        meant = " or ".join(f"--{one}" for one in near)
+        meant = " or ".join(f"--{long_name}" for long_name in near)
         hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
         hint = f"{_ELSEWHERE.get(name, '')} {hint}".strip()
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
@@ -112,7 +112,9 @@ def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argumen
                 )
         named.add(argument.name)
         yield argument, text
-    free = [one for one in algorithm.arguments if one.positional and one.name not in named]
+    free = [
+        argument for argument in algorithm.arguments if argument.positional and argument.name not in named
+    ]
     for after, argument in zip(reversed(range(len(free))), free, strict=True):
         count = max(1, len(loose) - after) if argument.is_list else 1  # a list takes all remaining words
         yield from ((argument, text) for text in loose[:count])
@@ -141,31 +143,38 @@ def value_texts(argument: Argument, value: Any) -> tuple[str, ...]:
         keyed = argument.rule.check in KEYED or argument.rule.form == "named"
         if not keyed or not argument.is_list:
             raise ArgumentRefused(f"--{argument.name} is not an object.", "See its schema.")
-        return tuple(_pair(argument, key, one) for key, one in value.items())
+        return tuple(_pair(argument, key, entry) for key, entry in value.items())
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if argument.rule.check == "kernel":
         values = _matrices(values)
-    texts = [_text(argument, one) for one in (values if argument.is_list or len(values) == 1 else [values])]
+    texts = [
+        _text(argument, entry) for entry in (values if argument.is_list or len(values) == 1 else [values])
+    ]
     if is_packed(argument) and (isinstance(value, str) or argument.element_type in ("integer", "real")):
         return tuple(part for text in texts for part in split_packed(argument, text))
     if argument.rule.check in KEYED and len(texts) == 1:  # GDAL splits A=B,C=D too
         pairs = texts[0].split(",")
-        return tuple(pairs if all("=" in one for one in pairs) else texts)
+        return tuple(pairs if all("=" in pair for pair in pairs) else texts)
     return tuple(texts)
 
 
 def _matrices(values: Sequence[Any]) -> list[Any]:
     """Kernels as texts. A list of rows is one kernel; a list of such lists is several kernels."""
-    is_one = all(isinstance(row, list) and not any(isinstance(one, list) for one in row) for row in values)
-    return [one if isinstance(one, str) else json.dumps(one) for one in ([values] if is_one else values)]
+    is_one = all(
+        isinstance(row, list) and not any(isinstance(number, list) for number in row) for row in values
+    )
+    return [
+        matrix if isinstance(matrix, str) else json.dumps(matrix)
+        for matrix in ([values] if is_one else values)
+    ]
 
 
 def refuse_excess(given: ArgumentTexts) -> None:
     """Raises ArgumentRefused if there are more or longer texts than a command line may have."""
-    sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
+    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in given.values]
     if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
         raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
-    if any("\0" in one for one in given.values) or any(size > ELEMENT_BYTES for size in sizes):
+    if any("\0" in text for text in given.values) or any(size > ELEMENT_BYTES for size in sizes):
         raise ArgumentRefused(
             f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
         )
@@ -179,8 +188,8 @@ def is_packed(argument: Argument) -> bool:
 def _pair(argument: Argument, key: Any, value: Any) -> str:
     if not isinstance(key, str) or not key or "=" in key:
         raise ArgumentRefused(f"--{argument.name} has a key that is empty or holds =.", "Write KEY: value.")
-    said = ("YES" if value else "NO") if isinstance(value, bool) else _text(argument, value)
-    return f"{key}={said}"
+    text = ("YES" if value else "NO") if isinstance(value, bool) else _text(argument, value)
+    return f"{key}={text}"
 
 
 def _text(argument: Argument, value: Any) -> str:
@@ -193,10 +202,10 @@ def _text(argument: Argument, value: Any) -> str:
     if isinstance(value, bool) and argument.element_type == "boolean":
         return "true" if value else "false"
     numbers = value if isinstance(value, Sequence) else [value]
-    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
+    plain = all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
     if not numbers or not plain or argument.role in PATH_ROLES:
         raise ArgumentRefused(f"--{argument.name} has a value of another type.", "See its schema.")
-    return ",".join(number_text(one, f"--{argument.name}") for one in numbers)
+    return ",".join(number_text(number, f"--{argument.name}") for number in numbers)
 
 
 def number_text(value: float, what: str = "the value") -> str:

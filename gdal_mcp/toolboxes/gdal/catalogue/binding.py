@@ -49,10 +49,10 @@ class Bound:
 
     def has_mode(self, mode: Literal["replace", "update"]) -> bool:
         """True if the call may replace an existing output ("replace"), or changes a copy of one ("update")."""
-        return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
+        return any(texts.argument.rule.mode == mode and texts.values == ("true",) for texts in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
-        return next((one.values for one in self.arguments if one.name == name), ())
+        return next((texts.values for texts in self.arguments if texts.name == name), ())
 
     def resolve(self, resolver: Resolver) -> "Bound":
         """A copy with every path resolved by `resolver`, which returns an absolute path or raises."""
@@ -68,13 +68,13 @@ class Bound:
                 raise ValueError(f"the resolver of {what} returned a path that is not absolute")
             return require_single(argument, parts.join(place, what))
 
-        found = (
-            replace(one, values=tuple(placed(one.argument, text) for text in one.values))
-            if one.role in PATH_ROLES
-            else one
-            for one in self.arguments
+        resolved = (
+            replace(texts, values=tuple(placed(texts.argument, text) for text in texts.values))
+            if texts.role in PATH_ROLES
+            else texts
+            for texts in self.arguments
         )
-        return Bound(self.path, tuple(found), resolved=True)
+        return Bound(self.path, tuple(resolved), resolved=True)
 
 
 def bind_either(
@@ -88,13 +88,13 @@ def bind_either(
     refusals: list[ArgumentRefused] = []
     for algorithm in algorithms:
         try:
-            given = [*_given(algorithm, arguments, words).values()]
-            for one in given:
-                _refuse_owned(one.argument)
-            return _bind(algorithm, given, context)
+            passed = [*_given(algorithm, arguments, words).values()]
+            for texts in passed:
+                _refuse_owned(texts.argument)
+            return _bind(algorithm, passed, context)
         except ArgumentRefused as error:
             refusals.append(error)
-    raise next((one for one in refusals if not isinstance(one, UnknownArgument)), refusals[0])
+    raise next((refusal for refusal in refusals if not isinstance(refusal, UnknownArgument)), refusals[0])
 
 
 def bind(
@@ -104,9 +104,11 @@ def bind(
 
     null, and false for a switch that is off by default, are the same as omitting the argument.
     """
-    given = _given(algorithm, arguments, words)
-    names = given.keys() | context.taken
-    missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
+    passed = _given(algorithm, arguments, words)
+    names = passed.keys() | context.taken
+    missing = [
+        argument.name for argument in algorithm.arguments if argument.required and argument.name not in names
+    ]
     if missing:
         raise ArgumentRefused(
             f"gdal {algorithm.path} needs {', '.join(missing)}.", f"Add {' and '.join(missing)}."
@@ -117,8 +119,12 @@ def bind(
                 f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
             )
     # In the algorithm's order: JSON keys have no order, and GDAL takes `--limit` in front of `--features` for both.
-    bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
-    roles = {one.role for one in bound.arguments}
+    bound = _bind(
+        algorithm,
+        [passed[argument.name] for argument in algorithm.arguments if argument.name in passed],
+        context,
+    )
+    roles = {texts.role for texts in bound.arguments}
     if bound.has_mode("update") and not roles & {Role.OUTPUT, Role.UPDATE}:
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound
@@ -134,29 +140,31 @@ def _given(
             f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
             "Look up its arguments with gdal_describe.",
         )
-    given: dict[str, ArgumentTexts] = {}
+    passed: dict[str, ArgumentTexts] = {}
     for name, value in arguments.items():
         spelling = name if name in known else _known_name(name.lstrip("-").replace("_", "-"), known)
         argument = find_argument(algorithm, spelling)
-        if argument.name in given:
+        if argument.name in passed:
             raise ArgumentRefused(f"--{argument.name} is given twice, by two of its names.", "Give it once.")
         texts = value_texts(argument, value)
         if texts or (value == [] and argument.min_count):
-            given[argument.name] = ArgumentTexts(argument, texts)
-    for one in read_words(algorithm, words):
-        before = given.get(one.name)
-        if before and not (one.argument.is_list and one.argument.repeatable):
-            raise ArgumentRefused(f"--{one.name} is given twice.", "Give it once.")
-        given[one.name] = replace(one, values=(*before.values, *one.values)) if before else one
-    return given
+            passed[argument.name] = ArgumentTexts(argument, texts)
+    for word_texts in read_words(algorithm, words):
+        before = passed.get(word_texts.name)
+        if before and not (word_texts.argument.is_list and word_texts.argument.repeatable):
+            raise ArgumentRefused(f"--{word_texts.name} is given twice.", "Give it once.")
+        passed[word_texts.name] = (
+            replace(word_texts, values=(*before.values, *word_texts.values)) if before else word_texts
+        )
+    return passed
 
 
 def _known_name(name: str, known: Container[str]) -> str:
     """The algorithm's name for an argument that other commands call `name`, if exactly one fits; else `name`."""
     plain = name.replace("-", "_")
-    others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
-    found = [other for one in others if (other := one.replace("_", "-")) in known]
-    return found[0] if len(found) == 1 else name
+    synonyms = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
+    matches = [spelling for synonym in synonyms if (spelling := synonym.replace("_", "-")) in known]
+    return matches[0] if len(matches) == 1 else name
 
 
 def render(bound: Bound) -> tuple[str, ...]:
@@ -164,19 +172,19 @@ def render(bound: Bound) -> tuple[str, ...]:
 
     --update comes first: after --append or --overwrite-layer, which imply it, GDAL would take it for a duplicate.
     """
-    arguments = sorted(bound.arguments, key=lambda one: one.name != "update")
-    passed = [one for one in arguments if one.role is not Role.HOST_OWNED]
-    if not bound.resolved and (paths := [one.name for one in passed if one.role in PATH_ROLES]):
+    arguments = sorted(bound.arguments, key=lambda texts: texts.name != "update")
+    passed = [texts for texts in arguments if texts.role is not Role.HOST_OWNED]
+    if not bound.resolved and (paths := [texts.name for texts in passed if texts.role in PATH_ROLES]):
         raise ValueError(f"the paths of --{paths[0]} are not resolved")
     words: list[str] = []
-    for one in passed:
-        argument, values = one.argument, one.values
+    for texts in passed:
+        argument, values = texts.argument, texts.values
         if argument.type == "boolean":
-            words.append(f"--{one.name}" if values == ("true",) else f"--{one.name}=false")
+            words.append(f"--{texts.name}" if values == ("true",) else f"--{texts.name}=false")
             continue
         if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
             values = (",".join(values),)
-        words += [f"--{one.name}={value}" for value in values]
+        words += [f"--{texts.name}={value}" for value in values]
     return tuple(map(_guarded, words))
 
 
@@ -196,11 +204,11 @@ def _refuse_owned(argument: Argument) -> None:
         )
 
 
-def _bind(algorithm: Algorithm, given: Sequence[ArgumentTexts], context: Context) -> Bound:
-    for one in given:  # first, because later checks compare values with each other
-        refuse_excess(one)
-    names = {one.name for one in given} | context.taken
-    for argument in (one for one in algorithm.arguments if one.name in names):
+def _bind(algorithm: Algorithm, passed: Sequence[ArgumentTexts], context: Context) -> Bound:
+    for texts in passed:  # first, because later checks compare values with each other
+        refuse_excess(texts)
+    names = {texts.name for texts in passed} | context.taken
+    for argument in (candidate for candidate in algorithm.arguments if candidate.name in names):
         rivals = algorithm.companions(argument, "exclusion_group") & names
         if rivals:
             raise ArgumentRefused(
@@ -209,16 +217,16 @@ def _bind(algorithm: Algorithm, given: Sequence[ArgumentTexts], context: Context
         needed = algorithm.companions(argument, "dependency_group") | set(argument.depends_on)
         if needed - names:
             raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
-    values = {one.name: one.values for one in given}
+    values = {texts.name: texts.values for texts in passed}
     refuse_absent_output(context, algorithm, values)
     arguments = []
-    for one in given:
-        if one.role is Role.FORBIDDEN:
+    for texts in passed:
+        if texts.role is Role.FORBIDDEN:
             raise ArgumentRefused(
-                f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
+                f"--{texts.name} is never passed on: {texts.argument.rule.reason}.", "Leave it out."
             )
-        checked = check_values(ArgumentContext(context, algorithm, values, one.argument), one.values)
-        arguments.append(ArgumentTexts(one.argument, checked))
+        checked = check_values(ArgumentContext(context, algorithm, values, texts.argument), texts.values)
+        arguments.append(ArgumentTexts(texts.argument, checked))
     return Bound(algorithm.path, tuple(arguments))
 
 

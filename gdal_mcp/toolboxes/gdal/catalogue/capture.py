@@ -90,7 +90,7 @@ def render(facts: dict[str, Any]) -> str:
 
 def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
-        described = [one for one in entry.get("arguments", ()) if not isinstance(one, str)]
+        described = [argument for argument in entry.get("arguments", ()) if not isinstance(argument, str)]
         # most steps only name arguments of their algorithm
         if name not in ("algorithms", "steps") or not described:
             yield _compact(entry)

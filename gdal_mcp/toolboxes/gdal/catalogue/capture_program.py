@@ -135,10 +135,10 @@ def run_gdal(*words: str) -> subprocess.CompletedProcess[str]:
 
 def instance(path: str) -> Any:
     first, *rest = path.split(" ")
-    found = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(first)
+    gdal_algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(first)
     for name in rest:
-        found = found.InstantiateSubAlgorithm(name)
-    return found
+        gdal_algorithm = gdal_algorithm.InstantiateSubAlgorithm(name)
+    return gdal_algorithm
 
 
 def usage_arguments(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -151,14 +151,14 @@ def usage_arguments(usage: Entry) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def algorithm(path: str) -> Entry:
-    found = instance(path)
-    usage = json.loads(found.GetUsageAsJSON())
-    said = usage_arguments(usage)
-    names = found.GetArgNames()
-    handles = {name: found.GetArg(name) for name in names}
+    gdal_algorithm = instance(path)
+    usage = json.loads(gdal_algorithm.GetUsageAsJSON())
+    visible = usage_arguments(usage)
+    names = gdal_algorithm.GetArgNames()
+    handles = {name: gdal_algorithm.GetArg(name) for name in names}
     hidden: dict[str, list[str]] = {}  # canonical name -> hidden aliases
     for candidate in HIDDEN_ALIASES:
-        handle = None if candidate in handles else quietly(found.GetArg, candidate)
+        handle = None if candidate in handles else quietly(gdal_algorithm.GetArg, candidate)
         if handle is not None:
             hidden.setdefault(handle.GetName(), []).append(candidate)
     return {
@@ -166,7 +166,7 @@ def algorithm(path: str) -> Entry:
         "description": usage["description"],
         "url": usage.get("url", ""),
         "arguments": [
-            described(handles[name], *said.get(name, ("", {})), hidden.get(name, [])) for name in names
+            described(handles[name], *visible.get(name, ("", {})), hidden.get(name, [])) for name in names
         ],
     }
 
@@ -179,7 +179,9 @@ def described(handle: Any, place: str, usage: Entry, hidden: list[str]) -> Entry
         "aliases": sorted({*(handle.GetAliases() or ()), *hidden}),
         "positional": handle.IsPositional(),
         "hidden": not usage,  # accepted on a command line, but not in the command's usage
-        "hidden_choices": [one for one in HIDDEN_CHOICES if is_choice and quietly(handle.SetAsString, one)],
+        "hidden_choices": [
+            choice for choice in HIDDEN_CHOICES if is_choice and quietly(handle.SetAsString, choice)
+        ],
     }
     kind = TYPES[handle.GetType()]
     return {"name": handle.GetName(), "type": kind, **kept(usage), **shown(added)}
@@ -207,21 +209,24 @@ def steps(leaves: dict[str, Entry]) -> list[Entry]:
     }
     usages = {path: {usage["name"]: usage for usage in listed} for path, listed in pipelines.items()}
     # hidden arguments that every algorithm has, and therefore every step
-    hidden = [{one["name"] for one in leaf["arguments"] if "hidden" in one} for leaf in leaves.values()]
+    hidden = [
+        {argument["name"] for argument in leaf["arguments"] if "hidden" in argument}
+        for leaf in leaves.values()
+    ]
     first = next(iter(leaves.values()))
-    common = [one for one in first["arguments"] if one["name"] in set.intersection(*hidden)]
-    found: dict[str, tuple[Entry, Entry]] = {}
-    for one in pipelines["pipeline"]:
+    common = [argument for argument in first["arguments"] if argument["name"] in set.intersection(*hidden)]
+    entries: dict[str, tuple[Entry, Entry]] = {}
+    for entry in pipelines["pipeline"]:
         # raster or vector according to the step's documentation URL; both if that page covers all pipelines
-        named = re.search(r"/gdal_(raster|vector)_", one["url"])
-        both = [kind for kind in KINDS if one["name"] in usages[f"{kind} pipeline"]]
-        for kind in () if one["name"] == NEVER else [named[1]] if named else both:
-            homes = [path for path in (f"{kind} pipeline", "pipeline") if one["name"] in usages[path]]
-            usage = usages[homes[0]][one["name"]]
+        named = re.search(r"/gdal_(raster|vector)_", entry["url"])
+        both = [kind for kind in KINDS if entry["name"] in usages[f"{kind} pipeline"]]
+        for kind in () if entry["name"] == NEVER else [named[1]] if named else both:
+            homes = [path for path in (f"{kind} pipeline", "pipeline") if entry["name"] in usages[path]]
+            usage = usages[homes[0]][entry["name"]]
             for name in names_of(usage, homes[0]):
                 head = {"path": f"{kind} {name}", "name": name, "pipelines": homes}
-                found[head["path"]] = head, usage
-    return [step(head, usage, leaves.get(path), common) for path, (head, usage) in found.items()]
+                entries[head["path"]] = head, usage
+    return [step(head, usage, leaves.get(path), common) for path, (head, usage) in entries.items()]
 
 
 def names_of(usage: Entry, home: str) -> list[str]:
@@ -229,7 +234,10 @@ def names_of(usage: Entry, home: str) -> list[str]:
     name = usage["name"]
     if usage_arguments(usage):
         return [name]
-    return [f"{name} {one}" for one in re.findall(r"^  - ([a-z0-9-]+): ", help_of(name, home), re.MULTILINE)]
+    return [
+        f"{name} {substep}"
+        for substep in re.findall(r"^  - ([a-z0-9-]+): ", help_of(name, home), re.MULTILINE)
+    ]
 
 
 def help_of(name: str, home: str) -> str:
@@ -242,17 +250,21 @@ def help_of(name: str, home: str) -> str:
 
 def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> Entry:
     """The entry of a step. Arguments equal to those of `leaf`, the algorithm of the same path, are only named."""
-    known = {one["name"]: one for one in leaf["arguments"]} if leaf else {}
+    known = {argument["name"]: argument for argument in leaf["arguments"]} if leaf else {}
     current = step_arguments(head, usage, known)
     kind, name = head["path"].split(" ", 1)
     where = places(name.split(" ")[0], head["pipelines"][0])
     about = leaf if leaf and " " in name else usage  # for a sub-step, `usage` is that of its group
     texts = {"description": about["description"], "url": about.get("url", ""), "places": where}
-    hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
-    arguments = [one["name"] if one == known.get(one["name"]) else one for one in current]
+    hidden = [argument["name"] for argument in known.values() if "hidden" in argument] if leaf else common
+    arguments = [
+        argument["name"] if argument == known.get(argument["name"]) else argument for argument in current
+    ]
     # kinds of data received from the previous step and passed to the next; empty if there is none
-    of_one_kind = [one for one in known.values() or current if len(one.get("dataset_type", ())) == 1]
-    kinds = {one["name"]: one["dataset_type"][0] for one in of_one_kind}
+    of_one_kind = [
+        argument for argument in known.values() or current if len(argument.get("dataset_type", ())) == 1
+    ]
+    kinds = {argument["name"]: argument["dataset_type"][0] for argument in of_one_kind}
     takes = "" if where == ["first"] else kinds.get("input", kind)
     gives = "" if where == ["last"] else kinds.get("output", kind)
     return {**head, **texts, "takes": takes, "gives": gives, "arguments": [*hidden, *arguments]}
@@ -263,12 +275,12 @@ def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[E
 
     So positional arguments keep their order.
     """
-    said = usage_arguments(usage)
+    visible = usage_arguments(usage)
     how = written(help_of(head["name"], head["pipelines"][0]))
-    if not said:  # a sub-step of a group
+    if not visible:  # a sub-step of a group
         return [in_step(known[name], known[name], how[name]) for name in known if name in how]
-    order = [*(name for name in known if name in said), *(name for name in said if name not in known)]
-    facts = {name: {**kept(argument), "place": place} for name, (place, argument) in said.items()}
+    order = [*(name for name in known if name in visible), *(name for name in visible if name not in known)]
+    facts = {name: {**kept(argument), "place": place} for name, (place, argument) in visible.items()}
     return [in_step(facts[name], known.get(name, {}), how.get(name)) for name in order]
 
 
@@ -309,7 +321,7 @@ def objection(home: str, words: list[str]) -> str:
 
 def written(help_text: str) -> dict[str, Entry]:
     """The spelling of each argument in a help text, without the options that all commands share."""
-    found: dict[str, Entry] = {}
+    options: dict[str, Entry] = {}
     section = ""
     for line in help_text.splitlines():
         if title := SECTION.fullmatch(line):
@@ -317,12 +329,12 @@ def written(help_text: str) -> dict[str, Entry]:
         elif (option := OPTION.match(line)) and section != COMMON:
             *others, name = option[1].split(", ")
             entry = {
-                "short_name": "".join(one[1:] for one in others if not one.startswith("--")),
-                "aliases": sorted(one[2:] for one in others if one.startswith("--")),
+                "short_name": "".join(spelling[1:] for spelling in others if not spelling.startswith("--")),
+                "aliases": sorted(spelling[2:] for spelling in others if spelling.startswith("--")),
                 "positional": section == POSITIONAL,
             }
-            found[name[2:]] = shown(entry)
-    return found
+            options[name[2:]] = shown(entry)
+    return options
 
 
 def driver(found: Any) -> Entry:

@@ -71,42 +71,43 @@ class CatalogueChanges:
     @cached_property
     def options(self) -> tuple[Change, ...]:
         """Changed options of drivers that both have, and of warps and transforms."""
-        found = [
+        changed = [
             change
             for name, was, now in _common(self.was, self.now, "drivers")
             for scope in _SCOPES
             for change in _differing(name, was.get(scope, ()), now.get(scope, ()))
         ]
         shared = [change for part in _SHARED for change in _differing(part, self.was[part], self.now[part])]
-        return (*found, *shared)
+        return (*changed, *shared)
 
 
 def unchanged(audited: Facts, other: Facts) -> dict[str, Any]:
     """The other GDAL's data without new or changed entries; `left_out` summarizes what was removed."""
     algorithms = {
-        name: made
+        name: reduced
         for name, was, now in _common(audited, other, "algorithms")
-        if (made := _unchanged_algorithm(was, now)) is not None
+        if (reduced := _unchanged_algorithm(was, now)) is not None
     }
     steps = (
         _unchanged_step(was, now, algorithms.get(name)) for name, was, now in _common(audited, other, "steps")
     )
     drivers = (_unchanged_driver(was, now) for _, was, now in _common(audited, other, "drivers"))
-    kept: dict[str, Any] = {
+    remaining: dict[str, Any] = {
         **other,
         "algorithms": list(algorithms.values()),
         "steps": [step for step in steps if step is not None],
         "drivers": [driver for driver in drivers if driver is not None],
         **{part: _unchanged_entries(audited[part], other[part]) for part in _SHARED},
     }
-    return {**kept, "left_out": _left_out(other, kept)}
+    return {**remaining, "left_out": _left_out(other, remaining)}
 
 
-def _left_out(other: Facts, kept: Facts) -> dict[str, Any]:
+def _left_out(other: Facts, remaining: Facts) -> dict[str, Any]:
     """Names of algorithms, steps and drivers that are left out, and the number of arguments left out of the others."""
-    names = {part: sorted({*_names(other, part)} - {*_names(kept, part)}) for part in _PARTS}
+    names = {part: sorted({*_names(other, part)} - {*_names(remaining, part)}) for part in _PARTS}
     counts = [
-        len(now["arguments"]) - len(was["arguments"]) for _, was, now in _common(kept, other, "algorithms")
+        len(now["arguments"]) - len(was["arguments"])
+        for _, was, now in _common(remaining, other, "algorithms")
     ]
     return {**names, "arguments": sum(counts)}
 
@@ -129,19 +130,27 @@ def _unchanged_step(was: Entry, now: Entry, algorithm: Entry | None) -> dict[str
 
     A step describes its arguments, or only names those of its algorithm.
     """
-    described = {one["name"]: one for one in _unchanged_entries(_described(was), _described(now))}
-    required = {one["name"] for entry in (was, now) for one in _described(entry) if one.get("required")}
+    described = {
+        argument["name"]: argument for argument in _unchanged_entries(_described(was), _described(now))
+    }
+    required = {
+        argument["name"] for entry in (was, now) for argument in _described(entry) if argument.get("required")
+    }
     if not _same(was, now, "arguments") or not required <= described.keys():
         return None
     if algorithm is None and len(described) < len(now["arguments"]):
         return None
-    shared = {one["name"] for one in algorithm["arguments"]} if algorithm else set()
-    shared &= {one for one in was["arguments"] if isinstance(one, str)}
+    shared = {argument["name"] for argument in algorithm["arguments"]} if algorithm else set()
+    shared &= {argument for argument in was["arguments"] if isinstance(argument, str)}
     arguments: list[Any] = [
-        described.get(one["name"]) if not isinstance(one, str) else one if one in shared else None
-        for one in now["arguments"]
+        described.get(argument["name"])
+        if not isinstance(argument, str)
+        else argument
+        if argument in shared
+        else None
+        for argument in now["arguments"]
     ]
-    return {**now, "arguments": [one for one in arguments if one is not None]}
+    return {**now, "arguments": [argument for argument in arguments if argument is not None]}
 
 
 def _unchanged_driver(was: Entry, now: Entry) -> dict[str, Any] | None:
@@ -162,7 +171,7 @@ def _unchanged_entries(was: Sequence[Entry], now: Sequence[Entry]) -> list[dict[
 
 def _in_both(was: Entry, now: Entry) -> dict[str, Any]:
     """The new entry, with its lists reduced to values that the old entry has too."""
-    lists = {key: [one for one in now[key] if one in was[key]] for key in _LISTS if key in now}
+    lists = {key: [value for value in now[key] if value in was[key]] for key in _LISTS if key in now}
     return {**now, **lists}
 
 

@@ -92,10 +92,13 @@ class ArgumentContext:
             reports = (*argument.choices, *extra_formats(argument))
             if argument.rule.check == "output-format" and chosen.lower() not in reports:
                 return (output_format(self.context.catalogue, chosen, self.kind),)
-        made = (
-            one for role in (Role.OUTPUT, Role.UPDATE) for one in self.algorithm.arguments if one.role is role
+        outputs = (
+            argument
+            for role in (Role.OUTPUT, Role.UPDATE)
+            for argument in self.algorithm.arguments
+            if argument.role is role
         )
-        texts = (self.given[one.name][0] for one in made if self.given.get(one.name))
+        texts = (self.given[output.name][0] for output in outputs if self.given.get(output.name))
         return drivers_for(self.context.catalogue, next(texts, self.context.output_name), self.kind)
 
     def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
@@ -118,7 +121,7 @@ def extra_formats(argument: Argument) -> tuple[str, ...]:
     """The report formats that an argument accepts in addition to drivers."""
     metadata = argument.usage.get("metadata")
     extra = metadata.get("extra_formats", ()) if isinstance(metadata, dict) else ()
-    return tuple(str(one) for one in extra)
+    return tuple(str(name) for name in extra)
 
 
 def _choice(arg: ArgumentContext, text: str) -> str:
@@ -165,8 +168,8 @@ def _nodata(arg: ArgumentContext, text: str) -> str:
 
 
 def _threads(arg: ArgumentContext, text: str) -> str:
-    asked, most = check_shape(ValueSpec("threads"), text, arg.what), arg.context.threads
-    return str(most if asked == "ALL_CPUS" else min(int(asked), most))
+    requested, most = check_shape(ValueSpec("threads"), text, arg.what), arg.context.threads
+    return str(most if requested == "ALL_CPUS" else min(int(requested), most))
 
 
 def _sql(arg: ArgumentContext, text: str) -> str:
@@ -190,14 +193,14 @@ CHECKS: Final[Mapping[str, Check]] = {
     "crs": _crs_or(),
     "crs-or-none": _crs_or("none", "null"),
     "position-crs": _crs_or("pixel", "dataset"),
-    "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
+    "input-format": lambda arg, text: input_format(arg.context.catalogue, text, arg.kind),
     "output-format": _output_format,
-    "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
-    "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
-    "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
-    "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
-    "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
-    "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
+    "open-option": lambda arg, text: arg.option(Scope.OPEN, arg.input_drivers, text),
+    "output-open-option": lambda arg, text: arg.option(Scope.OPEN, arg.output_drivers, text),
+    "creation-option": lambda arg, text: arg.written_option(Scope.CREATION, text),
+    "layer-option": lambda arg, text: arg.written_option(Scope.LAYER, text),
+    "warp-option": lambda arg, text: arg.option(Scope.WARP, (), text),
+    "transform-option": lambda arg, text: arg.option(Scope.TRANSFORM, (), text),
     "layer": _layer,
     "new-layer": _new_layer,
     "nodata": _nodata,
@@ -207,7 +210,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "sql-dialect": _of_text(check_dialect),
     "pipeline": _pipeline,
     "geometry": _of_text(check_geometry),
-    **{name: _of_text(one.check) for name, one in PLAIN.items()},
+    **{name: _of_text(plain.check) for name, plain in PLAIN.items()},
 }
 
 
@@ -247,12 +250,16 @@ def refuse_absent_output(
     """Raises ArgumentRefused if only the output's name determines its format, and the image cannot write it."""
     if "output-format" not in algorithm.long_names or given.get("output-format"):
         return
-    made = [one.name for one in algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds]
-    named = [text for name in made for text in given.get(name, ())]
+    outputs = [
+        argument.name
+        for argument in algorithm.arguments
+        if argument.role is Role.OUTPUT and argument.dataset_kinds
+    ]
+    named = [text for name in outputs for text in given.get(name, ())]
     for text in (context.output_name, *named):
         refuse_absent(context.catalogue, text)
     has_default = "default" in algorithm.long_names["output-format"].usage
-    if made and not has_default and not _CHANGES_OUTPUT & given.keys():
+    if outputs and not has_default and not _CHANGES_OUTPUT & given.keys():
         for text in named or [context.output_name]:
             refuse_unknown_extension(context.catalogue, text)
 

@@ -58,7 +58,7 @@ def _geometry(value: Any) -> dict[str, Any] | None:
     if kind == "Feature":
         return _geometry(value.get("geometry"))
     if kind == "GeometryCollection" and isinstance(value.get("geometries"), list):
-        parts = [_geometry(one) for one in value["geometries"]]
+        parts = [_geometry(part) for part in value["geometries"]]
         return {"type": kind, "geometries": parts} if None not in parts else None
     known = isinstance(kind, str) and kind in _TYPES
     if known and _NUMBERS.fullmatch(json.dumps(value.get("coordinates"))):

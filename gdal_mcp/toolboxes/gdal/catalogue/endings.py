@@ -33,4 +33,6 @@ def usual_name(name: str) -> str:
 
 def with_usual(extensions: frozenset[str]) -> frozenset[str]:
     """The extensions, with their dots, and all other common endings of the same formats."""
-    return extensions.union(f".{ending}" for ending, one in _EXTENSIONS.items() if f".{one}" in extensions)
+    return extensions.union(
+        f".{ending}" for ending, extension in _EXTENSIONS.items() if f".{extension}" in extensions
+    )

@@ -28,15 +28,15 @@ def driver_for(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None
 
     For `kind` None (commands that inspect the data first) it is the driver on which raster and vector agree.
     """
-    found = drivers_for(catalogue, name, kind)
-    return found[0] if len(found) == 1 else None
+    drivers = drivers_for(catalogue, name, kind)
+    return drivers[0] if len(drivers) == 1 else None
 
 
 def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str, ...]:
     """Every driver that GDAL might choose for an output of this name: at most one for each kind of data."""
     kinds: tuple[Kind, ...] = ("raster", "vector") if kind is None else (kind,)
-    found = (_first(catalogue, name, one) for one in kinds)
-    return tuple(dict.fromkeys(driver for driver in found if driver is not None))
+    drivers = (_first(catalogue, name, data_kind) for data_kind in kinds)
+    return tuple(dict.fromkeys(driver for driver in drivers if driver is not None))
 
 
 def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
@@ -45,7 +45,7 @@ def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | No
     own = low.rpartition(".")[2]
     double = low.count(".") > known.count(".")  # such as .geo.json, where GDAL only sees .json
     if known == low or (
-        not double and any(own in one.extensions for one in catalogue.drivers if one.writes(kind))
+        not double and any(own in driver.extensions for driver in catalogue.drivers if driver.writes(kind))
     ):
         return None
     return driver_for(catalogue, known, kind)
@@ -98,12 +98,14 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     low = name.lower().rpartition("/")[2]
     if (usual := usual_driver(catalogue, name, kind)) is not None:
         return usual
-    double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
+    double = next((ending for ending in _DOUBLE if low.endswith(f".{ending}")), "")
     extension = double or ("." in low and low.rpartition(".")[2]) or ""
-    found = [one.name for one in catalogue.drivers if extension in one.extensions and one.writes(kind)]
-    if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT precedes netCDF only for reading
+    drivers = [
+        driver.name for driver in catalogue.drivers if extension in driver.extensions and driver.writes(kind)
+    ]
+    if "GMT" in drivers and "netCDF" in drivers:  # GDAL's own exception: GMT precedes netCDF only for reading
         return "netCDF"
-    return found[0] if found and found[0].lower() not in catalogue.unwritten else None
+    return drivers[0] if drivers and drivers[0].lower() not in catalogue.unwritten else None
 
 
 def known_driver(catalogue: Catalogue, name: str) -> Driver:
@@ -126,7 +128,7 @@ def known_driver(catalogue: Catalogue, name: str) -> Driver:
     if (lacks := lacking_by_name(catalogue, text)) is not None:
         raise FormatAbsent(catalogue, lacks, reads=False)
     near = get_close_matches(text.lower(), list(catalogue.driver_names), n=3)
-    suggestions = ", ".join(catalogue.driver_names[one].name for one in near) or "GTiff, COG, GPKG or GeoJSON"
+    suggestions = ", ".join(catalogue.driver_names[key].name for key in near) or "GTiff, COG, GPKG or GeoJSON"
     raise ArgumentRefused(
         "GDAL has no format of that name.", f"Use GDAL's short name, such as {suggestions}."
     )
@@ -145,7 +147,7 @@ def _writable(kind: Kind | None) -> str:
 
 
 def lacking_by_name(catalogue: Catalogue, name: str) -> OptionalDriver | None:
-    return _lacking(catalogue, lambda one: one.name.lower() == name.lower())
+    return _lacking(catalogue, lambda driver: driver.name.lower() == name.lower())
 
 
 def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> OptionalDriver | None:
@@ -153,17 +155,22 @@ def lacking_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> Optio
 
     An extension counts only if no driver of this image has it.
     """
-    if found := _lacking(catalogue, lambda one: any(head[at:].startswith(start) for at, start in one.starts)):
-        return found
+    if lacking := _lacking(
+        catalogue, lambda driver: any(head[at:].startswith(start) for at, start in driver.starts)
+    ):
+        return lacking
     _, dot, extension = usual_name(name).rpartition(".")
     if not dot or any(extension in driver.extensions for driver in catalogue.drivers):
         return None
-    return _lacking(catalogue, lambda one: extension in one.extensions)
+    return _lacking(catalogue, lambda driver: extension in driver.extensions)
 
 
 def _lacking(catalogue: Catalogue, fits: Callable[[OptionalDriver], bool]) -> OptionalDriver | None:
     known = catalogue.driver_names
-    return next((one for one in catalogue.some_builds if one.name.lower() not in known and fits(one)), None)
+    return next(
+        (driver for driver in catalogue.some_builds if driver.name.lower() not in known and fits(driver)),
+        None,
+    )
 
 
 class FormatAbsent(ArgumentRefused):

@@ -45,10 +45,10 @@ class PathParts:
 
     def join(self, place: str, what: str) -> str:
         """The text with the resolved path inserted. Raises ArgumentRefused for a path that GDAL would misread."""
-        found = next((one for one in self.never if one in place), None)
-        if found is not None:
+        syntax = next((text for text in self.never if text in place), None)
+        if syntax is not None:
             raise ArgumentRefused(
-                f"the name of the file for {what} holds {found}, which GDAL reads as syntax.",
+                f"the name of the file for {what} holds {syntax}, which GDAL reads as syntax.",
                 "Rename the file.",
             )
         return f"{self.before}{place}{self.after}"

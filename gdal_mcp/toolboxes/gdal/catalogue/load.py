@@ -83,11 +83,11 @@ def servable(text: str) -> str:
     except CatalogueBroken:
         pass
     try:
-        made = json.dumps(unchanged(json.loads(packaged_text()), json.loads(text)), ensure_ascii=False)
+        served = json.dumps(unchanged(json.loads(packaged_text()), json.loads(text)), ensure_ascii=False)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
-    catalogue_of(made)
-    return made
+    catalogue_of(served)
+    return served
 
 
 def packaged_text() -> str:
@@ -125,7 +125,7 @@ def build(
     extra = options.get("extra", ())
     shared = {}
     for scope in (Scope.WARP, Scope.TRANSFORM):
-        entries = [*facts[scope], *(one for one in extra if one["scope"] == scope)]
+        entries = [*facts[scope], *(option for option in extra if option["scope"] == scope)]
         shared[scope] = _read_as(tuple[OptionSpec, ...], entries)
     return Catalogue(
         gdal_version=facts["gdal"],
@@ -167,7 +167,7 @@ class _AlgorithmReader:
         them.
         """
         known = {argument.name: argument for argument in like.arguments} if like else {}
-        arguments = [self._argument(entry["path"], one, known) for one in entry["arguments"]]
+        arguments = [self._argument(entry["path"], argument, known) for argument in entry["arguments"]]
         return Algorithm(entry["path"], entry["description"], entry["url"], tuple(filter(None, arguments)))
 
     def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> PipelineStep:
@@ -177,7 +177,7 @@ class _AlgorithmReader:
         """
         algorithm = self.algorithm(entry, algorithms.get(entry["path"]))
         if entry["takes"] and "first" not in entry["places"]:
-            own = tuple(one for one in algorithm.arguments if one.name != "input")
+            own = tuple(argument for argument in algorithm.arguments if argument.name != "input")
             algorithm = replace(algorithm, arguments=own)
         flow = {side: entry[side] or None for side in ("takes", "gives")}
         step: PipelineStep = _read_as(PipelineStep, {**entry, **flow, "algorithm": algorithm})
@@ -196,7 +196,7 @@ class _AlgorithmReader:
                     f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
                 )
             return known.get(entry)
-        own, shared = (self._rules.get((one, entry["name"])) for one in (path, ""))
+        own, shared = (self._rules.get((owner, entry["name"])) for owner in (path, ""))
         rule = own or shared
         if rule is None or (entry["type"] not in rule.types and (own is None or own.types)):
             self.missing.append(f"{path} {entry['name']} ({entry['type']})")
@@ -251,7 +251,7 @@ def shared_rules(roles: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _groups(reasons: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Each reason with each of its groups; a reason has one group or a list of groups."""
     for reason, groups in reasons.items():
-        several = isinstance(groups, list) and not all(isinstance(one, str) for one in groups)
+        several = isinstance(groups, list) and not all(isinstance(name, str) for name in groups)
         for group in groups if several else (groups,):
             yield reason, group
 
@@ -295,7 +295,7 @@ def apply_patches(
         {entry["path"]: deepcopy(entry) if entry["path"] in paths else entry for entry in facts[part]}
         for part in ("algorithms", "steps")
     )
-    for patch in (one for one in patches["patch"] if one.get("fault") not in absent):
+    for patch in (candidate for candidate in patches["patch"] if candidate.get("fault") not in absent):
         named = f"the patch of {patch['argument']} {patch['key']} in patches.toml"
         if not patch.get("reason"):
             raise CatalogueBroken(f"{named} has no reason.")
@@ -308,13 +308,17 @@ def apply_patches(
 
 def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
     """Applies a patch to an entry; returns False if the entry does not have the fault."""
-    described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
-    found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
-    was = found.get(patch["key"])
+    described = (
+        [argument for argument in entry["arguments"] if not isinstance(argument, str)] if entry else ()
+    )
+    target: dict[str, Any] = next(
+        (argument for argument in described if argument["name"] == patch["argument"]), {}
+    )
+    was = target.get(patch["key"])
     if type(was) is not type(patch["was"]) or was != patch["was"]:  # the type too, because 1 == True
         return False
     if "now" in patch:
-        found[patch["key"]] = patch["now"]
+        target[patch["key"]] = patch["now"]
     else:
-        del found[patch["key"]]
+        del target[patch["key"]]
     return True

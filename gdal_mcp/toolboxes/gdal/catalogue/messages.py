@@ -34,9 +34,9 @@ def literals() -> Mapping[str, tuple[str, ...]]:
     table = data_of("gdal_mcp.toolboxes.gdal.answers", "warnings.toml")
     patterns = {"harmless": table["harmless"]["patterns"]}
     patterns |= {row["code"]: row["patterns"] for row in table["warning"]}
-    found = {code: [text for row in rows for text in _literals(row)] for code, rows in patterns.items()}
+    by_code = {code: [text for row in rows for text in _literals(row)] for code, rows in patterns.items()}
     return {
-        code: tuple(text for text in texts if len(text) >= _LEAST_LETTERS) for code, texts in found.items()
+        code: tuple(text for text in texts if len(text) >= _LEAST_LETTERS) for code, texts in by_code.items()
     }
 
 
@@ -44,7 +44,7 @@ def unrecognised(found: Any) -> Mapping[str, tuple[str, ...]]:
     """The texts of each code that an image's libraries do not have; empty if they were not searched."""
     if found is None:
         return {}
-    absent = {code: tuple(one for one in texts if one not in found) for code, texts in literals().items()}
+    absent = {code: tuple(text for text in texts if text not in found) for code, texts in literals().items()}
     return {code: texts for code, texts in absent.items() if texts}
 
 
@@ -54,6 +54,6 @@ def _literals(pattern: str) -> Iterator[str]:
     while (shorter := _GROUP.sub("\0", text)) != text:
         text = shorter
     for alternative in _OPEN.sub("\0", text).split("|"):
-        plain = "".join(chr(ord(one) % _PRIVATE) for one in alternative)
+        plain = "".join(chr(ord(letter) % _PRIVATE) for letter in alternative)
         pieces = (piece for run in plain.split("\0") for piece in _BUILT.split(run))
         yield max(pieces, key=len).strip(" .")

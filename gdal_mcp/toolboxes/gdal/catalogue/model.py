@@ -156,7 +156,7 @@ class Algorithm:
 
         It may differ from the kind that the command reads.
         """
-        kinds = next((one.dataset_kinds for one in self.arguments if one.name == "output"), ())
+        kinds = next((argument.dataset_kinds for argument in self.arguments if argument.name == "output"), ())
         return DATASET_KINDS.get(kinds[0]) if len(kinds) == 1 else None
 
     @cached_property
@@ -170,19 +170,21 @@ class Algorithm:
         for argument in self.arguments:
             if argument.exclusion_group:
                 groups.setdefault(argument.exclusion_group, []).append(argument)
-        needed = [group for group in groups.values() if any(one.needed for one in group)]
-        return tuple(tuple(one.name for one in group) for group in needed)
+        needed = [group for group in groups.values() if any(argument.needed for argument in group)]
+        return tuple(tuple(argument.name for argument in group) for group in needed)
 
     def companions(self, argument: Argument, group: str) -> set[str]:
         """The names of the other arguments in the exclusion or dependency group of an argument."""
         own = getattr(argument, group)
-        others = (one for one in self.arguments if one is not argument)
-        return {one.name for one in others if own and getattr(one, group) == own}
+        others = (other for other in self.arguments if other is not argument)
+        return {other.name for other in others if own and getattr(other, group) == own}
 
     @cached_property
     def long_names(self) -> Mapping[str, Argument]:
-        names = ((one, (one.short_name, *one.aliases, one.name)) for one in self.arguments)
-        return {name: one for one, own in names for name in own if name}
+        names = (
+            (argument, (argument.short_name, *argument.aliases, argument.name)) for argument in self.arguments
+        )
+        return {name: argument for argument, own in names for name in own if name}
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ class Driver:
     def writes(self, kind: Kind | None) -> bool:
         """True if the driver can write datasets of this kind; None means any kind."""
         if kind is None:
-            return any(self.writes(one) for one in ("raster", "vector", "multidim"))
+            return any(self.writes(data_kind) for data_kind in ("raster", "vector", "multidim"))
         if kind == "multidim":
             return "create_multidim" in self.capabilities
         if kind == "vector" and "translate_from" in self.capabilities:

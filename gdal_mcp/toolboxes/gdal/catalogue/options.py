@@ -50,18 +50,18 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
     key, value = _split(_OPTION_NAMES[scope], text)
     what = f"{_OPTION_NAMES[scope]} {key.upper()}"
     declared = _declared(catalogue, scope, drivers, key)
-    found = [(name, spec, decide(catalogue, name, scope, spec)) for name, spec in declared]
-    if not found:
+    decided = [(name, spec, decide(catalogue, name, scope, spec)) for name, spec in declared]
+    if not decided:
         raise ArgumentRefused(
             f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers, key)
         )
-    for name, _, rule in found:
+    for name, _, rule in decided:
         if rule.shape is None:
             raise ArgumentRefused(
                 f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
             )
     refusals: list[ArgumentRefused] = []
-    for _, spec, rule in found:  # in the form of the first driver that accepts it
+    for _, spec, rule in decided:  # in the form of the first driver that accepts it
         assert rule.shape is not None
         try:
             return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"
@@ -126,8 +126,8 @@ def _declared(
 ) -> list[tuple[str, OptionSpec]]:
     if scope in (Scope.WARP, Scope.TRANSFORM):
         return [("*", spec) for spec in catalogue.shared_options[scope] if spec.canonical(key)]
-    found = (catalogue.driver_names.get(name.lower()) for name in drivers)
-    known = ((one.name, one.options.get(scope, ())) for one in found if one is not None)
+    candidates = (catalogue.driver_names.get(name.lower()) for name in drivers)
+    known = ((driver.name, driver.options.get(scope, ())) for driver in candidates if driver is not None)
     return [(name, spec) for name, specs in known for spec in specs if spec.canonical(key)]
 
 

@@ -19,9 +19,9 @@ def report(changes: CatalogueChanges) -> list[str]:
     sections = [
         *(section for part in _TITLES for section in _names(changes, part)),
         ("Algorithms that seem to have another name", [f"{a} -> {b}" for a, b in changes.renamed.items()]),
-        ("Arguments that changed", [_changed(one) for one in changes.arguments]),
+        ("Arguments that changed", [_changed(change) for change in changes.arguments]),
         ("Proposed roles, for roles.toml (forbidden where it is not clear)", _roles(changes)),
-        ("Options that changed", [_changed(one) for one in changes.options]),
+        ("Options that changed", [_changed(change) for change in changes.options]),
         ("Text options to decide on, in options.toml", _undecided(changes)),
         ("New file systems and prefixes, which are refused until names.toml has them", _prefixes(changes)),
         ("Messages that its libraries do not have: these warnings are not recognised", _messages(changes)),
@@ -65,7 +65,7 @@ def _roles(changes: CatalogueChanges) -> list[str]:
         for argument in entry["arguments"]
         if not isinstance(argument, str)
     ]
-    described += [(one.owner, one.now) for one in changes.arguments if one.now is not None]
+    described += [(change.owner, change.now) for change in changes.arguments if change.now is not None]
     rows = (
         _proposed(path, argument)
         for path, argument in described
@@ -91,25 +91,29 @@ def _proposed(path: str, argument: Entry) -> str:
 def _undecided(changes: CatalogueChanges) -> list[str]:
     """New options of type `string`, which are refused unless options.toml permits them."""
     new = {*changes.new("drivers")}
-    found = [
+    new_options = [
         (driver["name"], option)
         for driver in changes.now["drivers"]
         if driver["name"] in new
         for scope in ("creation", "layer", "open")
         for option in driver.get(scope, ())
     ]
-    found += [(one.owner, one.now) for one in changes.options if one.was is None and one.now is not None]
-    return [f"{owner} {option['name']}" for owner, option in found if option["type"] == "string"]
+    new_options += [
+        (change.owner, change.now)
+        for change in changes.options
+        if change.was is None and change.now is not None
+    ]
+    return [f"{owner} {option['name']}" for owner, option in new_options if option["type"] == "string"]
 
 
 def _prefixes(changes: CatalogueChanges) -> list[str]:
     was, now = (
-        {one["prefix"] for one in facts["drivers"] if one.get("prefix")}
+        {driver["prefix"] for driver in facts["drivers"] if driver.get("prefix")}
         for facts in (changes.was, changes.now)
     )
     return [*changes.new("file_systems"), *sorted(now - was)]
 
 
 def _messages(changes: CatalogueChanges) -> list[str]:
-    found = unrecognised(changes.now.get("messages"))
-    return [f"{code}: {text}" for code, texts in found.items() for text in texts]
+    absent = unrecognised(changes.now.get("messages"))
+    return [f"{code}: {text}" for code, texts in absent.items() for text in texts]

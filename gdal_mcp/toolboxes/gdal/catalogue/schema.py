@@ -57,13 +57,17 @@ def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, An
 
     `compact` is for tools/list: short descriptions, and no rules about combinations of arguments.
     """
-    shown = sorted(offered(algorithm), key=lambda one: (not one.rule.primary, not one.required))
+    shown = sorted(
+        offered(algorithm), key=lambda argument: (not argument.rule.primary, not argument.required)
+    )
     schema: dict[str, Any] = {
         "type": "object",
-        "properties": {json_name(one.name): property_schema(one, compact=compact) for one in shown},
+        "properties": {
+            json_name(argument.name): property_schema(argument, compact=compact) for argument in shown
+        },
         "additionalProperties": False,
     }
-    required = [json_name(one.name) for one in shown if one.required]
+    required = [json_name(argument.name) for argument in shown if argument.required]
     if required:
         schema["required"] = required
     if not compact:
@@ -78,7 +82,7 @@ def json_name(name: str) -> str:
 
 def offered(algorithm: Algorithm) -> Iterator[Argument]:
     """The arguments that a client can set. A pipeline command has only the pipeline; its steps have the rest."""
-    steps = next((one for one in algorithm.arguments if one.rule.check == "pipeline"), None)
+    steps = next((argument for argument in algorithm.arguments if argument.rule.check == "pipeline"), None)
     if steps is not None:
         yield steps
         return
@@ -138,7 +142,7 @@ def _scalar(argument: Argument) -> dict[str, Any]:
         if argument.maximum is not None:
             schema["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
         if argument.choices:
-            schema["enum"] = [int(one) for one in argument.choices]
+            schema["enum"] = [int(choice) for choice in argument.choices]
         return schema
     if kind == "boolean":
         return {"type": "boolean"}
@@ -153,7 +157,7 @@ def _number(value: float) -> float:
 
 def _description(argument: Argument, *, compact: bool) -> str:
     rule = argument.rule
-    key = next((one for one in (rule.mode, rule.form, rule.check) if one in _NOTES), "")
+    key = next((name for name in (rule.mode, rule.form, rule.check) if name in _NOTES), "")
     text, note = _LISTED_IN_A_FILE.sub("", argument.description).strip().rstrip("."), _NOTES.get(key, "")
     if key in _INSTEAD:
         text, note = note[0].upper() + note[1:], ""
@@ -176,21 +180,24 @@ def _short(argument: Argument, text: str) -> str:
 
 
 def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
-    names = {one.name for one in shown}
+    names = {argument.name for argument in shown}
     rules: dict[str, Any] = {}
     needed = {
-        json_name(one.name): sorted(map(json_name, found))
-        for one in shown
-        if (found := (algorithm.companions(one, "dependency_group") | set(one.depends_on)) & names)
+        json_name(argument.name): sorted(map(json_name, partners))
+        for argument in shown
+        if (
+            partners := (algorithm.companions(argument, "dependency_group") | set(argument.depends_on))
+            & names
+        )
     }
     if needed:
         rules["dependentRequired"] = needed
     groups: dict[str, list[str]] = {}
-    for one in shown:
-        if one.exclusion_group:
-            groups.setdefault(one.exclusion_group, []).append(json_name(one.name))
+    for argument in shown:
+        if argument.exclusion_group:
+            groups.setdefault(argument.exclusion_group, []).append(json_name(argument.name))
     rivals = ([list(pair) for pair in combinations(group, 2)] for group in groups.values())
-    pairs = [pair for found in rivals if len(found) <= _MOST_PAIRS for pair in found]
+    pairs = [pair for group_pairs in rivals if len(group_pairs) <= _MOST_PAIRS for pair in group_pairs]
     if pairs:
         rules["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
     either = [{"anyOf": [{"required": [json_name(name)]} for name in group]} for group in algorithm.one_of]

@@ -113,17 +113,17 @@ def check_condition(text: str, what: str) -> str:
         raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
     if tokens[0].kind == "sign" and tokens[0].text not in ("(", "-", "+"):
         raise ArgumentRefused(f"{what} starts with {tokens[0].text}.", "Start with the name of a field.")
-    words = [one.word for one in tokens]
+    words = [token.word for token in tokens]
     if ("DISTINCT", "FROM") in itertools.pairwise(words):
         raise ArgumentRefused(
             f"{what} contains DISTINCT FROM, and GDAL reads what follows as the name of a table.",
             "Write IS instead of IS NOT DISTINCT FROM, and IS NOT instead of IS DISTINCT FROM.",
         )
-    found = next((word for word in words if word in _NOT_IN_A_CONDITION), None)
-    if found is not None:
+    forbidden = next((word for word in words if word in _NOT_IN_A_CONDITION), None)
+    if forbidden is not None:
         raise ArgumentRefused(
-            f"{what} contains {found}, but it can only be a condition on the fields of one layer.",
-            f'Quote it as "{found.lower()}" if it is a field. Subqueries are possible in `query`.',
+            f"{what} contains {forbidden}, but it can only be a condition on the fields of one layer.",
+            f'Quote it as "{forbidden.lower()}" if it is a field. Subqueries are possible in `query`.',
         )
     _check_tokens(tokens, what)
     return text.strip()
@@ -214,7 +214,7 @@ def _check_tables(tokens: Sequence[SqlToken], what: str) -> None:
 def _check_tokens(tokens: Sequence[SqlToken], what: str) -> None:
     _check_tables(tokens, what)
     for at, token in enumerate(tokens):
-        called = [one.text for one in tokens[at + 1 : at + 2]] == ["("]
+        called = [following.text for following in tokens[at + 1 : at + 2]] == ["("]
         name = token.text.strip('"')
         if token.text == ";":
             raise ArgumentRefused(f"{what} contains several statements.", "Pass one statement.")
@@ -244,14 +244,14 @@ def _check_tokens(tokens: Sequence[SqlToken], what: str) -> None:
 
 def _begins_table(tokens: Sequence[SqlToken], at: int) -> bool:
     """True for the name of a table that the WITH defines with its columns: `WITH name(a, b) AS (`."""
-    depths = list(itertools.accumulate((one.text == "(") - (one.text == ")") for one in tokens[:at]))
-    selects = any(one.word == "SELECT" and not depth for one, depth in zip(tokens, depths, strict=False))
+    depths = list(itertools.accumulate((token.text == "(") - (token.text == ")") for token in tokens[:at]))
+    selects = any(token.word == "SELECT" and not depth for token, depth in zip(tokens, depths, strict=False))
     if not at or tokens[0].word != "WITH" or depths[-1] or selects:
         return False
-    columns = itertools.takewhile(lambda one: one.text != ")", tokens[at + 2 :])
+    columns = itertools.takewhile(lambda token: token.text != ")", tokens[at + 2 :])
     after = tokens[at + 2 + len(list(columns)) :][:2]
     return tokens[at - 1].text.upper() in ("WITH", "RECURSIVE", ",") and [
-        one.text.upper() for one in after
+        token.text.upper() for token in after
     ] == [")", "AS"]
 
 

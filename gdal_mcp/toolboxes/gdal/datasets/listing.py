@@ -71,8 +71,8 @@ class ListingPage:
     def to_identify(self) -> tuple[WorkspacePath, ...]:
         """The paths for GDAL to identify, see `as_json`, without those that contain a comma: GDAL would split them."""
         fit = (row for row in self.rows if row.found.kind is EntryKind.FILE or row.is_dataset)
-        found = (row.found.located for row in fit if row.addressable)
-        return tuple(one for one in found if "," not in str(one))
+        paths = (row.found.located for row in fit if row.addressable)
+        return tuple(path for path in paths if "," not in str(path))
 
 
 def page(top: Folder, query: Query, cursor: str | None = None) -> ListingPage:
@@ -101,18 +101,21 @@ def as_json(shown: ListingPage, report: Any = None) -> Mapping[str, Any]:
 
 
 def _entry(row: ListedDataset, driver: Any) -> dict[str, Any]:
-    found = row.found
-    entry: dict[str, Any] = {"path": shown_text(f"{found.workspace.root}/{found.shown}"), "kind": found.kind}
+    folder_entry = row.found
+    entry: dict[str, Any] = {
+        "path": shown_text(f"{folder_entry.workspace.root}/{folder_entry.shown}"),
+        "kind": folder_entry.kind,
+    }
     if isinstance(driver, str):
         entry["driver"] = clean_text(driver, 100)
     if row.bytes is not None:
         entry["bytes"] = row.bytes
-    at = found.identity.modified
+    at = folder_entry.identity.modified
     entry["modified"] = None if at is None else datetime.fromtimestamp(at // 1, UTC).isoformat()
     if row.companions:
         entry["files"] = [shown_text(name, 255) for name in row.companions]
-    if found.leads is not None:
-        entry["leads"] = found.leads
+    if folder_entry.leads is not None:
+        entry["leads"] = folder_entry.leads
     if not row.addressable:
         entry["addressable"] = False
     return entry
@@ -140,24 +143,32 @@ class _ListingReader:
             resumes = bool(after) and raw == after[0]
             if kind is EntryKind.FOLDER:
                 yield from self._folder(folder, name, above, None if not resumes else after[1:])
-            elif not resumes and self.query.matches(above, name) and (found := folder.look(name)) is not None:
-                is_file = found.kind is EntryKind.FILE
+            elif (
+                not resumes
+                and self.query.matches(above, name)
+                and (folder_entry := folder.look(name)) is not None
+            ):
+                is_file = folder_entry.kind is EntryKind.FILE
                 family = families.get(name, ()) if is_file else ()
-                beside = [one for one in map(folder.look, family) if one is not None]
-                size = sum(one.identity.size for one in (found, *beside)) if is_file else None
-                yield ListedDataset(found, tuple(one.name for one in beside), size)
+                beside = [companion for companion in map(folder.look, family) if companion is not None]
+                size = sum(file.identity.size for file in (folder_entry, *beside)) if is_file else None
+                yield ListedDataset(folder_entry, tuple(companion.name for companion in beside), size)
 
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[ListedDataset]:
         """A row for the folder unless an earlier page had it, and the rows below it unless the folder is one dataset."""
-        found = folder.look(name) if after is None and self.query.matches(above, name) else None
+        folder_entry = folder.look(name) if after is None and self.query.matches(above, name) else None
         if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
-            yield from [ListedDataset(found, is_dataset=found.kind is EntryKind.FOLDER)] if found else []
+            yield from (
+                [ListedDataset(folder_entry, is_dataset=folder_entry.kind is EntryKind.FOLDER)]
+                if folder_entry
+                else []
+            )
             return
         with folder.enter(name) as inner:
-            whole = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
-            if found is not None and inner is not SkipReason.GONE:
-                yield ListedDataset(found, is_dataset=whole)
-            if isinstance(inner, Folder) and not whole:
+            is_dataset = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
+            if folder_entry is not None and inner is not SkipReason.GONE:
+                yield ListedDataset(folder_entry, is_dataset=is_dataset)
+            if isinstance(inner, Folder) and not is_dataset:
                 yield from self.rows(inner, f"{above}{name}/", after or ())
 
 

@@ -165,8 +165,8 @@ def _start(text: str) -> str:
     if text[:5].lower() == "file:":
         return ""
     for pattern in (_FILE_SYSTEM, _URL, _PREFIX):
-        if found := pattern.match(text):
-            return found[0].split(":")[0].strip() if pattern is not _FILE_SYSTEM else found[1]
+        if match := pattern.match(text):
+            return match[0].split(":")[0].strip() if pattern is not _FILE_SYSTEM else match[1]
     if text[:4].lower() == "/vsi":
         return text[:4]
     return text[0] if text[0] in "<{" else ""
@@ -209,12 +209,12 @@ def _archive(text: str) -> DatasetName:
     The forms are `/vsizip/PATH`, `/vsizip/PATH/INNER`, `/vsizip/{PATH}/INNER`, the same with /vsitar, and
     `/vsigzip/PATH`. Raises ToolError.
     """
-    found = _FILE_SYSTEM.fullmatch(text)
-    assert found is not None, "only called for an archive"
-    system, rest = found[1].lower(), found[2].removeprefix("/")
+    match = _FILE_SYSTEM.fullmatch(text)
+    assert match is not None, "only called for an archive"
+    system, rest = match[1].lower(), match[2].removeprefix("/")
     if _CHAINED.match(rest):
         raise _chained(rest, system)
-    if not rest or rest[:5].lower() == "file:" or not found[2].startswith("/"):
+    if not rest or rest[:5].lower() == "file:" or not match[2].startswith("/"):
         raise _misread(system)
     if system == "/vsigzip":
         return DatasetName("/vsigzip/", rest, "", "file")
@@ -302,8 +302,8 @@ def table() -> NameTable:
 
 def _grammars(form: Mapping[str, Any], name: str) -> Iterator[_Grammar]:
     """The grammars of a name: as written, and for a quoted path also without quotes, which are added for GDAL."""
-    head, found, tail = name.partition("{path}")
-    if not found or "{path}" in tail:
+    head, marker, tail = name.partition("{path}")
+    if not marker or "{path}" in tail:
         raise ValueError(f"{name}: a name has exactly one path")
     prefix, _, head = head.partition(":")
     quoted = head.endswith('"')
@@ -322,5 +322,5 @@ def _fields(text: str) -> str:
     """The pattern for a part of a name: its fields and its literal text."""
     pieces = _FIELD.split(text)
     pieces[::2] = map(re.escape, pieces[::2])
-    pieces[1::2] = [f"(?:{one if '|' in one else _FIELDS[one]})" for one in pieces[1::2]]
+    pieces[1::2] = [f"(?:{field if '|' in field else _FIELDS[field]})" for field in pieces[1::2]]
     return "".join(pieces)

@@ -53,8 +53,10 @@ def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ..
     """
     rows = report if isinstance(report, list) else []
     known = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
-    drivers = {one: known.get(clean_text(str(one))) for one in identified}
-    unknown = [one for one, driver in drivers.items() if not driver or driver not in (named or (driver,))]
+    drivers = {located: known.get(clean_text(str(located))) for located in identified}
+    unknown = [
+        located for located, driver in drivers.items() if not driver or driver not in (named or (driver,))
+    ]
     if unknown:
         raise ToolError(
             Code.INVALID_ARGUMENT,
@@ -67,63 +69,68 @@ def check_identified(identified: tuple[WorkspacePath, ...], named: tuple[str, ..
 # --- datasets
 
 
-def _delete_datasets(given: Given, paths: Paths) -> Draft:
-    mains = tuple(_dataset(text, paths) for text in given.get("filename", ()))
+def _delete_datasets(arguments: Given, paths: Paths) -> Draft:
+    mains = tuple(_dataset(text, paths) for text in arguments.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
-    files = (one for main in mains for one in (main, *paths.listings.companions(main)))
-    gone = tuple({one.relative: one for one in files}.values())
-    return _on_datasets(given, mains, gone, FileChanges(removes=gone))
+    files = (located for main in mains for located in (main, *paths.listings.companions(main)))
+    gone = tuple({located.relative: located for located in files}.values())
+    return _on_datasets(arguments, mains, gone, FileChanges(removes=gone))
 
 
-def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> Draft:
+def _move_dataset(arguments: Given, paths: Paths, *, copies: bool) -> Draft:
     """Copies or renames a dataset to a new name with the same extension.
 
     If a dataset exists at the destination, its files that are not replaced are removed.
     """
-    text = _one(given, "source")
+    text = _one(arguments, "source")
     source = paths.input(text) if copies else _dataset(text, paths)
     if copies:
         _refuse_plain_folder(source)
-    overwrite = given.get("overwrite") == ("true",)
-    output = _destination(_one(given, "destination"), source, paths, overwrite=overwrite)
+    overwrite = arguments.get("overwrite") == ("true",)
+    output = _destination(_one(arguments, "destination"), source, paths, overwrite=overwrite)
     moves = _named_alike(source, output, paths)
-    targets = {one.target.relative: one.target for one in moves}
-    stale = tuple(one for one in output.replaces if one.relative not in targets)
+    targets = {transfer.target.relative: transfer.target for transfer in moves}
+    stale = tuple(located for located in output.replaces if located.relative not in targets)
     if not copies:
-        places = (*stale, *(place for one in moves for place in (one.source, one.target)))
-        return _on_datasets(given, (source,), places, FileChanges(transfers=moves, removes=stale))
+        places = (*stale, *(place for transfer in moves for place in (transfer.source, transfer.target)))
+        return _on_datasets(arguments, (source,), places, FileChanges(transfers=moves, removes=stale))
     outputs: tuple[Output, ...] = ()
-    for one in moves:
-        kind: OutputKind = "dataset" if one.source == source else "file"
-        replaces = (one.target,) if one.target.identity is not None else ()
-        outputs += (Output(one.target, kind, replaces=replaces),)
-    draft = _on_datasets(given, (source,), (*stale, *targets.values()), FileChanges(moves, removes=stale))
+    for transfer in moves:
+        kind: OutputKind = "dataset" if transfer.source == source else "file"
+        replaces = (transfer.target,) if transfer.target.identity is not None else ()
+        outputs += (Output(transfer.target, kind, replaces=replaces),)
+    draft = _on_datasets(arguments, (source,), (*stale, *targets.values()), FileChanges(moves, removes=stale))
     return replace(draft, outputs=outputs)
 
 
 def _on_datasets(
-    given: Given, mains: tuple[WorkspacePath, ...], places: tuple[WorkspacePath, ...], changes: FileChanges
+    arguments: Given,
+    mains: tuple[WorkspacePath, ...],
+    places: tuple[WorkspacePath, ...],
+    changes: FileChanges,
 ) -> Draft:
     """The draft for datasets that GDAL must identify first. `places` are the paths that change."""
     _refuse_several(places)
-    if any("," in str(one) for one in mains):  # GDAL would split the path
+    if any("," in str(main) for main in mains):  # GDAL would split the path
         fix = "Use vsi move to give it another name first."
         raise invalid("a path with a comma cannot be looked at.", fix)
-    names = (f"--filename={one}" for one in mains)
+    names = (f"--filename={main}" for main in mains)
     words = ("dataset", "identify", "--report-failures", "--output-format=json", *names)
-    verify = partial(check_identified, mains, given.get("format", ()))
+    verify = partial(check_identified, mains, arguments.get("format", ()))
     files = replace(changes, listings=_listings(places))
     return Draft(Command("gdal", words), mains, files=files, printed=PrintedOutput(verify=verify))
 
 
 def _dataset(text: str, paths: Paths) -> WorkspacePath:
     """The main file or folder of a dataset that may be renamed or deleted."""
-    found = _existing(text, paths)
-    _refuse_plain_folder(found)
-    if (owner := paths.listings.owner(found)) is not None:
-        raise invalid(f"{found.name} is a part of {owner.name}.", f"Name {owner.name}, or use the vsi tools.")
-    return found
+    located = _existing(text, paths)
+    _refuse_plain_folder(located)
+    if (owner := paths.listings.owner(located)) is not None:
+        raise invalid(
+            f"{located.name} is a part of {owner.name}.", f"Name {owner.name}, or use the vsi tools."
+        )
+    return located
 
 
 def _refuse_plain_folder(located: WorkspacePath) -> None:
@@ -135,16 +142,16 @@ def _refuse_plain_folder(located: WorkspacePath) -> None:
     if not located.is_folder or _ending(located) in WHOLE["folders"]:
         return
     with open_folder(located.workspace, located.relative) as folder, os.scandir(folder) as entries:
-        if any(one.name in WHOLE["marks"] for one in entries):
+        if any(entry.name in WHOLE["marks"] for entry in entries):
             return
     fix = "Name a dataset in it, or use the vsi tools."
     raise invalid(f"{located.name} is a folder of files, not one dataset.", fix)
 
 
 def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: bool) -> Output:
-    found = _place(text, paths)
-    if found.is_folder and not (source.is_folder and _ending(source) == _ending(found)):
-        text = str(found.path / source.name)
+    destination = _place(text, paths)
+    if destination.is_folder and not (source.is_folder and _ending(source) == _ending(destination)):
+        text = str(destination.path / source.name)
     kind: OutputKind = "folder" if source.is_folder else "dataset"
     output = paths.output(text, inputs=(source,), overwrite=overwrite, kind=kind)
     target, ending = output.target, _ending(source)
@@ -176,24 +183,24 @@ def _destination(text: str, source: WorkspacePath, paths: Paths, *, overwrite: b
 
 def _named_alike(source: WorkspacePath, output: Output, paths: Paths) -> tuple[Transfer, ...]:
     """The new path of each file of a dataset; the part after the main file's name or stem is unchanged."""
-    known = {one.name: one for one in output.replaces}
+    known = {located.name: located for located in output.replaces}
     old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
     moves = []
-    for one in (source, *paths.listings.companions(source)):
-        whole = one.name.startswith(old.name)
-        before, after = (old.name, new.name) if whole else (old.stem, new.stem)
-        name = after + one.name.removeprefix(before)
+    for located in (source, *paths.listings.companions(source)):
+        has_full_name = located.name.startswith(old.name)
+        before, after = (old.name, new.name) if has_full_name else (old.stem, new.stem)
+        name = after + located.name.removeprefix(before)
         target = known.get(name) or _free(_place(str(output.target.path.parent / name), paths))
-        moves.append(Transfer(one, target))
+        moves.append(Transfer(located, target))
     return tuple(moves)
 
 
 # --- files and folders
 
 
-def _delete_file(given: Given, paths: Paths) -> Draft:
-    gone = _existing(_one(given, "filename"), paths)
-    if gone.is_folder and given.get("recursive") != ("true",):
+def _delete_file(arguments: Given, paths: Paths) -> Draft:
+    gone = _existing(_one(arguments, "filename"), paths)
+    if gone.is_folder and arguments.get("recursive") != ("true",):
         with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
             if next(entries, None) is not None:
                 fix = "Set recursive to delete it with all in it."
@@ -201,48 +208,54 @@ def _delete_file(given: Given, paths: Paths) -> Draft:
     return Draft(_list(gone), (gone,), files=FileChanges(removes=(gone,), listings=_listings((gone,))))
 
 
-def _move_file(given: Given, paths: Paths) -> Draft:
-    source = _existing(_one(given, "source"), paths)
-    target = _inside(_one(given, "destination"), source, paths)
+def _move_file(arguments: Given, paths: Paths) -> Draft:
+    source = _existing(_one(arguments, "source"), paths)
+    target = _inside(_one(arguments, "destination"), source, paths)
     _refuse_several((source, target))
     files = FileChanges(transfers=(Transfer(source, target),), listings=_listings((source,)))
     return Draft(_list(source), (source,), files=files)
 
 
-def _copy_file(given: Given, paths: Paths) -> Draft:
-    source = _tree(_one(given, "source"), paths)
-    if source.is_folder and given.get("recursive") != ("true",):
+def _copy_file(arguments: Given, paths: Paths) -> Draft:
+    source = _tree(_one(arguments, "source"), paths)
+    if source.is_folder and arguments.get("recursive") != ("true",):
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
-    target = _inside(_one(given, "destination"), source, paths)
+    target = _inside(_one(arguments, "destination"), source, paths)
     output = Output(target, "folder" if source.is_folder else "file")
     recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses the switch for a file
-    skipping = ("--skip-errors",) if given.get("skip-errors") == ("true",) else ()
+    skipping = ("--skip-errors",) if arguments.get("skip-errors") == ("true",) else ()
     ends = (f"--source={source}", f"--destination={output.inside}")
     return Draft(Command("gdal", ("vsi", "copy", *recursive, *skipping, *ends)), (source,), (output,))
 
 
-def _sync(given: Given, paths: Paths) -> Draft:
+def _sync(arguments: Given, paths: Paths) -> Draft:
     """Plans `vsi sync`.
 
     As in GDAL, a source that ends with a slash stands for its contents, otherwise for the folder itself.
     """
-    text = _one(given, "source")
+    text = _one(arguments, "source")
     source = _tree(text, paths)
-    found = _place(_one(given, "destination"), paths)
+    destination = _place(_one(arguments, "destination"), paths)
     nested = source.is_folder and not text.endswith("/")
-    if found.is_folder and (nested or not source.is_folder):
-        found, nested = _place(str(found.path / source.name), paths), False
-    there = found.identity is not None
-    if there and found.is_folder is not source.is_folder:
-        raise invalid(f"{found.name} would turn from file to folder or back.", "Choose another destination.")
-    _refuse_nested(source, found)
+    if destination.is_folder and (nested or not source.is_folder):
+        destination, nested = _place(str(destination.path / source.name), paths), False
+    there = destination.identity is not None
+    if there and destination.is_folder is not source.is_folder:
+        raise invalid(
+            f"{destination.name} would turn from file to folder or back.", "Choose another destination."
+        )
+    _refuse_nested(source, destination)
     kind: OutputKind = "folder" if source.is_folder else "file"
-    output = Output(found, kind, update=there, replaces=(found,) if there else ())
-    recursive = ("--recursive",) if given.get("recursive") == ("true",) else ()
-    values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
+    output = Output(destination, kind, update=there, replaces=(destination,) if there else ())
+    recursive = ("--recursive",) if arguments.get("recursive") == ("true",) else ()
+    values = (
+        f"--{name}={value}" for name in ("strategy", "num-threads") for value in arguments.get(name, ())
+    )
     named = f"{source}/" if source.is_folder and not nested else str(source)
     words = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
-    return Draft(Command("gdal", words), (source,), (output,), FileChanges(listings=_listings((found,))))
+    return Draft(
+        Command("gdal", words), (source,), (output,), FileChanges(listings=_listings((destination,)))
+    )
 
 
 _PLANNERS: Final[Mapping[str, Callable[[Given, Paths], Draft]]] = {
@@ -273,11 +286,11 @@ def _place(text: str, paths: Paths) -> WorkspacePath:
 
 def _existing(text: str, paths: Paths) -> WorkspacePath:
     """A file or folder that may be renamed or deleted: in a writable workspace, and not a link."""
-    found = _place(text, paths)
-    if found.identity is None:
+    located = _place(text, paths)
+    if located.identity is None:
         parse(text)
-        raise PathMissing(f"{found.name!r} does not exist in a workspace.")
-    return found
+        raise PathMissing(f"{located.name!r} does not exist in a workspace.")
+    return located
 
 
 def _free(target: WorkspacePath) -> WorkspacePath:
@@ -289,17 +302,19 @@ def _free(target: WorkspacePath) -> WorkspacePath:
 
 def _inside(text: str, source: WorkspacePath, paths: Paths) -> WorkspacePath:
     """The unused destination; if the text names an existing folder, the source's name in that folder."""
-    found = _place(text, paths)
-    target = _free(_place(str(found.path / source.name), paths) if found.is_folder else found)
+    destination = _place(text, paths)
+    target = _free(
+        _place(str(destination.path / source.name), paths) if destination.is_folder else destination
+    )
     _refuse_nested(source, target)
     return target
 
 
 def _tree(text: str, paths: Paths) -> WorkspacePath:
-    found = paths.tree(text)
-    if not found.relative.parts:
+    located = paths.tree(text)
+    if not located.relative.parts:
         raise PathRefused("a whole workspace is not copied. Name a folder in it.")
-    return found
+    return located
 
 
 def _refuse_nested(source: WorkspacePath, target: WorkspacePath) -> None:
@@ -309,7 +324,7 @@ def _refuse_nested(source: WorkspacePath, target: WorkspacePath) -> None:
 
 
 def _refuse_several(places: tuple[WorkspacePath, ...]) -> None:
-    if len({one.workspace.root for one in places}) > 1:
+    if len({located.workspace.root for located in places}) > 1:
         raise invalid(
             "files of two workspaces would change, which cannot be published or undone at once.",
             "Copy to the other workspace first, then delete the source, in two calls.",
@@ -317,15 +332,15 @@ def _refuse_several(places: tuple[WorkspacePath, ...]) -> None:
 
 
 def _listings(places: tuple[WorkspacePath, ...]) -> Mapping[PurePosixPath, str]:
-    return {one.relative: listing_of(one) for one in places if one.is_folder}
+    return {located.relative: listing_of(located) for located in places if located.is_folder}
 
 
 def _ending(located: WorkspacePath) -> str:
     return located.relative.suffix.lower()
 
 
-def _one(given: Given, name: str) -> str:
-    values = given.get(name, ())
+def _one(arguments: Given, name: str) -> str:
+    values = arguments.get(name, ())
     if len(values) != 1:
         raise invalid(f"{name} is needed, once.", "Give it.")
     return values[0]

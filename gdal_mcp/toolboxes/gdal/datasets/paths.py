@@ -61,10 +61,10 @@ class Reading:
         self._paths: set[str] = set()
         self._mains: set[tuple[str, str]] = set()
         self._endings: dict[tuple[str, str], frozenset[str]] = {}
-        for one in dict.fromkeys(inputs):
-            located = one.located if isinstance(one, Source) else one
+        for source in dict.fromkeys(inputs):
+            located = source.located if isinstance(source, Source) else source
             self._paths.add(str(located))
-            if located.is_folder or (isinstance(one, Source) and one.in_archive):
+            if located.is_folder or (isinstance(source, Source) and source.in_archive):
                 continue
             folder = str(located.path.parent)
             self._mains.add((folder, located.name))
@@ -112,9 +112,9 @@ class Paths:
     remote: AddressTable | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for one in self.workspaces.items:
-            if one.root.parts[1].lower().startswith("vsi"):
-                why = f"GDAL takes names under {one.root} for something else, so it is no workspace."
+        for workspace in self.workspaces.items:
+            if workspace.root.parts[1].lower().startswith("vsi"):
+                why = f"GDAL takes names under {workspace.root} for something else, so it is no workspace."
                 raise _refusal(PathRefused(why))
 
     def _remote(self, text: str) -> Remote | None:
@@ -142,8 +142,10 @@ class Paths:
             with suppress(PathRefused):
                 beside = self.workspaces.input(folder or ".")
                 there = self.listings.names(beside.workspace, beside.relative) if beside.is_folder else []
-                if near := nearest(name, [one for one in there if one.casefold() != RESERVED], 3):
-                    refusal.untrusted = {"similar": [clean_text(one, 255) for one in near]}
+                if near := nearest(
+                    name, [existing for existing in there if existing.casefold() != RESERVED], 3
+                ):
+                    refusal.untrusted = {"similar": [clean_text(existing, 255) for existing in near]}
         return refusal
 
     def inputs(self, texts: list[str]) -> tuple[WorkspacePath, ...]:
@@ -187,9 +189,9 @@ class Paths:
         Raises ToolError.
         """
         if self.remote is not None and is_address(name.path):
-            whole = _archive_of(name)
-            remote = self.remote.place(whole.path)
-            return Source(remote, whole.at(str(remote)), whole.in_archive)
+            archive = _archive_of(name)
+            remote = self.remote.place(archive.path)
+            return Source(remote, archive.at(str(remote)), archive.in_archive)
         failure = PathRefused("the path is empty.")
         for reading in name.splits():
             try:
@@ -227,8 +229,8 @@ class Paths:
         if self.as_new:
             return Output(replace(target, identity=None, is_folder=False), kind)
         if target.identity and kind != "dataset" and target.is_folder != (kind == "folder"):
-            there, made = ("folder", "file") if target.is_folder else ("file", "folder")
-            why = f"{target.name} is a {there}, and this output is a {made}."
+            there, wanted = ("folder", "file") if target.is_folder else ("file", "folder")
+            why = f"{target.name} is a {there}, and this output is a {wanted}."
             raise invalid(why, "Write to another name.")
         if self.remote is not None and self.remote.addresses and target.relative.suffix.lower() in POINTING:
             raise invalid(
@@ -238,7 +240,7 @@ class Paths:
         replaces = self._replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
         read = inputs if isinstance(inputs, Reading) else Reading(inputs)
-        if any(read.takes(one) for one in (target, *replaces, *shared)):
+        if any(read.takes(located) for located in (target, *replaces, *shared)):
             raise invalid(
                 "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
                 "Write to another name.",
@@ -267,7 +269,7 @@ class Paths:
 
     def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
         """A uniquely named output in the outputs folder of the first writable workspace."""
-        workspace = next((one for one in self.workspaces.items if one.writable), None)
+        workspace = next((workspace for workspace in self.workspaces.items if workspace.writable), None)
         if workspace is None:
             message = "every workspace is read-only, so there is nowhere to write."
             raise refused(message, "Start the server with --workspace DIR.")
@@ -290,7 +292,7 @@ def family(source: WorkspacePath | Source, listings: Listings | None = None) -> 
         own = (listings or Listings()).companions(source)
     except PathRefused:
         own = ()
-    return (source.path, *(one.path for one in (*own, *_shared(source, own))))
+    return (source.path, *(located.path for located in (*own, *_shared(source, own))))
 
 
 def companions() -> Callable[[WorkspacePath], tuple[Path, ...]]:
@@ -318,7 +320,7 @@ def refuse_other_name(text: str) -> None:
 def _shared(target: WorkspacePath, replaces: tuple[WorkspacePath, ...]) -> tuple[WorkspacePath, ...]:
     """Files with endings of the output's format that are not in `replaces`, because another dataset has them too."""
     names = {f"{target.path.stem}{ending}" for ending in shared_endings(target.name)}
-    beside = sorted(names - {one.name for one in replaces})
+    beside = sorted(names - {located.name for located in replaces})
     return tuple(regular_files(target.workspace, target.relative.parent, beside))
 
 
@@ -334,8 +336,8 @@ def _archive_of(name: DatasetName) -> DatasetName:
     """The name with only the archive's address as its path. Raises ToolError if the end of the address is unclear."""
     if not name.unsplit:
         return name
-    if found := _IN_ARCHIVE.fullmatch(name.path):
-        return replace(name, path=found[1], after=f"}}{found[2] or ''}{name.after}", unsplit=False)
+    if match := _IN_ARCHIVE.fullmatch(name.path):
+        return replace(name, path=match[1], after=f"}}{match[2] or ''}{name.after}", unsplit=False)
     why = "where the address of the archive ends cannot be told from its name."
     raise refused(why, "Write /vsizip/{ADDRESS}/NAME INSIDE.")
 

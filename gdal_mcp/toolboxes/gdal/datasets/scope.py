@@ -29,12 +29,16 @@ _COVERAGE: Final = ".adf"  # any file of an Arc/Info coverage or grid stands for
 def places(draft: Draft) -> tuple[WorkspacePath, ...]:
     """The paths to mount for a draft, those named by the call first. Raises ToolError."""
     try:
-        named = [_dataset_of(one) for one in local((*draft.inputs, *draft.looked_at))]
-        found = {str(one): one for one in (*named, *read_with(named))}
+        named = [_dataset_of(located) for located in local((*draft.inputs, *draft.looked_at))]
+        by_path = {str(located): located for located in (*named, *read_with(named))}
     except PathRefused as error:
         raise refused(str(error), "Check the name and call again.") from error
-    inner = {name for name, one in found.items() if any(str(folder) in found for folder in one.path.parents)}
-    outermost = tuple(one for name, one in found.items() if name not in inner)
+    inner = {
+        name
+        for name, located in by_path.items()
+        if any(str(folder) in by_path for folder in located.path.parents)
+    }
+    outermost = tuple(located for name, located in by_path.items() if name not in inner)
     if len(outermost) > MAX_PLACES:
         raise invalid(
             f"the call names {len(outermost)} files with what belongs to them; this server mounts each by itself, and at most "
@@ -48,9 +52,9 @@ def places(draft: Draft) -> tuple[WorkspacePath, ...]:
 def _dataset_of(named: WorkspacePath) -> WorkspacePath:
     """The folder of a file's dataset, for formats whose datasets are folders; otherwise the named path itself."""
     above = [
-        one for one in reversed(named.relative.parents) if one.parts
+        folder for folder in reversed(named.relative.parents) if folder.parts
     ]  # a workspace itself is not a dataset
-    folders = [one for one in above if one.suffix.lower() in WHOLE["folders"]]
+    folders = [folder for folder in above if folder.suffix.lower() in WHOLE["folders"]]
     if not named.is_folder and (named.name in WHOLE["marks"] or named.relative.suffix.lower() == _COVERAGE):
         folders += above[-1:]
     if not folders:

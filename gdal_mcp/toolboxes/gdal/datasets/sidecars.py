@@ -82,14 +82,14 @@ class Names:
     def owners(self) -> dict[str, str]:
         """Maps each companion to the main file of its dataset."""
         owners: dict[str, str] = {}
-        shared = (ones for ones in self._sharing.values() if len(ones) > 1)
-        mains = {name for ones in shared for name in ones if _parted(name)[1] in REPLACED}
+        shared = (group for group in self._sharing.values() if len(group) > 1)
+        mains = {name for group in shared for name in group if _parted(name)[1] in REPLACED}
         mains |= self._appended.keys()
         for main in self.all:
             if main in mains:
                 for name in self.family(main):
                     owners[name] = main
-        return {one: _first(main, owners) for one, main in owners.items()}
+        return {companion: _first(main, owners) for companion, main in owners.items()}
 
     def _by_ending(self, stem: str) -> dict[str, list[str]]:
         if stem not in self._groups:
@@ -183,14 +183,14 @@ class Listings:
         if located.identity is None or located.is_folder:
             return ()
         family, parent = self._names(located).family(located.name), located.relative.parent
-        found = []
+        existing = []
         for name, status in _statuses(located.workspace, parent, family):
             if stat.S_ISREG(status.st_mode):
-                found.append(WorkspacePath(located.workspace, parent / name, Identity.of(status)))
+                existing.append(WorkspacePath(located.workspace, parent / name, Identity.of(status)))
             elif not stat.S_ISDIR(status.st_mode):
                 why = f"{name!r} beside {located.name!r} is not a regular file. Move it away first."
                 raise PathRefused(why)
-        return tuple(found)
+        return tuple(existing)
 
     def owner(self, located: WorkspacePath) -> WorkspacePath | None:
         """The main file of the dataset that a file belongs to, in the same folder; None if there is none."""
@@ -200,7 +200,7 @@ class Listings:
 
     def names(self, space: Workspace, folder: PurePosixPath) -> list[str]:
         """The names in a folder. Raises PathRefused."""
-        found = []
+        listed = []
         with open_folder(space, folder) as opened, os.scandir(opened) as entries:
             for entry in entries:
                 if not self.left:  # further calls fail without listing anything
@@ -209,8 +209,8 @@ class Listings:
                         "Move its files to folders of their own, or name fewer."
                     )
                 self.left -= 1
-                found.append(entry.name)
-        return found
+                listed.append(entry.name)
+        return listed
 
     def _names(self, beside: WorkspacePath) -> Names:
         key = (beside.workspace.root, beside.relative.parent)
@@ -222,9 +222,9 @@ class Listings:
 def read_with(mains: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
     """The existing regular files that formats read together with the dataset files; links are left out."""
     folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}
-    for one in mains:
-        if one.identity is not None and not one.is_folder:
-            folders.setdefault((one.workspace, one.relative.parent), []).append(one.name)
+    for main in mains:
+        if main.identity is not None and not main.is_folder:
+            folders.setdefault((main.workspace, main.relative.parent), []).append(main.name)
     listings, read = Listings(), list[WorkspacePath]()
     for place, names in folders.items():
         read += regular_files(*place, read_beside(names, sorted(listings.names(*place))))
@@ -233,8 +233,8 @@ def read_with(mains: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
 
 def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[WorkspacePath]:
     """The given names that are regular files in the folder; links are left out."""
-    found = _statuses(space, folder, names)
-    regular = [(name, status) for name, status in found if stat.S_ISREG(status.st_mode)]
+    statuses = _statuses(space, folder, names)
+    regular = [(name, status) for name, status in statuses if stat.S_ISREG(status.st_mode)]
     return [WorkspacePath(space, folder / name, Identity.of(status)) for name, status in regular]
 
 
@@ -242,8 +242,8 @@ def _statuses(
     space: Workspace, folder: PurePosixPath, names: Iterable[str]
 ) -> list[tuple[str, os.stat_result]]:
     with open_folder(space, folder) as opened:
-        found = [(name, DirEntry(opened, name).status()) for name in names]
-    return [(name, status) for name, status in found if status is not None]
+        statuses = [(name, DirEntry(opened, name).status()) for name in names]
+    return [(name, status) for name, status in statuses if status is not None]
 
 
 def belongs(name: str, target: str) -> int:

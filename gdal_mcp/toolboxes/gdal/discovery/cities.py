@@ -21,7 +21,7 @@ def find_city(query: str) -> tuple[str, list[float] | None]:
         return query, None
     x, y = read("cities.toml")["cities"][match[1]]
     rest = [*text[: match.start()].split(), *text[match.end() :].split()]
-    return " ".join(rest), [round(one, 1) for one in (x - _HALF, y - _HALF, x + _HALF, y + _HALF)]
+    return " ".join(rest), [round(number, 1) for number in (x - _HALF, y - _HALF, x + _HALF, y + _HALF)]
 
 
 @lru_cache(maxsize=1)
@@ -33,4 +33,4 @@ def _pattern() -> re.Pattern[str]:
 
 def _plain(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(one for one in decomposed if not unicodedata.combining(one))
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))

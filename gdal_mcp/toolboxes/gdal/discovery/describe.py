@@ -22,18 +22,20 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
         "effects": effects(algorithm),
         "pipeline_step": _step(step) if step is not None else None,
         "examples": [
-            {"does": one["does"], "arguments": one["arguments"]}
-            for one in examples()
-            if one["algorithm"] == algorithm.path
+            {"does": example["does"], "arguments": example["arguments"]}
+            for example in examples()
+            if example["algorithm"] == algorithm.path
         ],
         # algorithms that the reader may want instead, or need next
         "related": list(read("examples.toml")["related"].get(algorithm.path, ())),
         "input_schema": input_schema(algorithm),
     }
     steps: dict[str, list[str]] = {}  # for a pipeline command: kinds of data in and out -> steps
-    for path, one in catalogue.steps.items():
-        if algorithm.path in one.pipelines:
-            steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
+    for path, pipeline_step in catalogue.steps.items():
+        if algorithm.path in pipeline_step.pipelines:
+            steps.setdefault(
+                f"{pipeline_step.takes or 'nothing'} -> {pipeline_step.gives or 'nothing'}", []
+            ).append(path)
     return {**answer, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
 
 
@@ -63,6 +65,6 @@ def _step(step: PipelineStep) -> dict[str, Any]:
 def examples() -> tuple[Mapping[str, Any], ...]:
     """Worked calls. File names are made up and relative to the first workspace."""
     return tuple(
-        {**one, "arguments": {json_name(name): value for name, value in one["arguments"].items()}}
-        for one in read("examples.toml")["example"]
+        {**example, "arguments": {json_name(name): value for name, value in example["arguments"].items()}}
+        for example in read("examples.toml")["example"]
     )

@@ -66,20 +66,24 @@ def tool_name(path: str) -> str:
 
 
 def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> SearchEntry:
-    usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
-    own = [one for one in usable if one.name not in _common(catalogue)]
-    found = effects(algorithm)
-    always = found["creates"] == "always" or found["updates"] or found["removes"]
+    usable = [
+        argument
+        for argument in algorithm.arguments
+        if not argument.hidden and argument.role is not Role.FORBIDDEN
+    ]
+    own = [argument for argument in usable if argument.name not in _common(catalogue)]
+    possible = effects(algorithm)
+    always = possible["creates"] == "always" or possible["updates"] or possible["removes"]
     effect: Literal["reads", "may write", "writes"] = (
-        "writes" if always else "reads" if found["needs_approval"] == "no" else "may write"
+        "writes" if always else "reads" if possible["needs_approval"] == "no" else "may write"
     )
     texts = {
         "name": algorithm.path,
         "called": " ".join(read("vocabulary.toml")["algorithms"].get(algorithm.path, ())),
         "help": algorithm.description,
-        "argument": " ".join(one.name for one in own),
-        "choice": " ".join(choice for one in own for choice in one.choices),
-        "argument_help": " ".join(one.description for one in own),
+        "argument": " ".join(argument.name for argument in own),
+        "choice": " ".join(choice for argument in own for choice in argument.choices),
+        "argument_help": " ".join(argument.description for argument in own),
     }
     hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
     factor = float(read("vocabulary.toml")["quiet"].get(algorithm.path, 1.0))
@@ -93,16 +97,25 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
     replace an existing output, which is kept for undo; `updates` means that it changes a dataset or a folder in
     place; `sql` has the arguments that take an SQL statement, which a server with --no-sql refuses. Every call reads.
     """
-    usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
-    outputs = [one for one in usable if one.role is Role.OUTPUT]
+    usable = [
+        argument
+        for argument in algorithm.arguments
+        if not argument.hidden and argument.role is not Role.FORBIDDEN
+    ]
+    outputs = [argument for argument in usable if argument.role is Role.OUTPUT]
     known = read("effects.toml")
     removes = algorithm.path in known["removes"]
-    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
+    in_place = any(argument.role is Role.UPDATE for argument in usable) or algorithm.path in known["updates"]
     always_asked = removes or algorithm.path == "vsi sync"  # vsi sync may replace a whole folder
     return {
         "reads": True,
-        "creates": "always" if any(one.required for one in outputs) else "optional" if outputs else "no",
-        "replaces": bool(outputs) and any(one.rule.mode == "replace" for one in algorithm.arguments),
+        "creates": "always"
+        if any(argument.required for argument in outputs)
+        else "optional"
+        if outputs
+        else "no",
+        "replaces": bool(outputs)
+        and any(argument.rule.mode == "replace" for argument in algorithm.arguments),
         "updates": in_place and not removes,
         "removes": removes,
         "needs_approval": "always"
@@ -111,7 +124,11 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
         if outputs or in_place
         else "no",
         # a condition such as `where` is not a statement
-        "sql": [one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"],
+        "sql": [
+            argument.name
+            for argument in usable
+            if argument.role is Role.EXPRESSION and argument.rule.check == "sql"
+        ],
     }
 
 
@@ -119,7 +136,7 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
 def _common(catalogue: Catalogue) -> frozenset[str]:
     """The names of arguments that do not characterize an algorithm, because many algorithms have them."""
     algorithms = catalogue.algorithms.values()
-    counts = Counter(argument.name for one in algorithms for argument in one.arguments)
+    counts = Counter(argument.name for algorithm in algorithms for argument in algorithm.arguments)
     return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
 
 

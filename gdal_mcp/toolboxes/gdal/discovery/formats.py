@@ -29,8 +29,15 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
         }
     rows = []
     for driver in catalogue.drivers:
-        kinds = {one: _abilities(catalogue, driver, one) for one in (_KINDS if kind is None else (kind,))}
-        can = [f"{one[0]}:{''.join(word[0] for word in known)}" for one, known in kinds.items() if known]
+        kinds = {
+            data_kind: _abilities(catalogue, driver, data_kind)
+            for data_kind in (_KINDS if kind is None else (kind,))
+        }
+        can = [
+            f"{data_kind[0]}:{''.join(word[0] for word in known)}"
+            for data_kind, known in kinds.items()
+            if known
+        ]
         if can and driver.name != "MEM":
             rows.append([driver.name, " ".join(can), " ".join(driver.extensions)])
     return {

@@ -21,55 +21,55 @@ _Kind = tuple[Callable[[str], str], Callable[[str], Iterable[str]]]
 
 def prompts(catalogue: Catalogue) -> Mapping[str, Prompt]:
     data = read("prompts.toml")
-    made = [
+    all_prompts = [
         Prompt(
-            one["name"],
-            one["title"],
-            one["description"],
-            f"{str(data['preamble']).strip()}\n\n{one['text'].strip()}",
-            tuple(_value(catalogue, value) for value in one["argument"]),
+            entry["name"],
+            entry["title"],
+            entry["description"],
+            f"{str(data['preamble']).strip()}\n\n{entry['text'].strip()}",
+            tuple(_value(catalogue, value) for value in entry["argument"]),
         )
-        for one in data["prompt"]
+        for entry in data["prompt"]
     ]
-    return MappingProxyType({one.name: one for one in made})
+    return MappingProxyType({prompt.name: prompt for prompt in all_prompts})
 
 
-def _value(catalogue: Catalogue, given: Mapping[str, Any]) -> PromptValue:
-    choices = ", ".join(given.get("choices", ()))
-    default = given.get("default", "")
-    description = f"{given['description']}." + (f" One of {choices}." if choices else "")
+def _value(catalogue: Catalogue, argument: Mapping[str, Any]) -> PromptValue:
+    choices = ", ".join(argument.get("choices", ()))
+    default = argument.get("default", "")
+    description = f"{argument['description']}." + (f" One of {choices}." if choices else "")
     description += f" Default: {default}." if default else ""
-    required, is_path = given.get("required", False), given["kind"] == "path"
-    check, propose = _kind(catalogue, given)
-    return PromptValue(given["name"], description, required, default, is_path, check, propose)
+    required, is_path = argument.get("required", False), argument["kind"] == "path"
+    check, propose = _kind(catalogue, argument)
+    return PromptValue(argument["name"], description, required, default, is_path, check, propose)
 
 
-def _kind(catalogue: Catalogue, given: Mapping[str, Any]) -> _Kind:
-    match given["kind"]:
+def _kind(catalogue: Catalogue, argument: Mapping[str, Any]) -> _Kind:
+    match argument["kind"]:
         case "path":
             return str, lambda _typed: ()  # checked by the tool that receives it
         case "crs":
             return check_crs, crs_codes
         case "driver":
-            writable = (one.name for one in catalogue.drivers if one.writes(None))
+            writable = (driver.name for driver in catalogue.drivers if driver.writes(None))
             known = tuple(name for name in writable if name.lower() not in catalogue.unwritten)
             return lambda text: output_format(catalogue, text, None), partial(beginning, known)
         case "resampling":
             return _one_of(("auto", *choices(catalogue, "resampling")))
         case "choice":
-            return _one_of(tuple(given["choices"]))
+            return _one_of(tuple(argument["choices"]))
         case "number":
-            return _number(given["minimum"], given["maximum"])
-    assert given["kind"] == "words"
+            return _number(argument["minimum"], argument["maximum"])
+    assert argument["kind"] == "words"
     return _words, partial(_last_word, choices(catalogue, "stat"))
 
 
 def _one_of(known: tuple[str, ...]) -> _Kind:
     def check(text: str) -> str:
-        found = next((one for one in known if one.lower() == text.lower()), None)
-        if found is None:
+        match = next((choice for choice in known if choice.lower() == text.lower()), None)
+        if match is None:
             raise ArgumentRefused(f"it is one of {', '.join(known)}")
-        return found
+        return match
 
     return check, partial(beginning, known)
 
@@ -91,10 +91,10 @@ def _words(text: str) -> str:
 
 def _last_word(known: tuple[str, ...], typed: str) -> Iterator[str]:
     """Completes the last name of a comma-separated list; names already in the list are not proposed again."""
-    before, comma, begun = typed.rpartition(",")
+    before, comma, unfinished = typed.rpartition(",")
     there = {word.strip() for word in before.split(",")}
     fresh = (word for word in known if word not in there)
-    return (f"{before}{comma}{word}" for word in beginning(fresh, begun.strip()))
+    return (f"{before}{comma}{word}" for word in beginning(fresh, unfinished.strip()))
 
 
 def crs_codes(typed: str) -> Iterator[str]:
@@ -104,7 +104,9 @@ def crs_codes(typed: str) -> Iterator[str]:
     """
     plain = typed.strip().lower()
     table = _crs_table()
-    first = [one for one in table if one.lower().startswith(plain) or one.partition(":")[2].startswith(plain)]
+    first = [
+        code for code in table if code.lower().startswith(plain) or code.partition(":")[2].startswith(plain)
+    ]
     yield from first
     if plain:
         words = plain.split()
@@ -123,5 +125,9 @@ def _crs_table() -> Mapping[str, str]:
 
 def choices(catalogue: Catalogue, name: str) -> tuple[str, ...]:
     """All choices of the arguments with this name, in order of first appearance."""
-    arguments = (one for algorithm in catalogue.algorithms.values() for one in algorithm.arguments)
-    return tuple(dict.fromkeys(choice for one in arguments if one.name == name for choice in one.choices))
+    arguments = (argument for algorithm in catalogue.algorithms.values() for argument in algorithm.arguments)
+    return tuple(
+        dict.fromkeys(
+            choice for argument in arguments if argument.name == name for choice in argument.choices
+        )
+    )

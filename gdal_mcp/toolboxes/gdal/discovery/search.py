@@ -56,7 +56,7 @@ def absent(query: str) -> list[str]:
 @lru_cache(maxsize=4)
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of a catalogue and these tools, created for the first query."""
-    entries = [of_algorithm(catalogue, one) for one in catalogue.algorithms.values()]
+    entries = [of_algorithm(catalogue, algorithm) for algorithm in catalogue.algorithms.values()]
     for name, title, description, writes in picked:
         hit = Hit("", name, title, "writes" if writes else "reads")
         entries.append(SearchEntry(hit, {"name": name, "called": title, "help": description}))
@@ -68,14 +68,14 @@ class Index:
 
     def __init__(self, entries: Sequence[SearchEntry]) -> None:
         self._entries = entries
-        rows = [[" ".join(words(one.texts.get(field, ""))) for field in FIELDS] for one in entries]
+        rows = [[" ".join(words(entry.texts.get(field, ""))) for field in FIELDS] for entry in entries]
         self._known = sorted({word for row in rows for text in row for word in text.split()})
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         for table, columns in (("entries", ", ".join(FIELDS)), ("synonyms", "word, meant UNINDEXED")):
             self._database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize = 'porter')")
         self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
-        meant = [(word, " ".join(others)) for word, others in read("vocabulary.toml")["words"].items()]
+        meant = [(word, " ".join(related)) for word, related in read("vocabulary.toml")["words"].items()]
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
@@ -83,35 +83,39 @@ class Index:
         reasons: dict[int, list[str]] = {}
         padded_query = f" {' '.join(plain_words(query))} "
         for number, entry in enumerate(self._entries):
-            if name := next((one for one in entry.names if f" {one} " in padded_query), None):
+            if name := next((phrase for phrase in entry.names if f" {phrase} " in padded_query), None):
                 scores[number], reasons[number] = _NAMED, [f"name: {name}"]
         for word, (importance, typed) in self._meant(words(query)[:MAX_WORDS]).items():
             for number, score in self._rows(_RANKED, word):
                 scores[number] = scores.get(number, 0.0) + importance * score
                 reasons.setdefault(number, []).append(word if word == typed else f"{typed} ~ {word}")
         hits = [
-            replace(one.hit, why=tuple(reasons[number][:4]), score=round(scores[number] * one.factor, 6))
-            for number, one in enumerate(self._entries)
+            replace(entry.hit, why=tuple(reasons[number][:4]), score=round(scores[number] * entry.factor, 6))
+            for number, entry in enumerate(self._entries)
             if number in scores
         ]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
 
     def _meant(self, typed: Sequence[str]) -> dict[str, tuple[float, str]]:
         """The words to search for, each with its weight and the typed word."""
-        found: dict[str, tuple[float, str]] = {}
+        meanings: dict[str, tuple[float, str]] = {}
         for word in typed:
-            related = [other for (others,) in self._rows(_SYNONYMS, word) for other in others.split()]
-            meant = [(other, _RELATED) for other in related]
+            related = [synonym for (synonyms,) in self._rows(_SYNONYMS, word) for synonym in synonyms.split()]
+            meant = [(synonym, _RELATED) for synonym in related]
             if self._rows(_RANKED, word):
                 meant.append((word, 1.0))
             elif not related and len(word) >= _SHORT:  # the first letter is assumed to be correct
-                alike = [one for one in self._known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
-                near = get_close_matches(word, alike, n=1, cutoff=_NEAR_ENOUGH)
-                meant += [(one, _NEAREST) for one in near]
-            for other, importance in meant:
-                if found.get(other, (0.0, ""))[0] < importance:
-                    found[other] = (importance, word)
-        return found
+                candidates = [
+                    candidate
+                    for candidate in self._known
+                    if candidate[0] == word[0] and abs(len(candidate) - len(word)) <= 2
+                ]
+                near = get_close_matches(word, candidates, n=1, cutoff=_NEAR_ENOUGH)
+                meant += [(candidate, _NEAREST) for candidate in near]
+            for meaning, importance in meant:
+                if meanings.get(meaning, (0.0, ""))[0] < importance:
+                    meanings[meaning] = (importance, word)
+        return meanings
 
     def _rows(self, query: str, word: str) -> list[tuple[Any, ...]]:
         with self._lock:

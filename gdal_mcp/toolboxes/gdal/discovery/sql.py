@@ -29,10 +29,10 @@ def sql_of(name: str) -> dict[str, Any]:
         return {}
     known = read("sql.toml")
     examples = [
-        {"does": one["does"], "arguments": {"inputs": one["inputs"], "sql": one["sql"]}}
-        for one in known["example"]
+        {"does": example["does"], "arguments": {"inputs": example["inputs"], "sql": example["sql"]}}
+        for example in known["example"]
     ]
-    rules = {one["of"]: one["text"] for one in known["rule"]}
+    rules = {rule["of"]: rule["text"] for rule in known["rule"]}
     return {"sql": {"rules": rules, "functions": dict(known["functions"]), "query_examples": examples}}
 
 
@@ -41,8 +41,8 @@ def sql_advice(errors: Iterable[str]) -> str:
     for text in errors:
         if _OGRSQL.match(text):
             return "OGRSQL has few functions and no such joins: give `dialect` SQLITE, or use `query`."
-        if found := _NO_FUNCTION.match(text):
-            return _instead(found[1].lower())
+        if match := _NO_FUNCTION.match(text):
+            return _instead(match[1].lower())
         if _SYNTAX.match(text):
             advice: str = read("sql.toml")["syntax"]["text"]
             return advice
@@ -57,10 +57,10 @@ def _instead(name: str) -> str:
     if name in instead:
         return f"Use {instead[name]}."
     known = _functions()
-    spelled = [one for one in known if one.replace("_", "") == name.replace("_", "")]
+    spelled = [function for function in known if function.replace("_", "") == name.replace("_", "")]
     near = spelled or get_close_matches(name, _names(), 3, 0.7) or get_close_matches(name, known, 3, 0.8)
     if near:
-        return f"The nearest functions are {', '.join(known[one] for one in near)}."
+        return f"The nearest functions are {', '.join(known[function] for function in near)}."
     return "gdal_describe `vector sql` lists the functions by purpose."
 
 
@@ -72,4 +72,4 @@ def _functions() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    return {one.lower(): one for names in read("sql.toml")["functions"].values() for one in names.split()}
+    return {name.lower(): name for names in read("sql.toml")["functions"].values() for name in names.split()}

@@ -40,10 +40,10 @@ def keep_only(order, printed, report):
     """Closes all descriptors except 0 (empty), 1 (printed text), 2 (the container's stderr), 3 (the job) and 4 (the
     report).
     """
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (nothing, printed, order, report)]
-    for place, one in zip((0, 1, 3, 4), high, strict=True):
-        os.dup2(one, place, inheritable=place < 3)
+    empty = os.open("/dev/null", os.O_RDONLY)
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 20) for descriptor in (empty, printed, order, report)]
+    for place, descriptor in zip((0, 1, 3, 4), high, strict=True):
+        os.dup2(descriptor, place, inheritable=place < 3)
     os.closerange(5, 1 << 20)
 
 
@@ -127,8 +127,8 @@ def execute(code):
     if "osgeo" in code:
         from osgeo import gdal, ogr, osr
 
-        for one in (gdal, ogr, osr):
-            one.UseExceptions()
+        for library in (gdal, ogr, osr):
+            library.UseExceptions()
     exec(compile(body, NAME, "exec"), module.__dict__)
     return eval(compile(ast.Expression(last.value), NAME, "eval"), module.__dict__) if last else None
 
@@ -172,8 +172,8 @@ def nearer(value):
         value = value.reset_index()
     for way in ("__geo_interface__", "to_dict", "tolist", "isoformat"):
         if hasattr(value, way) and not isinstance(value, type):
-            found = getattr(value, way)
-            return found() if callable(found) else found
+            converter = getattr(value, way)
+            return converter() if callable(converter) else converter
     # a generator, a range, the keys of a dictionary
     return list(value) if hasattr(value, "__iter__") and not isinstance(value, bytes | type) else str(value)
 
@@ -196,13 +196,13 @@ def failed(error):
     """Reports the error with the lines of the code itself, not of the libraries it called. The place comes first,
     because the rest may be cut.
     """
-    summary = one = traceback.TracebackException.from_exception(error)
-    while one is not None:
-        one.stack[:] = [frame for frame in one.stack if frame.filename == NAME]
-        before = one.__cause__ or one.__context__
+    summary = current = traceback.TracebackException.from_exception(error)
+    while current is not None:
+        current.stack[:] = [frame for frame in current.stack if frame.filename == NAME]
+        before = current.__cause__ or current.__context__
         if before is not None and all(frame.filename != NAME for frame in before.stack):
-            one.__cause__ = one.__context__ = before = None  # an error in a library only
-        one = before
+            current.__cause__ = current.__context__ = before = None  # an error in a library only
+        current = before
     trace = "".join(summary.format())
     last_lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
     # a SyntaxError has its own line number

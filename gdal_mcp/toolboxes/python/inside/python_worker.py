@@ -42,9 +42,9 @@ class Child:
 def module_of(words, name):
     """A module from one argument: a name with its code, or a name, a newline and its source."""
     parts = dict(word.split("\n", 1) if isinstance(word, str) else word for word in words)
-    made = types.ModuleType(name)
-    exec(parts[name], made.__dict__)
-    return made
+    module = types.ModuleType(name)
+    exec(parts[name], module.__dict__)
+    return module
 
 
 def prepare():
