@@ -25,11 +25,11 @@ def _stranger() -> str:
     import gdal_mcp  # noqa: PLC0415 - as below
     import sandbox  # noqa: PLC0415 - before anything of it is used
 
-    own, found = (os.path.dirname(os.path.dirname(str(one.__file__))) for one in (gdal_mcp, sandbox))  # noqa: PTH120 - before pathlib is loaded
-    if own == found:
+    own, actual = (os.path.dirname(os.path.dirname(str(module.__file__))) for module in (gdal_mcp, sandbox))  # noqa: PTH120 - before pathlib is loaded
+    if own == actual:
         return ""
     return (
-        f"gdal-mcp: the package `sandbox` in {found} hides the one of this program. Install gdal-sandbox-mcp into an "
+        f"gdal-mcp: the package `sandbox` in {actual} hides the one of this program. Install gdal-sandbox-mcp into an "
         "environment of its own: uv tool install gdal-sandbox-mcp\n"
     )
 

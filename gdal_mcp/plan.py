@@ -157,7 +157,11 @@ class Draft:
     @property
     def named_inputs(self) -> tuple[tuple[str, WorkspacePath], ...]:
         """The inputs with the arguments that name them; `input` for all if the arguments are not known."""
-        return tuple(("input", one) for one in self.inputs) if self.work.named is None else self.work.named
+        return (
+            tuple(("input", located) for located in self.inputs)
+            if self.work.named is None
+            else self.work.named
+        )
 
     @property
     def writes(self) -> bool:
@@ -168,7 +172,11 @@ class Draft:
         """The command to display: the renames and deletions of the host if nothing else changes files."""
         if self.outputs:
             return self.command.argv
-        moves = [word for one in self.files.transfers for word in ("move", str(one.source), str(one.target))]
+        moves = [
+            word
+            for transfer in self.files.transfers
+            for word in ("move", str(transfer.source), str(transfer.target))
+        ]
         return (
             *moves,
             *(("delete", *map(str, self.files.removes)) if self.files.removes else ()),
@@ -176,8 +184,8 @@ class Draft:
 
     @property
     def touched(self) -> frozenset[Path]:
-        places = [*(one.target for one in self.outputs), *self.files.removes]
-        places += [place for one in self.files.transfers for place in (one.source, one.target)]
+        places = [*(output.target for output in self.outputs), *self.files.removes]
+        places += [place for transfer in self.files.transfers for place in (transfer.source, transfer.target)]
         return frozenset(located.workspace.root for located in places)
 
 
@@ -215,7 +223,7 @@ class Plan:
 
     def beside(self, located: WorkspacePath) -> tuple[Path, ...]:
         """The companions of an input."""
-        return tuple(found.path for one, found in self.companions if one == located)
+        return tuple(companion.path for owner, companion in self.companions if owner == located)
 
     @cached_property
     def canonical(self) -> str:
@@ -228,7 +236,7 @@ class Plan:
             "extra": dict(draft.command.extra),
             "inputs": [_place(located) for located in draft.inputs],
             "companions": [_place(beside) for _, beside in self.companions],
-            "addresses": [[str(one), list(one.sidecars)] for one in draft.addresses],
+            "addresses": [[str(address), list(address.sidecars)] for address in draft.addresses],
             "hidden": self.hidden,
             "outputs": [
                 {
@@ -240,8 +248,10 @@ class Plan:
                 }
                 for output in draft.outputs
             ],
-            "copies": [[_place(one.source), _place(one.target)] for one in draft.files.copies],
-            "transfers": [[_place(one.source), _place(one.target)] for one in draft.files.transfers],
+            "copies": [[_place(copy.source), _place(copy.target)] for copy in draft.files.copies],
+            "transfers": [
+                [_place(transfer.source), _place(transfer.target)] for transfer in draft.files.transfers
+            ],
             "listings": {str(path): listing for path, listing in draft.files.listings.items()},
             "removes": [_place(located) for located in draft.files.removes],
             "limits": asdict(self.limits),

@@ -60,9 +60,9 @@ def _coloured(code: str) -> Iterator[list[tuple[str, str]]]:
             start = begin if number == first - 1 else 0
             stop = end if number == last - 1 else len(lines[number])
             marks[number].append((start, stop, kind))
-    for line, found in zip(lines, marks, strict=True):
+    for line, spans in zip(lines, marks, strict=True):
         pieces, at = [], 0
-        for start, stop, kind in found:
+        for start, stop, kind in spans:
             pieces += [("", line[at:start]), (kind, line[start:stop])]
             at = stop
         yield [piece for piece in (*pieces, ("", line[at:])) if piece[1]]

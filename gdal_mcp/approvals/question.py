@@ -64,7 +64,7 @@ def parts(
         "code": describe_code(draft.review.code, code) if draft.review.code else None,
         **_effects(draft, forecast),
         "hidden": _hidden(plan.hidden, last.get("hidden")) if plan.hidden else None,
-        "checks": [dict(one) for one in forecast.checks],
+        "checks": [dict(check) for check in forecast.checks],
         "estimate": dict(forecast.estimate) if forecast.estimate else None,
         "time": draft.review.time,
         "limits": asdict(plan.limits),
@@ -77,21 +77,24 @@ def _effects(draft: Draft, forecast: Forecast) -> dict[str, Any]:
     """The files that the call would write, move, remove and read."""
 
     def list_files(places: Iterable[WorkspacePath]) -> dict[str, Any]:
-        return _some([_existing_file(one, forecast) for one in places])
+        return _some([_existing_file(located, forecast) for located in places])
 
     writes = [
         {
-            "path": _name(one.target),
-            "changes": one.update,
-            "becomes": shown_text(forecast.becomes, 200) if one is draft.output else "",
-            "replaces": list_files(one.replaces),
-            "may_replace": list_files(one.shared),
+            "path": _name(output.target),
+            "changes": output.update,
+            "becomes": shown_text(forecast.becomes, 200) if output is draft.output else "",
+            "replaces": list_files(output.replaces),
+            "may_replace": list_files(output.shared),
         }
-        for one in draft.outputs
+        for output in draft.outputs
     ]
-    moves = [{"from": _name(one.source), "to": _name(one.target)} for one in draft.files.transfers]
+    moves = [
+        {"from": _name(transfer.source), "to": _name(transfer.target)} for transfer in draft.files.transfers
+    ]
     reads = [
-        {"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in local(draft.inputs)
+        {"path": _name(located), "bytes": located.identity.size if located.identity else 0}
+        for located in local(draft.inputs)
     ]
     remote = by_host(draft.inputs, forecast.size_of)
     return {
@@ -99,7 +102,7 @@ def _effects(draft: Draft, forecast: Forecast) -> dict[str, Any]:
         "moves": _some(moves),
         "removes": list_files(draft.files.removes),
         "reads": _some(reads),
-        "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
+        "remote": [{**row, "reads": _some([shown_text(text) for text in row["reads"]])} for row in remote],
     }
 
 
@@ -115,7 +118,7 @@ def _existing_file(located: WorkspacePath, forecast: Forecast) -> dict[str, Any]
 
 
 def _list_mounts(plan: Plan) -> list[str]:
-    mounts = _some([shown_text(one) for one in plan.mounts])
+    mounts = _some([shown_text(mount) for mount in plan.mounts])
     return [*mounts["shown"], *(line.strip() for line in _more(mounts))]
 
 
@@ -130,15 +133,15 @@ def _hidden(seal: str, last: Mapping[str, Any] | None) -> dict[str, str]:
 
 def title(draft: Draft) -> str:
     """The effect in a few words, losses first: `Delete zones.shp, 4 files`."""
-    replaced = [old for one in draft.outputs for old in one.replaces]
-    gone = {str(one) for one in replaced}
-    new = [one.target for one in draft.outputs if str(one.target) not in gone]
+    replaced = [old for output in draft.outputs for old in output.replaces]
+    gone = {str(old) for old in replaced}
+    new = [output.target for output in draft.outputs if str(output.target) not in gone]
     does = [
         (f"{verb} {shown_text(places[0].name or str(places[0]), 100)}", len(places))
         for verb, places in (
             ("delete", list(draft.files.removes)),
             ("replace", replaced),
-            ("move", [one.source for one in draft.files.transfers]),
+            ("move", [transfer.source for transfer in draft.files.transfers]),
             ("write", new),
         )
         if places
@@ -162,25 +165,28 @@ def sentence(plan: Plan, client: str = "") -> str:
 def question_text(details: Mapping[str, Any]) -> str:
     lines = [f"Run {details['tool']}? Asked because {details['reason']}.", details["sentence"], ""]
     lines += _block("Deletes (kept, `gdal-mcp undo` restores):", details["removes"], _lost)
-    lines += _block("Moves:", details["moves"], lambda one: f"{one['from']} -> {one['to']}")
-    for one in details["writes"]["shown"]:
-        verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
-        lines += [f"{verb}:", f"  {one['path']}{f' ({becomes})' if (becomes := one['becomes']) else ''}"]
-        lines += _block("May replace, as it may belong to it:", one["may_replace"], _lost)
-        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], _lost)
+    lines += _block("Moves:", details["moves"], lambda move: f"{move['from']} -> {move['to']}")
+    for output in details["writes"]["shown"]:
+        verb = "Changes a copy of, then replaces" if output["changes"] else "Writes"
+        lines += [
+            f"{verb}:",
+            f"  {output['path']}{f' ({becomes})' if (becomes := output['becomes']) else ''}",
+        ]
+        lines += _block("May replace, as it may belong to it:", output["may_replace"], _lost)
+        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", output["replaces"], _lost)
         lines += replaced or ["Replaces nothing."]
     lines += _more(details["writes"])
-    lines += _block("Reads:", details["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
-    for one in details["remote"]:
-        size = f", {_size(one['bytes'])} in all" if one["bytes"] else ""
-        title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
-        lines += _block(title, one["reads"], str)
+    lines += _block("Reads:", details["reads"], lambda file: f"{file['path']} ({_size(file['bytes'])})")
+    for source in details["remote"]:
+        size = f", {_size(source['bytes'])} in all" if source["bytes"] else ""
+        title = f"Reads over the network, by {source['read_by']}, from {shown_text(source['host'])}{size}:"
+        lines += _block(title, source["reads"], str)
     lines += [details["hidden"]["told"]] if details["hidden"] else []
-    lines += [_warning(one) for one in details["checks"]]
+    lines += [_warning(check) for check in details["checks"]]
     if details.get("steps"):
         lines += ["Steps:"]
         rows = enumerate(details["steps"], 1)
-        lines += [f"  {number}. {one['id']}: {one['command']}" for number, one in rows]
+        lines += [f"  {number}. {step['id']}: {step['command']}" for number, step in rows]
     if details["code"]:
         lines += code_lines(details["code"])
     if not details.get("steps"):
@@ -189,7 +195,10 @@ def question_text(details: Mapping[str, Any]) -> str:
         lines.append(f"Expected output: about {_size(count)}, by a rough estimate.")
     lines += [details["time"]] if details.get("time") else []
     limits, where = details["limits"], details["where"]
-    lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
+    lines += [
+        "Sees of the workspaces, and cannot change there:",
+        *(f"  {mount}" for mount in where["mounts"]),
+    ]
     what = "Each step" if details.get("steps") else "It"
     lines.append(
         f"{what} runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
@@ -206,7 +215,7 @@ def _some(values: list[Any]) -> dict[str, Any]:
 def _block(title: str, some: Mapping[str, Any], line: Any) -> list[str]:
     if not some["shown"]:
         return []
-    return [title, *(f"  {line(one)}" for one in some["shown"]), *_more(some)]
+    return [title, *(f"  {line(row)}" for row in some["shown"]), *_more(some)]
 
 
 def _more(some: Mapping[str, Any]) -> list[str]:
@@ -219,15 +228,15 @@ def _warning(check: Mapping[str, Any]) -> str:
     return f"Check {check['code']}{step}: {check['message']} {check['suggestion']}"
 
 
-def _lost(one: Mapping[str, Any]) -> str:
+def _lost(file: Mapping[str, Any]) -> str:
     """A file that would be replaced or deleted: description, size, date."""
-    at = f", {time_text(one['modified'])[:16].replace('T', ' ')} UTC" if one["modified"] is not None else ""
-    size = _size(one["bytes"]) if one["bytes"] is not None else ""
-    return f"{one['path']} ({', '.join(filter(None, (one['kind'], size)))}{at})"
+    at = f", {time_text(file['modified'])[:16].replace('T', ' ')} UTC" if file["modified"] is not None else ""
+    size = _size(file["bytes"]) if file["bytes"] is not None else ""
+    return f"{file['path']} ({', '.join(filter(None, (file['kind'], size)))}{at})"
 
 
 def _counted(places: list[WorkspacePath]) -> str:
-    names = [shown_text(one.name or str(one), 100) for one in places[:2]]
+    names = [shown_text(located.name or str(located), 100) for located in places[:2]]
     more = len(places) - len(names)
     return " and ".join(names) + (f" and {more} more" if more > 0 else "")
 

@@ -90,14 +90,14 @@ class Approvals:
         """
         with self._writing() as (db, _):
             self._release_dead(db)
-            found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
-            return self._reserve_or_wait(db, found.id, holder) if found is not None else None
+            row = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
+            return self._reserve_or_wait(db, row.id, holder) if row is not None else None
 
     def resume(self, approval_id: str, holder: str) -> Approval | None:
         """The same by id, for a call that returns to its suspended question. None if another call has it."""
         with self._writing() as (db, _):
-            found = self._rows.one(Approval, _BY_ID, id=approval_id)
-            if found is not None and found.state == "asked" and found.holder not in ("", SUSPENDED, holder):
+            row = self._rows.one(Approval, _BY_ID, id=approval_id)
+            if row is not None and row.state == "asked" and row.holder not in ("", SUSPENDED, holder):
                 return None
             return self._reserve_or_wait(db, approval_id, holder)
 
@@ -192,9 +192,9 @@ class Approvals:
         if not 0 < seconds <= LONGEST_GRANT:
             raise ValueError(f"a grant lasts a second at least, and {LONGEST_GRANT / 3600:g} hours at most")
         with self._writing() as (db, now):
-            made = replace(grant, id=secrets.token_hex(8), created=now, expires=now + seconds)
-            insert(db, "grants", made)
-        return made
+            new = replace(grant, id=secrets.token_hex(8), created=now, expires=now + seconds)
+            insert(db, "grants", new)
+        return new
 
     def granted(self, principal: str, tool: str, workspace: str, remote: Sequence[str] = ()) -> Grant | None:
         """The valid grant for such a call that lasts longest, or None. `remote` are the folders that it would read."""
@@ -204,8 +204,8 @@ class Approvals:
         )
         about = {"principal": principal, "tool": tool, "workspace": workspace}
         now = self._clock()
-        found = self._rows.all(Grant, query, **about, now=now, latest=now + _SET_BACK)
-        return next((one for one in found if one.covers(remote)), None)
+        grants = self._rows.all(Grant, query, **about, now=now, latest=now + _SET_BACK)
+        return next((grant for grant in grants if grant.covers(remote)), None)
 
     def grants(self, limit: int = 200) -> tuple[Grant, ...]:
         """Valid grants first, then the newest that have ended."""
@@ -237,9 +237,9 @@ class Approvals:
         db: sqlite3.Connection, event: Event, which: str, changes: Mapping[str, Any] = {}, **values: Any
     ) -> bool:
         """Makes the transition for the rows that are in one of its source states. True if there were any."""
-        one = TRANSITIONS[event]
-        sources = ", ".join(f"'{state}'" for state in sorted(one.sources))
-        sets = ", ".join((f"state = '{one.target}'", *(f"{name} = :new_{name}" for name in changes)))
+        transition = TRANSITIONS[event]
+        sources = ", ".join(f"'{state}'" for state in sorted(transition.sources))
+        sets = ", ".join((f"state = '{transition.target}'", *(f"{name} = :new_{name}" for name in changes)))
         query = f"UPDATE approvals SET {sets} WHERE state IN ({sources}) AND {which}"  # noqa: S608 - words of ours
         new = {f"new_{name}": value for name, value in changes.items()}
         return db.execute(query, stored({**new, **values})).rowcount > 0

@@ -87,24 +87,24 @@ class ApprovalQueue:
         except (RegistryUnavailable, AuditUnavailable) as error:
             raise unavailable_error(error) from error
         text = f"approved by {row.decided_by} ({row.decided_how})"
-        reads = tuple(f"{one.origin}/" for one in call.plan.draft.addresses)
+        reads = tuple(f"{address.origin}/" for address in call.plan.draft.addresses)
         return Authorization(text, row.id, row.holder, reads)
 
     def _granted(self, call: ApprovalRequest) -> Grant | None:
         plan = call.plan
         if not call.verdict.grantable:
             return None
-        folders = tuple(one.folder for one in plan.draft.addresses)
+        folders = tuple(address.folder for address in plan.draft.addresses)
         return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
 
     async def _reserved(self, call: ApprovalRequest) -> Approval:
         """The reserved approval of this plan. In any case, no question keeps a call that no longer waits."""
         store, holder = self.service.approvals, self._holder(call)
-        given = call.approver.answered()
-        row = await run_sync(self._answered, call, *given) if given else await run_sync(self._row, call)
+        answer = call.approver.answered()
+        row = await run_sync(self._answered, call, *answer) if answer else await run_sync(self._row, call)
         try:
             if row.state == "asked":
-                row = await self._wait(call, row, asks=given is None)
+                row = await self._wait(call, row, asks=answer is None)
         except BaseException as ended:  # re-raised: a cancelled call must not keep its question either
             give_up = store.suspend if isinstance(ended, Suspended) else store.end
             with anyio.CancelScope(shield=True):
@@ -123,13 +123,13 @@ class ApprovalQueue:
         """The approval or open question that an earlier call with this plan left, in this order; else a new question."""
         plan, store = call.plan, self.service.approvals
         holder = self._holder(call)
-        if (found := store.reclaim(plan.digest, plan.principal, holder)) is not None:
-            return found
+        if (row := store.reclaim(plan.digest, plan.principal, holder)) is not None:
+            return row
         before = store.last_approved(plan.principal, plan.tool)
         details = parts(
             plan, call.verdict.reason, call.where, call.forecast, before.details if before else {}
         )
-        asked = Approval(
+        question = Approval(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
@@ -143,7 +143,7 @@ class ApprovalQueue:
             valid_seconds=self.valid_seconds,
         )
         try:
-            return store.request(asked, self.open_seconds)
+            return store.request(question, self.open_seconds)
         except TooManyOpen as error:
             raise ToolError(
                 Code.RATE_LIMITED,

@@ -84,32 +84,32 @@ class Activity:
     def of(
         self, call_id: str, tool: str, principal: str, client: str, sender: object
     ) -> Iterator[RunningCall]:
-        made = RunningCall(call_id, tool, principal, client, time.time(), sender=sender)
-        self._running[call_id] = made
+        call = RunningCall(call_id, tool, principal, client, time.time(), sender=sender)
+        self._running[call_id] = call
         try:
-            yield made
+            yield call
         finally:
             del self._running[call_id]
-            made.ended.set()
+            call.ended.set()
 
     def same(self, principal: str, plan: str) -> RunningCall | None:
         """A started call of this principal with this plan, which an identical call can join."""
         oldest = time.time() - self.join_reads_after
-        found = (one for one in self.all() if (one.principal, one.plan) == (principal, plan))
-        return next((one for one in found if one.writes or one.begun <= oldest), None)
+        calls = (call for call in self.all() if (call.principal, call.plan) == (principal, plan))
+        return next((call for call in calls if call.writes or call.begun <= oldest), None)
 
     def cancelled(self, sender: object, *, timed_out: bool) -> None:
         """Notes why a client cancelled a request. A call whose client only stopped waiting goes on."""
-        for one in self.all():
-            if sender is not None and one.sender == sender:
-                one.timed_out = one.timed_out or timed_out
-                one.reason.set()
+        for call in self.all():
+            if sender is not None and call.sender == sender:
+                call.timed_out = call.timed_out or timed_out
+                call.reason.set()
 
     def end(self) -> None:
         """Ends every call when the server ends."""
-        for one in self.all():
-            one.reason.set()
-            one.scope.cancel()
+        for call in self.all():
+            call.reason.set()
+            call.scope.cancel()
 
     def all(self) -> tuple[RunningCall, ...]:
         """Oldest first."""
@@ -117,11 +117,11 @@ class Activity:
 
     def cancel(self, call_id: str, by: str) -> bool:
         """Cancels a call as its client could: its container is stopped and removed. False if it is not running."""
-        found = self._running.get(call_id)
-        if found is None:
+        call = self._running.get(call_id)
+        if call is None:
             return False
-        found.ended_by = found.ended_by or by
-        found.scope.cancel()
+        call.ended_by = call.ended_by or by
+        call.scope.cancel()
         return True
 
 

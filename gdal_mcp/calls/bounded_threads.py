@@ -61,7 +61,7 @@ class BoundedThreads:
         """
         line = self._lines.setdefault(principal, anyio.Semaphore(self.of_one))
         await self._turn(line)
-        made: Future[T] = Future()
+        future: Future[T] = Future()
         ended = anyio.Event()
         loop = asyncio.get_running_loop()
 
@@ -72,9 +72,9 @@ class BoundedThreads:
 
         def make() -> None:
             try:
-                made.set_result(work())
+                future.set_result(work())
             except BaseException as error:  # noqa: BLE001 - any error is raised where the result is awaited
-                made.set_exception(error)
+                future.set_exception(error)
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
 
@@ -87,7 +87,7 @@ class BoundedThreads:
             raise
         with anyio.move_on_after(self.seconds):
             await ended.wait()
-            return made.result()
+            return future.result()
         raise ToolError(
             Code.TIMEOUT,
             Stage.VALIDATE,

@@ -133,12 +133,12 @@ class Drafting:
         self, inputs: Iterable[WorkspacePath], companions: Callable[[WorkspacePath], Iterable[Path]]
     ) -> Iterator[tuple[WorkspacePath, WorkspacePath]]:
         """Each input with its sidecar files as they are now."""
-        given = dict.fromkeys(one.path for one in local(inputs))
+        input_paths = dict.fromkeys(located.path for located in local(inputs))
         for located in dict.fromkeys(local(inputs)):
             if self.ended.is_set():
                 return
             try:
-                paths = [path for path in companions(located) if path not in given]
+                paths = [path for path in companions(located) if path not in input_paths]
             except (OSError, PathRefused):
                 continue
             for path in sorted(paths):

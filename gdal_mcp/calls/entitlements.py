@@ -47,7 +47,7 @@ class EntitlementResolver:
 
     def __post_init__(self) -> None:
         """Raises SettingsError for an entry without any permission."""
-        self._narrowed.extend(narrowed(self.whole, one, self.toolboxes) for one in self.policy.entries)
+        self._narrowed.extend(narrowed(self.whole, entry, self.toolboxes) for entry in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
         """Raises ToolError (DENIED) for a principal that the policy does not name."""
@@ -74,14 +74,17 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
         wall_seconds=min(limits.wall_seconds, entry.timeout_seconds or limits.wall_seconds),
     )
     chosen = [
-        replace(one, writable=one.writable and not entry.read_only and one.root not in entry.workspaces_ro)
-        for one in whole.workspaces.items
-        if entry.workspaces is None or one.root in (*entry.workspaces, *entry.workspaces_ro)
+        replace(
+            workspace,
+            writable=workspace.writable and not entry.read_only and workspace.root not in entry.workspaces_ro,
+        )
+        for workspace in whole.workspaces.items
+        if entry.workspaces is None or workspace.root in (*entry.workspaces, *entry.workspaces_ro)
     ]
-    writable = any(one.writable for one in chosen)
-    names, given = toolboxes.names, entry.tools
+    writable = any(workspace.writable for workspace in chosen)
+    names, patterns = toolboxes.names, entry.tools
     excluded = sorted(name for name in names if _fits(name, entry.exclude_tools))
-    outside = () if given is None else tuple(name for name in names if not _fits(name, given))
+    outside = () if patterns is None else tuple(name for name in names if not _fits(name, patterns))
     settings = whole.settings.model_copy(
         update={
             "read_only": whole.settings.read_only or entry.read_only or not writable,
@@ -96,11 +99,11 @@ def narrowed(whole: Entitlements, entry: PolicyEntry, toolboxes: Toolboxes) -> E
         Workspaces(tuple(chosen)),
         toolboxes.surface(settings, outside),
         limits,
-        {name: one.within(limits) for name, one in whole.preflights.items()},
+        {name: preflight.within(limits) for name, preflight in whole.preflights.items()},
         entry,
     )
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
     """Matches either spelling, so that `raster_*` matches the tools and the algorithms that they run."""
-    return any(fnmatchcase(one, pattern) for one in (name, spelling(name)) for pattern in patterns)
+    return any(fnmatchcase(variant, pattern) for variant in (name, spelling(name)) for pattern in patterns)

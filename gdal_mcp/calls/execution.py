@@ -92,9 +92,9 @@ class Executor:
 
     def _run(self, call: Invocation, results: _RunResults, cancel: Cancellation) -> None:
         """Raises ToolError, SandboxError, LaunchCancelled."""
-        draft, begun = call.plan.draft, time.monotonic()
+        draft, started = call.plan.draft, time.monotonic()
         with self._reading(call) as results.reading, self._lease(call, cancel) as lease:
-            results.durations["claim"] = seconds_since(begun)
+            results.durations["claim"] = seconds_since(started)
             declined: list[ToolError] = []
             result = lease.run(self._job(call, lease, results, declined, cancel), cancel)
             results.usage = result.usage
@@ -109,9 +109,9 @@ class Executor:
             if draft.printed.verify is not None:
                 draft.printed.verify(done.parsed)
             if lease.staging is not None:
-                begun = time.monotonic()
+                started = time.monotonic()
                 done = self._published(call, lease.staging, done, cancel)
-                results.durations["publish"] = seconds_since(begun)
+                results.durations["publish"] = seconds_since(started)
                 results.done = done  # even if something fails from here on
         results.done = done
 
@@ -232,9 +232,9 @@ class Executor:
         """The error with the toolbox's explanation, if it has one, and with paths of the host."""
         toolbox, draft = call.toolbox, call.plan.draft
         explains = failure.code is toolbox.answering.failure and result.final is not None
-        if found := toolbox.answering.explain(draft, result.final or {}) if explains else None:
-            details = failure.stage, found.message, found.suggestion, failure.untrusted
-            failure = ToolError(found.code, *details, check=found.check)
+        if explanation := toolbox.answering.explain(draft, result.final or {}) if explains else None:
+            details = failure.stage, explanation.message, explanation.suggestion, failure.untrusted
+            failure = ToolError(explanation.code, *details, check=explanation.check)
 
         def placed(value: Any) -> Any:
             if isinstance(value, list):
@@ -243,7 +243,7 @@ class Executor:
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.answering.failure
-        rows = (one.as_dict() for one in results.preflight.findings)
+        rows = (finding.as_dict() for finding in results.preflight.findings)
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
         advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
         suggestion = f"{advice} {toolbox.analysis.mount_advice}".strip() if narrow else advice
@@ -301,7 +301,7 @@ def make_folder(workspace: Workspace, place: PurePosixPath) -> None:
 def home(draft: Draft) -> Workspace:
     places = (
         *(output.target for output in draft.outputs),
-        *(one.target for one in draft.files.transfers),
+        *(transfer.target for transfer in draft.files.transfers),
         *draft.files.removes,
     )
     return places[0].workspace
@@ -309,8 +309,8 @@ def home(draft: Draft) -> Workspace:
 
 def _settings(changed: object, known: Sequence[str]) -> dict[str, str]:
     """The settings for the receipt that the worker changed."""
-    found = changed if isinstance(changed, dict) else {}
-    return {name: clean_text(found[name], 40) for name in known if isinstance(found.get(name), str)}
+    settings = changed if isinstance(changed, dict) else {}
+    return {name: clean_text(settings[name], 40) for name in known if isinstance(settings.get(name), str)}
 
 
 def _return_code(final: Mapping[str, Any]) -> int | None:

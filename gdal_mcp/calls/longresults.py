@@ -44,13 +44,13 @@ def fit(
 
     The note's `uri` is None if the full result could not be stored. Never raises.
     """
-    whole = json_text(result)
-    if _size(whole) <= limit:
+    full = json_text(result)
+    if _size(full) <= limit:
         return dict(result)
-    uri = result_uri(call_id) if store.keep(call_id, whole, owner) else None
+    uri = result_uri(call_id) if store.keep(call_id, full, owner) else None
     fitting = (shorter for shorter in _truncations(result) if _size(json_text(shorter)) <= limit - NOTE)
     longest = next(fitting, truncation(0, len(result)))
-    return {**longest, FULL_RESULT: {"bytes": _size(whole), "limit": limit, "uri": uri}}
+    return {**longest, FULL_RESULT: {"bytes": _size(full), "limit": limit, "uri": uri}}
 
 
 def shorten_result(
@@ -70,7 +70,7 @@ def shorten_result(
             shown.get("error_details", ""),
         )
         acted_on = suggested_call, error.get("requiresConfirmation", ""), details
-        limit = min(limit, MAX_ERROR + sum(_size(json_text(one)) for one in acted_on))
+        limit = min(limit, MAX_ERROR + sum(_size(json_text(part)) for part in acted_on))
     return fit(shown, call_id, limit, store, owner)
 
 
@@ -137,13 +137,13 @@ class ResultStore:
         """
         if not _ID.fullmatch(call_id):
             return None
-        found = (
+        path = (
             self._path(call_id, of) if of is not None else next(self.folder.glob(f"{call_id}.*.json"), None)
         )
-        if found is None:
+        if path is None:
             return None
         try:
-            file = os.open(found, _READ)
+            file = os.open(path, _READ)
         except OSError:
             return None
         try:
@@ -159,12 +159,12 @@ class ResultStore:
         incomplete.
         """
         total = count = 0
-        found: list[tuple[Path, os.stat_result]] = []
+        entries: list[tuple[Path, os.stat_result]] = []
         with suppress(OSError):
             for path in self.folder.iterdir():
                 with suppress(OSError):  # another server removed it first
-                    found.append((path, path.lstat()))
-        for path, status in sorted(found, key=lambda one: one[1].st_mtime, reverse=True):
+                    entries.append((path, path.lstat()))
+        for path, status in sorted(entries, key=lambda entry: entry[1].st_mtime, reverse=True):
             total, count = total + status.st_size, count + 1
             too_old = self.clock() - status.st_mtime > self.max_age
             if too_old or count > self.max_kept or total > self.max_bytes:
@@ -173,5 +173,5 @@ class ResultStore:
 
     def _path(self, call_id: str, owner: str) -> Path:
         """The file name contains the owner, so that nothing has to be opened to find out."""
-        whose = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return self.folder / f"{call_id}.{whose}.json"
+        owner_digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return self.folder / f"{call_id}.{owner_digest}.json"

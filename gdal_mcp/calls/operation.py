@@ -89,14 +89,18 @@ class Operation:
         """
         draft, limits = call.plan.draft, call.plan.limits
         updated = (output for output in draft.outputs if output.update)
-        worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
-        for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.files.copies)):
+        worked_on = [
+            (located, located.name) for output in updated for located in (*output.replaces, *output.shared)
+        ]
+        for located, name in (*worked_on, *((copy.source, copy.target.name) for copy in draft.files.copies)):
             staging.copy_in(located, name, limits, seen(located.workspace.root), check_cancelled)
 
     def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes the files in staging. Raises ToolError for a file that belongs to no output, and SandboxError."""
         plan, draft, belongs = call.plan, call.plan.draft, call.toolbox.answering.belongs
-        publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
+        publications = tuple(
+            _publication(staged.name, draft, belongs) for staged in staging.collect(plan.limits)
+        )
         gone = (*(old for output in draft.outputs for old in output.replaces), *draft.files.removes)
         return staging.publish(
             plan.call_id,
@@ -123,7 +127,9 @@ def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) ->
     """
     closeness = [belongs(name, output.target.name) for output in draft.outputs]
     best = max(closeness, default=0)
-    closest = [one for one, close in zip(draft.outputs, closeness, strict=True) if best and close == best]
+    closest = [
+        output for output, close in zip(draft.outputs, closeness, strict=True) if best and close == best
+    ]
     if len({output.target.path.parent for output in closest}) != 1:  # none, or in several folders
         raise _rejected(name, "the command wrote a file that does not belong to the output")
     output = closest[0]

@@ -172,18 +172,18 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
 
     The same for the same state, so that a call that is sent again has the same digest.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     draft = await _draft(call, deps)
     if isinstance(draft, ImmediateResult):
         call = replace(call, asked=draft.addresses)
         await _admit_immediate(call, deps, held, asks=draft.ask is not None)
         call = replace(call, answer=draft.result) if draft.ask is None else await _ask(call, draft, deps)
-        return call.timed("plan", begun)
+        return call.timed("plan", started)
     call = replace(call, preflight=draft.preflight)
     call = await _prepare(call, deps, draft.draft, call.tool.name)
     if call.view is not None:
-        call.view.outputs = tuple(str(one.target) for one in draft.draft.outputs)
-    return call.timed("plan", begun)
+        call.view.outputs = tuple(str(output.target) for output in draft.draft.outputs)
+    return call.timed("plan", started)
 
 
 async def join(call: Invocation, first: RunningCall, deps: Pipeline) -> Reply:
@@ -199,15 +199,15 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     An approval is reserved for this call until it starts. If the call ends before that, the same call sent again can
     use it.
     """
-    begun, asked = time.monotonic(), call.plan
-    verdict = decide(case(asked.draft, asked.tool, asked.principal), deps.policy)
+    started, planned = time.monotonic(), call.plan
+    verdict = decide(case(planned.draft, planned.tool, planned.principal), deps.policy)
     if isinstance(verdict, Deny):
         raise denied(verdict.reason)
     if (authorization := call.request.operation.authorization) is not None:
         return replace(call, authorization=authorization)
     if isinstance(verdict, Allow):
         return replace(call, authorization=Authorization(f"allowed: {verdict.reason}")).timed(
-            "approval", begun
+            "approval", started
         )
     await _require_allowance(
         call, deps, writes=call.plan.draft.writes
@@ -217,7 +217,7 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     authorization = await _approvals(call, deps).obtain(await run_sync(_question, call, deps, verdict))
     held.push_async_callback(_release_approval, authorization, deps)
     call = await verify_unchanged(call, deps)
-    return replace(call, authorization=authorization).timed("approval", begun)
+    return replace(call, authorization=authorization).timed("approval", started)
 
 
 async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
@@ -226,17 +226,17 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     An internal job: it is not a call, spends no quota and is in the audit log as a part of this call. Raises
     ToolError when the call is certain to break a limit or to be wrong.
     """
-    asked, toolbox = call.plan, call.toolbox
+    planned, toolbox = call.plan, call.toolbox
     preflight = call.entitlements.preflights[toolbox.name]
     look = call.request.operation.look(call, preflight) if toolbox.analysis.validates else None
     if look is None or not isinstance(
-        decide(case(look, toolbox.analysis.validates, asked.principal), deps.policy), Allow
+        decide(case(look, toolbox.analysis.validates, planned.principal), deps.policy), Allow
     ):
         return call
-    look = replace(look, addresses=asked.draft.addresses)
+    look = replace(look, addresses=planned.draft.addresses)
     try:
         job = await _prepare(call, deps, look, toolbox.analysis.validates)
-        async with deps.admission.permit(asked.principal, lambda: None):
+        async with deps.admission.permit(planned.principal, lambda: None):
             await run_sync(deps.records.record_event, job, "inputs.described")
             outcome = await run_cancellable(partial(deps.execution.run, job), deps.threads)
     except ToolError as error:
@@ -267,7 +267,7 @@ async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
 
 async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
     """Waits for a free slot, within the rates and quotas of the principal. Raises ToolError."""
-    begun, principal = time.monotonic(), call.request.principal
+    started, principal = time.monotonic(), call.request.principal
     if call.request.operation.nested:
         return call
     deps.admission.resize(call.host.concurrent)
@@ -277,7 +277,7 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
     waiting = partial(call.report_progress, 0.0, "waiting for a free slot")
     await held.enter_async_context(deps.admission.permit(principal, waiting))
     call.enter("running")
-    return call.timed("queue", begun)
+    return call.timed("queue", started)
 
 
 async def execute(call: Invocation, deps: Pipeline) -> Invocation:
@@ -357,7 +357,7 @@ def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> App
         "stand_in": image.standin,
     }
     preflight = call.entitlements.preflights[call.toolbox.name]
-    checks = [one.as_dict() for one in known.findings]
+    checks = [finding.as_dict() for finding in known.findings]
     becomes = preflight.becomes(call.plan.draft)
     sizes = preflight.size_of, preflight.kind_of
     forecast = Forecast(known.figures, checks, *sizes, becomes, call.request.client)
@@ -390,7 +390,7 @@ def _record_question(call: Invocation, deps: Pipeline) -> None:
 
 def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
     """Runs the plan after its approval is consumed and its start recorded. No record, no run."""
-    begun = time.monotonic()
+    started = time.monotonic()
     if cancel.is_set:
         return Outcome()
     try:
@@ -399,7 +399,7 @@ def _run(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
         call.request.operation.before(call, cancel)
     except ToolError as error:
         return Outcome(error=error)
-    audited = {"audit": seconds_since(begun)}
+    audited = {"audit": seconds_since(started)}
     outcome = deps.execution.run(call, cancel)
     ended = replace(call, outcome=outcome)
     entry = call.entitlements.entry
@@ -426,7 +426,7 @@ def _record_end(call: Invocation, deps: Pipeline) -> Reply:
     failure = call.error or unrecorded
     reply = Reply.failed(call, failure) if failure else Reply(call.call_id, result, call.done)
     uncut = call.tool.uncut if call.access is not None else ()
-    whole = {key: value for key, value in reply.result.items() if key in uncut}
+    complete = {key: value for key, value in reply.result.items() if key in uncut}
     rest = {key: value for key, value in reply.result.items() if key not in uncut}
     shown = shorten_result(rest, reply.call_id, deps.settings, deps.results, call.request.principal)
-    return replace(reply, result=whole | shown)
+    return replace(reply, result=complete | shown)

@@ -221,7 +221,7 @@ class Records:
         touched = _touched(call.plan.draft) if call.published else frozenset()
         # a call that only read does not wait for digests, because nothing is traced back to it
         patience = 0.0 if done is None else DIGEST_GRACE if call.published is not None else _READ_DIGEST_GRACE
-        rows = [one.row() for one in digesting.result(touched=touched, patience=patience)]
+        rows = [material.row() for material in digesting.result(touched=touched, patience=patience)]
         for read in call.outcome.remote:  # parts of a file, so there is no digest of it
             row = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
             rows.append({**row, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
@@ -257,7 +257,7 @@ class Records:
             "arguments_sha256": _digest(request.arguments),
         }
         if call.asked:
-            event["object"] = {"addresses": [str(one) for one in call.asked]}
+            event["object"] = {"addresses": [str(address) for address in call.asked]}
         if call.outcome.hosts:
             event["remote"] = list(call.outcome.hosts)
         if call.prepared is not None:
@@ -265,11 +265,13 @@ class Records:
             event["object"] = {
                 "argv": list(draft.command.argv),
                 "inputs": [
-                    {"path": label(one), "bytes": one.identity.size if one.identity else None}
-                    for one in draft.inputs
+                    {"path": label(located), "bytes": located.identity.size if located.identity else None}
+                    for located in draft.inputs
                 ],
                 "outputs": [str(output.target) for output in draft.outputs],
-                "transfers": [[str(one.source), str(one.target)] for one in draft.files.transfers],
+                "transfers": [
+                    [str(transfer.source), str(transfer.target)] for transfer in draft.files.transfers
+                ],
                 "removes": [str(located) for located in draft.files.removes],
                 "effect": str(plan.effect),
                 "plan": plan.digest,
@@ -304,19 +306,26 @@ def _answer(done: JobResult) -> str:
 
 
 def _touched(draft: Draft) -> frozenset[Path]:
-    places = [located for one in draft.outputs for located in (one.target, *one.replaces, *one.shared)]
-    places += [located for one in draft.files.transfers for located in (one.source, one.target)]
+    places = [
+        located for output in draft.outputs for located in (output.target, *output.replaces, *output.shared)
+    ]
+    places += [
+        located for transfer in draft.files.transfers for located in (transfer.source, transfer.target)
+    ]
     return frozenset(located.path for located in (*places, *draft.files.removes))
 
 
-def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
+def _effects(draft: Draft, outputs: Sequence[Described]) -> tuple[Mapping[str, Any], ...]:
     """The effect of a published call on each dataset: written, changed, moved or removed."""
-    places = [_gallery_facts(one) for one in found] + [{}] * (len(draft.outputs) - len(found))
+    places = [_gallery_facts(described) for described in outputs] + [{}] * (len(draft.outputs) - len(outputs))
     rows = list(zip(draft.outputs, places, strict=False))
-    written = [{"path": str(one.target), "kind": one.kind, **at} for one, at in rows if not one.update]
-    changed = [{"path": str(one.target), "kind": "changed", **at} for one, at in rows if one.update]
+    written = [
+        {"path": str(output.target), "kind": output.kind, **at} for output, at in rows if not output.update
+    ]
+    changed = [{"path": str(output.target), "kind": "changed", **at} for output, at in rows if output.update]
     moved = [
-        {"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.files.transfers
+        {"path": str(transfer.target), "kind": "moved", "from": str(transfer.source)}
+        for transfer in draft.files.transfers
     ]
     removed = [{"path": str(located), "kind": "removed"} for located in draft.files.removes]
     return (*written, *changed, *moved, *removed)
@@ -333,14 +342,20 @@ def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
     return reason
 
 
-def _gallery_facts(one: Described) -> dict[str, Any]:
+def _gallery_facts(described: Described) -> dict[str, Any]:
     """The facts of an output for a gallery: format, size or features, CRS, and the extent of each layer in degrees."""
-    layers = [layer for layer in one.facts.get("layers") or () if layer]
-    crs = one.facts.get("crs") or next((layer["crs"] for layer in layers if layer.get("crs")), None) or {}
+    layers = [layer for layer in described.facts.get("layers") or () if layer]
+    crs = (
+        described.facts.get("crs") or next((layer["crs"] for layer in layers if layer.get("crs")), None) or {}
+    )
     counts = [layer["features"] for layer in layers if layer.get("features") is not None]
-    facts = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
+    facts = {
+        "driver": described.facts.get("driver"),
+        "size": described.facts.get("size"),
+        "crs": crs.get("code"),
+    }
     facts |= {"features": sum(counts)} if counts else {}
-    known = [box["wgs84"] for box in (one.facts, *layers) if box.get("wgs84")]
+    known = [box["wgs84"] for box in (described.facts, *layers) if box.get("wgs84")]
     facts |= {"wgs84": known[:_MAX_BOXES]} if known else {}
     return {name: value for name, value in facts.items() if value is not None}
 

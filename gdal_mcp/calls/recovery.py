@@ -35,31 +35,31 @@ def recover(
     StagingFailed.
     """
     for area in areas.values():
-        for found in area.recover(discard=discard):
+        for recovery in area.recover(discard=discard):
             audit.append(
                 {
                     "type": "publication.recovered",
-                    "call": found.call_id,
-                    "outcome": str(found.outcome),
-                    "targets": [str(located) for located in found.targets],
-                    "kept_in": found.kept_in,
-                    "detail": found.detail,
+                    "call": recovery.call_id,
+                    "outcome": str(recovery.outcome),
+                    "targets": [str(located) for located in recovery.targets],
+                    "kept_in": recovery.kept_in,
+                    "detail": recovery.detail,
                     "source": {"server": owner.id},
                 }
             )
-            _log.warning("recovered", call=found.call_id, outcome=str(found.outcome))
-    kept = [one for area in areas.values() for one in area.kept()]
-    registry.interrupted(owner.is_alive, partial(_ended, kept, audit, registry, owner.id))
-    for call_id in {one.call_id for one in kept if one.is_undone}:
+            _log.warning("recovered", call=recovery.call_id, outcome=str(recovery.outcome))
+    publications = [publication for area in areas.values() for publication in area.kept()]
+    registry.interrupted(owner.is_alive, partial(_ended, publications, audit, registry, owner.id))
+    for call_id in {publication.call_id for publication in publications if publication.is_undone}:
         # the undo was finished in the workspace but not recorded
-        listed = [one for one in registry.artifacts_of(call_id) if one.state != "retracted"]
+        listed = [artifact for artifact in registry.artifacts_of(call_id) if artifact.state != "retracted"]
         if listed:
             audit.append(
                 {
                     "type": "undo.recovered",
                     "call": call_id,
                     "outcome": str(RecoveryOutcome.UNDONE),
-                    "targets": [one.path for one in listed],
+                    "targets": [artifact.path for artifact in listed],
                     "source": {"server": owner.id},
                 }
             )
@@ -68,18 +68,25 @@ def recover(
 
 
 def _ended(
-    kept: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
+    publications: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
 ) -> Call:
     """Records how a lost call ended. The end is written last, so that the next server repeats this after a crash in
     between.
     """
-    published = [file for one in kept if one.call_id == call.id and not one.is_undone for file in one.files]
+    published = [
+        file
+        for publication in publications
+        if publication.call_id == call.id and not publication.is_undone
+        for file in publication.files
+    ]
     # a file that was only renamed has no digest and is not an output
-    made = tuple(artifact_of(file) for file in published if file.sha256)
-    if made and not registry.artifacts_of(call.id):
-        registry.add_artifacts(call.id, made)
-    rows = tuple({"path": one.path, "bytes": one.size, "sha256": one.sha256} for one in made)
-    message = "the server died during the call" + ("; what it published stands" if made else "")
+    artifacts = tuple(artifact_of(file) for file in published if file.sha256)
+    if artifacts and not registry.artifacts_of(call.id):
+        registry.add_artifacts(call.id, artifacts)
+    rows = tuple(
+        {"path": artifact.path, "bytes": artifact.size, "sha256": artifact.sha256} for artifact in artifacts
+    )
+    message = "the server died during the call" + ("; what it published stands" if artifacts else "")
     event = {"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": message}
     audit.append({**event, "source": {"server": server}, **({"outputs": list(rows)} if rows else {})})
     return replace(call, outcome="INTERNAL", message=message, files=rows)

@@ -22,7 +22,9 @@ def denied(reason: str) -> ToolError:
 
 
 def no_such_tool(name: str, surface: Surface) -> ToolError:
-    hint = tool_hint(name, surface) or f"The tools are: {', '.join(one.name for one in surface.listed[:40])}."
+    hint = (
+        tool_hint(name, surface) or f"The tools are: {', '.join(tool.name for tool in surface.listed[:40])}."
+    )
     return ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool.", hint)
 
 
@@ -31,9 +33,9 @@ def tool_hint(name: str, surface: Surface) -> str:
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
     owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
     paths = {spelling(path): path for path in owners}
-    known = {spelling(one): one for one in surface.callable}
+    known = {spelling(tool): tool for tool in surface.callable}
     known |= last_words(owners) | paths
-    known |= {one: one for one in surface.callable}
+    known |= {tool: tool for tool in surface.callable}
     near = paths.get(spelling(name)) or nearest_tool(name, known)
     if not near:
         search = next((box.search for box in boxes if box.search in surface.callable), "")
@@ -77,7 +79,7 @@ def invalid(error: ValidationError) -> ToolError:
 
 def failed(call_id: str, *, published: bool = False) -> ToolError:
     """The error for a bug of the server, without its text. `published` is True if outputs were published before it."""
-    stands = f" What it published stands; `gdal-mcp undo {call_id}` takes it back." if published else ""
+    advice = f" What it published stands; `gdal-mcp undo {call_id}` takes it back." if published else ""
     return ToolError(
-        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}.{stands}"
+        Code.INTERNAL, Stage.RUN, "the server failed.", f"The server's log names call {call_id}.{advice}"
     )

@@ -67,18 +67,18 @@ def cost(usage: Usage, durations: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
+def _short(full: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a receipt in every answer. Its seconds are the sum of all stages."""
-    seconds = sum(value for name, value in whole["seconds"].items() if name not in _OVERLAPPING)
+    seconds = sum(value for name, value in full["seconds"].items() if name not in _OVERLAPPING)
     return {
-        "call_id": whole["call_id"],
-        "tool_version": whole["tool_version"],
-        "image_digest": whole["image_digest"][:_DIGEST],
-        **({"stand_in": True} if whole["stand_in"] else {}),
-        **{name: whole[name] for name in ("engine", "tier", "pool")},
+        "call_id": full["call_id"],
+        "tool_version": full["tool_version"],
+        "image_digest": full["image_digest"][:_DIGEST],
+        **({"stand_in": True} if full["stand_in"] else {}),
+        **{name: full[name] for name in ("engine", "tier", "pool")},
         "seconds": round(seconds, 3),
-        "approval": whole["approval"],
-        **({name: whole[name] for name in ("network", "remote")} if whole["remote"] else {}),
+        "approval": full["approval"],
+        **({name: full[name] for name in ("network", "remote")} if full["remote"] else {}),
     }
 
 
@@ -105,7 +105,7 @@ def structured(call: Invocation, done: JobResult) -> dict[str, Any]:
     known = call.preflight
     result |= known.facts
     written = result["outputs"] if done.published is not None else ()
-    if checks := _checks(written, [one.as_dict() for one in known.findings], done):
+    if checks := _checks(written, [finding.as_dict() for finding in known.findings], done):
         result["checks"] = checks
     # a draft that presents its own answer includes the texts, or has none
     if draft.printed.present is None or texts is not None:
@@ -122,24 +122,26 @@ def _written(draft: Draft, done: JobResult, published: Published) -> dict[str, A
         "outputs": [
             {
                 "path": str(output.target),
-                "description": dict(one.facts),
-                "checks": [dict(check) for check in one.checks],
+                "description": dict(described.facts),
+                "checks": [dict(check) for check in described.checks],
             }
-            for output, one in zip(draft.outputs, done.outputs, strict=False)
+            for output, described in zip(draft.outputs, done.outputs, strict=False)
         ],
     }
-    if {file.located.path for file in published.files} != {one.target.path for one in draft.outputs}:
+    if {file.located.path for file in published.files} != {output.target.path for output in draft.outputs}:
         # their digests are in the call's record
         facts["files"] = [
             {key: value for key, value in file_row(file).items() if key != "sha256"}
             for file in published.files
         ]
     if published.replaced:
-        facts["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
+        facts["replaced"] = [_replaced(located, draft, done, published) for located in published.replaced]
     if published.moved:
-        facts["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
+        facts["moved"] = [
+            {"from": str(transfer.source), "to": str(transfer.target)} for transfer in published.moved
+        ]
     if published.removed:
-        facts["removed"] = [str(one) for one in published.removed]
+        facts["removed"] = [str(located) for located in published.removed]
     return facts
 
 
@@ -150,9 +152,9 @@ def _checks(
     messages.
     """
     for row in outputs:
-        row["checks"] = [one for one in row["checks"] if not _is_repeated(one, findings)]
-    known = [*findings, *(one for row in outputs for one in row["checks"])]
-    return [*findings, *(dict(one) for one in done.checks if not _is_repeated(one, known))]
+        row["checks"] = [check for check in row["checks"] if not _is_repeated(check, findings)]
+    known = [*findings, *(check for row in outputs for check in row["checks"])]
+    return [*findings, *(dict(check) for check in done.checks if not _is_repeated(check, known))]
 
 
 def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> bool:
@@ -162,30 +164,30 @@ def _is_repeated(check: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -
     layer, are different.
     """
     mine = _place(check)
-    for one in known:
-        theirs = _place(one)
+    for other in known:
+        theirs = _place(other)
         shared = mine.keys() & theirs.keys()
         is_same = not mine or not theirs or (shared and all(mine[key] <= theirs[key] for key in shared))
-        if one["code"] == check["code"] and is_same:
+        if other["code"] == check["code"] and is_same:
             return True
     return False
 
 
 def _place(check: Mapping[str, Any]) -> dict[str, frozenset[int]]:
     """The numbers of the input, step, layer and band of a check, as far as it has them."""
-    found = {key: frozenset({check[key]}) for key in ("step", "layer", "band") if key in check}
+    place = {key: frozenset({check[key]}) for key in ("step", "layer", "band") if key in check}
     inputs = check.get("inputs", [check["input"]] if "input" in check else [])
-    return {**found, "input": frozenset(inputs)} if inputs else found
+    return {**place, "input": frozenset(inputs)} if inputs else place
 
 
 def _replaced(old: WorkspacePath, draft: Draft, done: JobResult, published: Published) -> dict[str, Any]:
     """A replaced file: amounts in it and in the new one, as far as they are known."""
     before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
-    size = next((one.size for one in published.files if str(one.located) == str(old)), None)
+    size = next((file.size for file in published.files if str(file.located) == str(old)), None)
     after: dict[str, Any] = {} if size is None else {"bytes": size}
-    for output, found in zip(draft.outputs, done.outputs, strict=False):
-        if str(output.target) == str(old) and found.before:
-            before, after = {**before, **found.before}, {**after, **found.amounts}
+    for output, described in zip(draft.outputs, done.outputs, strict=False):
+        if str(output.target) == str(old) and described.before:
+            before, after = {**before, **described.before}, {**after, **described.amounts}
     return {"path": str(old), **({"before": before} if before else {}), **({"after": after} if after else {})}
 
 
@@ -195,7 +197,7 @@ def _untrusted(done: JobResult, texts: Mapping[str, Any] | None) -> dict[str, An
     parts = {
         key: text for key, text in (printed if texts is None else texts).items() if text not in ("", None)
     }
-    names = [dict(one.names) for one in done.outputs]
+    names = [dict(described.names) for described in done.outputs]
     if any(names):
         parts["names"] = names
     if done.messages:
@@ -216,6 +218,6 @@ def changed_by(principal: str, call_id: str, done: JobResult | None) -> Changed:
     published = done.published if done else None
     if published is None:
         return Changed(principal, call_id)
-    moved = [located for one in published.moved for located in (one.source, one.target)]
+    moved = [located for transfer in published.moved for located in (transfer.source, transfer.target)]
     places = [*(file.located for file in published.files), *published.replaced, *published.removed, *moved]
     return Changed(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))

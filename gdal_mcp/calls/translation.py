@@ -106,8 +106,8 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     if not outcome.code:
         return None
     final = result.final or {}
-    errors = [one for one in reported(final) if one.level != "warning"]
-    texts = [one.text for one in errors[:_FIRST]]
+    errors = [error for error in reported(final) if error.level != "warning"]
+    texts = [error.text for error in errors[:_FIRST]]
     all_texts = "\n".join((*texts, stderr))
     if any(text in all_texts for text in _FULL):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
@@ -176,13 +176,13 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
 def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     """The library's messages, cleaned. Malformed rows are left out."""
     rows = final.get("errors")
-    found: list[LibraryMessage] = []
+    messages: list[LibraryMessage] = []
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
             text, count = clean_text(str(row.get("message", "")), 500), row.get("count")
             count = count if type(count) is int and 1 <= count < 1 << 31 else 1
-            found.append(LibraryMessage(text, count, str(row.get("level"))))
-    return found
+            messages.append(LibraryMessage(text, count, str(row.get("level"))))
+    return messages
 
 
 def stderr_of(result: SandboxResult) -> str:
@@ -193,15 +193,15 @@ def unreported_stderr(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """The lines of stderr that are not among these messages. Programs print messages there too, after a label such as
     `Warning 1:`.
     """
-    texts = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
+    texts = {line.strip()[:_COMPARED] for message in messages for line in message.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in texts]
+    rest = [line for line in lines if _LABEL.sub("", line).strip()[:_COMPARED] not in texts]
     return "".join(_folded(rest)).lstrip("\n")
 
 
 def _folded(lines: Sequence[str]) -> Iterator[str]:
     """Merges lines that differ only in their numbers, with their count: GEOS prints one for each geometry."""
-    shapes = [_NUMBERS.sub("#", one) for one in lines]
+    shapes = [_NUMBERS.sub("#", line) for line in lines]
     counts = Counter(shapes)
     seen: set[str] = set()
     for line, shape in zip(lines, shapes, strict=True):

@@ -51,7 +51,7 @@ class Unreceived:
     def noted(self, reply: Reply, principal: str) -> Reply:
         """The reply with the principal's waiting results, each named once. A reply does not name its own call."""
         waiting = self._waiting[principal]
-        rows = [one for one in list(waiting) if one["call_id"] != reply.call_id]
-        for one in rows:
-            waiting.remove(one)
+        rows = [row for row in list(waiting) if row["call_id"] != reply.call_id]
+        for row in rows:
+            waiting.remove(row)
         return replace(reply, result={**reply.result, KEY: rows}) if rows else reply

@@ -106,7 +106,7 @@ class Admission:
         self.running -= 1
         self._serve()
         if not self.waiting:  # the order matters only while somebody waits
-            self._lines = {name: one for name, one in self._lines.items() if one.running}
+            self._lines = {name: line for name, line in self._lines.items() if line.running}
 
     def _serve(self) -> None:
         """Gives out the free permits."""

@@ -138,7 +138,7 @@ class Policy:
     ways: frozenset[Channel] = WAYS  # ways through which an approval counts; a rule can only narrow them
 
     def entry(self, principal: str) -> PolicyEntry | None:
-        return next((one for one in self.entries if _named(principal, one.principals)), None)
+        return next((entry for entry in self.entries if _named(principal, entry.principals)), None)
 
     def remote_of(self, principal: str) -> tuple[str, ...] | None:
         """The hosts and buckets that the principal may read; None for all of the server's."""
@@ -188,7 +188,7 @@ def decide(asked: PolicyRequest, policy: Policy) -> Verdict:
 
 
 def explained(asked: PolicyRequest, policy: Policy) -> tuple[Verdict, PolicyRule | None]:
-    rule = next((one for one in policy.rules if _fits(one, asked, policy.aliases)), None)
+    rule = next((rule for rule in policy.rules if _fits(rule, asked, policy.aliases)), None)
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
     if asked.always_asked:
@@ -223,7 +223,7 @@ def _calls(rule: PolicyRule, asked: PolicyRequest, aliases: Aliases) -> bool:
     """True if the rule applies. A rule that denies or asks matches any algorithm that the call may run; one that
     allows must match all.
     """
-    patterns = tuple(_spelled(one) for one in rule.tools)
+    patterns = tuple(_spelled(pattern) for pattern in rule.tools)
 
     def fits(name: str) -> bool:
         return _named(_spelled(name), patterns)

@@ -68,8 +68,8 @@ def load_policy(
 def _problem(row: Mapping[str, Any]) -> str:
     """Where in the file something is wrong, what is wrong, and what to write."""
     table, *rest = row["loc"]
-    keys = [one for one in rest if isinstance(one, str)]
-    numbers = [one + 1 for one in rest if isinstance(one, int)]
+    keys = [part for part in rest if isinstance(part, str)]
+    numbers = [part + 1 for part in rest if isinstance(part, int)]
     place = " ".join(map(str, (table, *numbers[:1])))
     text = sentence(row["msg"])
     if row["type"] == "extra_forbidden":

@@ -77,13 +77,13 @@ class Rates:
             if entry.concurrent is not None and running >= entry.concurrent:
                 raise _limited(f"{running} of your calls are running, which is your limit", _SOON)
             if (calls := entry.calls_per_minute) is not None:
-                now, made = time.monotonic(), self._recent_calls[principal]
-                while made and made[0] <= now - _MINUTE:
-                    made.popleft()
-                if len(made) >= calls:
-                    left = made[-calls] + _MINUTE - now
+                now, recent = time.monotonic(), self._recent_calls[principal]
+                while recent and recent[0] <= now - _MINUTE:
+                    recent.popleft()
+                if len(recent) >= calls:
+                    left = recent[-calls] + _MINUTE - now
                     raise _limited(f"you made {calls} calls within a minute, which is your limit", left)
-                made.append(now)
+                recent.append(now)
             self._running[principal] += 1
         try:
             yield

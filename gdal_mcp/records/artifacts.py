@@ -99,14 +99,14 @@ class ArtifactStore:
 
     def find(self, call_id: str, name: str) -> Artifact:
         """A file of a call by its name, which is unique within the call. Raises Absent, Gone."""
-        made = [one for one in self.registry.artifacts_of(call_id) if one.name == name]
-        if not made or made[-1].media_type == FOLDER:
+        artifacts = [artifact for artifact in self.registry.artifacts_of(call_id) if artifact.name == name]
+        if not artifacts or artifacts[-1].media_type == FOLDER:
             raise Absent
-        if made[-1].state == "retracted":
+        if artifacts[-1].state == "retracted":
             raise Gone("the call was undone")
-        if made[-1].state == "superseded":
+        if artifacts[-1].state == "superseded":
             raise Gone("a later call replaced it")
-        return made[-1]
+        return artifacts[-1]
 
     def open(self, artifact: Artifact, workspaces: Workspaces) -> Opened:
         """Opens a file. Raises Absent for one outside these workspaces, Gone for one that differs from the published
@@ -122,10 +122,10 @@ class ArtifactStore:
                 raise Gone("it was taken away") from error
             except PathRefused as error:
                 raise Absent from error
-            seen = Fingerprint.of(file)
-            if not self._verify(artifact, file, seen):
+            fingerprint = Fingerprint.of(file)
+            if not self._verify(artifact, file, fingerprint):
                 raise Gone("it was changed")
-            return Opened(artifact, file, seen, stack.pop_all().close)
+            return Opened(artifact, file, fingerprint, stack.pop_all().close)
 
     def is_unchanged(self, artifact: Artifact, file: int) -> bool:
         """True if an open file is the published one."""
@@ -146,7 +146,7 @@ class ArtifactStore:
             return False
         return self._recall(artifact, Fingerprint.of(now), by_clock=True)
 
-    def _recall(self, artifact: Artifact, seen: Fingerprint, *, by_clock: bool) -> bool | None:
+    def _recall(self, artifact: Artifact, fingerprint: Fingerprint, *, by_clock: bool) -> bool | None:
         """The result of an earlier comparison of the same fingerprint, or True if the file was not changed since it
         was registered.
 
@@ -154,25 +154,25 @@ class ArtifactStore:
         """
         with self._lock:
             compared, same = self._compared.get(artifact.id, (None, False))
-        if compared == seen:
+        if compared == fingerprint:
             return same
-        return True if by_clock and seen.changed_ns / 1e9 <= artifact.created else None
+        return True if by_clock and fingerprint.changed_ns / 1e9 <= artifact.created else None
 
-    def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
+    def _verify(self, artifact: Artifact, file: int, fingerprint: Fingerprint) -> bool:
         """True if it is the published file. It is digested only if nothing else decides. Raises Gone."""
-        if seen.size != artifact.size:
+        if fingerprint.size != artifact.size:
             return False
-        recall = partial(self._recall, artifact, seen, by_clock=seen.size > DIGEST_BYTES)
+        recall = partial(self._recall, artifact, fingerprint, by_clock=fingerprint.size > DIGEST_BYTES)
         if (known := recall()) is not None:
             return known
         with self._digesting:
             known = recall()  # another thread may just have compared it
             if known is None:
                 known = digest(file) == artifact.sha256
-                if Fingerprint.of(file) != seen:
+                if Fingerprint.of(file) != fingerprint:
                     raise Gone("it was changed")
                 with self._lock:
-                    self._compared[artifact.id] = (seen, known)
+                    self._compared[artifact.id] = (fingerprint, known)
                     while len(self._compared) > _REMEMBERED:
                         self._compared.popitem(last=False)
             return known

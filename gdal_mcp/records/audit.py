@@ -95,9 +95,9 @@ class AuditLog:
             line = write_line(at, time_text(time.time()), event)
             record = parse_line(line)
             assert record is not None
-            for one in _segment_names(self.path):
-                if one.samefile(self.path):  # left by a crash before the new file took this one's place
-                    one.unlink()
+            for segment in _segment_names(self.path):
+                if segment.samefile(self.path):  # left by a crash before the new file took this one's place
+                    segment.unlink()
             os.link(self.path, closed)
             replace_file(self.path, line + b"\n")
             write_head(head, Head(record.checkpoint))
@@ -112,7 +112,7 @@ class AuditLog:
 def segments(path: Path) -> tuple[Path, ...]:
     """The closed files beside a log, oldest first."""
     there = path.exists()
-    return tuple(one for one in _segment_names(path) if not (there and one.samefile(path)))
+    return tuple(segment for segment in _segment_names(path) if not (there and segment.samefile(path)))
 
 
 def _segment_names(path: Path) -> list[Path]:
@@ -128,15 +128,15 @@ def copied(path: Path, folder: Path) -> list[Path]:
             return []
         with locked(path, fcntl.LOCK_SH):
             files = (*segments(path), path, path.with_suffix(".head"))
-            return [Path(shutil.copy2(one, folder / one.name)) for one in files if one.exists()]
+            return [Path(shutil.copy2(file, folder / file.name)) for file in files if file.exists()]
 
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
     """The last records, oldest first, read from the end. Verifies nothing: lines that are not records are left out."""
     with explained(path), path.open("rb") as log:
         lines = islice(lines_backwards(log.fileno()), 1, max(count, 0) + 1)
-        found = [record for line in lines if (record := parse_line(line)) is not None]
-    return tuple(reversed(found))
+        records = [record for line in lines if (record := parse_line(line)) is not None]
+    return tuple(reversed(records))
 
 
 def _repair_tail(log: int, head_file: int) -> Checkpoint:
@@ -158,8 +158,8 @@ def _repair_tail(log: int, head_file: int) -> Checkpoint:
         os.ftruncate(log, os.fstat(log).st_size - len(torn))
     if torn_line is None and at == head.at:
         return at
-    found = {"torn_line": torn_line, "head_behind": at.seq - head.at.seq}
-    event = {"type": RECOVERED, "source": "audit", "outcome": "repaired", **found}
+    damage = {"torn_line": torn_line, "head_behind": at.seq - head.at.seq}
+    event = {"type": RECOVERED, "source": "audit", "outcome": "repaired", **damage}
     return _write(log, head_file, at, event, Head(head.at, torn_line)).checkpoint
 
 

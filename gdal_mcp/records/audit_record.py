@@ -71,12 +71,12 @@ def write_line(after: Checkpoint, time: str, event: Mapping[str, Any]) -> bytes:
     for key in sorted(fields, key=lambda name: len(fields[name]), reverse=True):  # the largest are cut first
         if over <= 0:
             break
-        whole = fields[key]
-        fields[key] = _cut(whole)
-        over -= len(whole) - len(fields[key])
+        full = fields[key]
+        fields[key] = _cut(full)
+        over -= len(full) - len(fields[key])
     text = ",".join(f"{_canonical(key)}:{fields[key]}" for key in sorted(fields))
-    kept = f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
-    line = f'{{"event":{kept},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'
+    event_text = f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
+    line = f'{{"event":{event_text},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'
     return line.encode("ascii")
 
 

@@ -34,10 +34,10 @@ def verify(path: Path, stored: Checkpoint | None = None) -> Verification:
     with explained(path), ExitStack() as stack:
         with locked(path, fcntl.LOCK_SH):
             try:
-                opened = [stack.enter_context(one.open("rb")) for one in (*segments(path), path)]
+                opened = [stack.enter_context(segment.open("rb")) for segment in (*segments(path), path)]
             except FileNotFoundError:
                 return Verification(ok=False, records=0, reason=f"there is no log at {path}")
-            sizes = [os.fstat(one.fileno()).st_size for one in opened]
+            sizes = [os.fstat(file.fileno()).st_size for file in opened]
             head = read_head(path.with_suffix(".head")).at
         base = base_of(opened[0].fileno())
         last, reason, missing = base, "", {head, stored or EMPTY} - {base, EMPTY}

@@ -50,12 +50,12 @@ class EndedCall:
             call.tool if known is None or call.tool in known else OTHER,
             call.outcome if call.outcome in OUTCOMES else OTHER,
             call.finished or 0.0,
-            {phase: one for phase, one in seconds.items() if one is not None},
+            {phase: amount for phase, amount in seconds.items() if amount is not None},
             receipt.get("pool") if receipt.get("pool") in POOLS else None,
             _amount(receipt.get("peak_memory_bytes"), limits.get("memory_bytes", 0)),
             _amount(receipt.get("cpu_seconds"), most_cpu) or 0.0,
             len(call.files),
-            sum(int(_amount(one.get("bytes")) or 0) for one in call.files),
+            sum(int(_amount(file.get("bytes")) or 0) for file in call.files),
         )
 
     def row(self, call_id: str) -> dict[str, Any]:

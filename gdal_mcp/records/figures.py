@@ -64,8 +64,8 @@ def _summary(
         # counted from the largest, which is nearer to the 95th percentile
         ranks = {name: count - math.ceil(part * count) for name, part in (("p50", 0.5), ("p95", 0.95))}
         ordered = f"SELECT {column} AS amount {some} ORDER BY {by}{column} DESC LIMIT 1 OFFSET "
-        found = {name: rows(f"{ordered}{rank}")[0]["amount"] for name, rank in ranks.items()}
-        return {"count": count, **found, "max": round(most, 6)}
+        quantiles = {name: rows(f"{ordered}{rank}")[0]["amount"] for name, rank in ranks.items()}
+        return {"count": count, **quantiles, "max": round(most, 6)}
 
     return {
         "calls": calls.total(),

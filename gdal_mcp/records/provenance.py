@@ -114,20 +114,22 @@ class Materials:
             _thread.start_new_thread(self._work, ())
         else:
             self._held.close()
-            self._materials = [replace(one, file=None, reason=_NO_THREAD) for one in self._materials]
+            self._materials = [
+                replace(material, file=None, reason=_NO_THREAD) for material in self._materials
+            ]
             self._ended.set()
 
     def _work(self) -> None:
         """Does everything that may hang, so that the call's own thread never does."""
         try:
             with self._held:
-                for one in self._materials:
-                    self._digest(one)
+                for material in self._materials:
+                    self._digest(material)
                 self._digested.set()
                 self._stop.wait()
-            for one in self._materials:
-                if one.identity is not None and one.located.path not in self._touched:
-                    one.changed |= self._differs(one)
+            for material in self._materials:
+                if material.identity is not None and material.located.path not in self._touched:
+                    material.changed |= self._differs(material)
         finally:
             _THREADS.release()
             self._ended.set()
@@ -146,50 +148,56 @@ class Materials:
         self._stop.set()
         self._ended.wait(_GRACE)
         # a thread that hangs may continue with its own copy
-        return tuple(replace(one) for one in self._materials)
+        return tuple(replace(material) for material in self._materials)
 
     @staticmethod
-    def _differs(one: Material) -> bool:
+    def _differs(material: Material) -> bool:
         try:
-            return Identity.of(_status(one.located)) != one.identity
+            return Identity.of(_status(material.located)) != material.identity
         except (OSError, PathRefused):
             return True
 
     @staticmethod
     def digest(located: WorkspacePath) -> str | None:
         """The digest of one file or folder of any size. None if it cannot be computed."""
-        made = Materials((), sys.maxsize, max_parts=sys.maxsize)
-        with made._held:
-            one = made._watch(located, companion=False)
-            made._digest(one)
-            return one.sha256
+        materials = Materials((), sys.maxsize, max_parts=sys.maxsize)
+        with materials._held:
+            material = materials._watch(located, companion=False)
+            materials._digest(material)
+            return material.sha256
 
     def _watch(self, located: WorkspacePath, *, companion: bool) -> Material:
-        one = Material(located, companion)
+        material = Material(located, companion)
         try:
             if not located.is_folder and len(self._materials) < _MAX_OPEN:
-                one.file = self._held.enter_context(open_file(located))
-            one.identity = Identity.of(os.fstat(one.file) if one.file is not None else _status(located))
+                material.file = self._held.enter_context(open_file(located))
+            material.identity = Identity.of(
+                os.fstat(material.file) if material.file is not None else _status(located)
+            )
         except (OSError, PathRefused):
-            one.reason = _UNREADABLE
-            return one
-        one.size = 0 if located.is_folder else one.identity.size
-        one.changed = located.identity not in (None, one.identity)
-        return one
+            material.reason = _UNREADABLE
+            return material
+        material.size = 0 if located.is_folder else material.identity.size
+        material.changed = located.identity not in (None, material.identity)
+        return material
 
-    def _digest(self, one: Material) -> None:
-        if one.identity is None:
+    def _digest(self, material: Material) -> None:
+        if material.identity is None:
             return
         try:
-            if one.located.is_folder:
-                one.size, one.sha256 = self._folder(one.located)
+            if material.located.is_folder:
+                material.size, material.sha256 = self._folder(material.located)
                 return
-            with nullcontext(one.file) if one.file is not None else open_file(one.located) as file:
-                one.sha256 = self._read(file, one.identity)
+            with (
+                nullcontext(material.file)
+                if material.file is not None
+                else open_file(material.located) as file
+            ):
+                material.sha256 = self._read(file, material.identity)
         except _NotDigested as why:
-            one.reason = str(why)
+            material.reason = str(why)
         except (OSError, PathRefused):
-            one.reason = _UNREADABLE
+            material.reason = _UNREADABLE
 
     def _folder(self, located: WorkspacePath) -> tuple[int, str]:
         """Its size and digest. Does not use `opened_file`, which changes modes to get access: these files are not
@@ -237,11 +245,11 @@ def _with_companions(
     inputs: Iterable[WorkspacePath], companions: Companions
 ) -> Iterator[tuple[WorkspacePath, bool]]:
     """Every input once, each followed by the files that go with it by their names."""
-    given: dict[Path, WorkspacePath] = {}
-    for one in inputs:
-        given.setdefault(one.path, one)
-    seen = set(given)
-    for located in given.values():
+    by_path: dict[Path, WorkspacePath] = {}
+    for source in inputs:
+        by_path.setdefault(source.path, source)
+    seen = set(by_path)
+    for located in by_path.values():
         yield located, False
         try:
             beside = list(companions(located))

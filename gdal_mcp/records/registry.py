@@ -116,10 +116,10 @@ class Registry:
     def begin_call(self, call: Call) -> Call:
         """Records that a call starts, and returns the row. Raises ValueError for an id that exists."""
         digest = call.arguments_digest or hashlib.sha256(json_text(call.arguments).encode()).hexdigest()
-        begun = replace(call, arguments_digest=digest, started=call.started or self._clock())
+        started = replace(call, arguments_digest=digest, started=call.started or self._clock())
         with self._rows.writing() as db:
-            insert(db, "calls", begun)
-        return begun
+            insert(db, "calls", started)
+        return started
 
     def finish_call(self, ended: Call) -> None:
         """Records how a call ended. Only the first end counts."""
@@ -137,10 +137,10 @@ class Registry:
         Very long arguments are left out, except for their digest.
         """
         text = json_text(call.arguments)
-        kept = call.arguments if len(text) <= _MAX_REFUSED else {}
+        arguments = call.arguments if len(text) <= _MAX_REFUSED else {}
         digest, now = call.arguments_digest or hashlib.sha256(text.encode()).hexdigest(), self._clock()
         ended = replace(
-            call, arguments=kept, arguments_digest=digest, started=call.started or now, finished=now
+            call, arguments=arguments, arguments_digest=digest, started=call.started or now, finished=now
         )
         with self._rows.writing() as db:
             if self.call(call.id) is None:
@@ -193,7 +193,7 @@ class Registry:
             most=_TIMED_ROWS,
         )
         return {
-            words: [one["seconds"] for one in rows if one["begins"] == text] for text, words in begins.items()
+            words: [row["seconds"] for row in rows if row["begins"] == text] for text, words in begins.items()
         }
 
     def steps_of(self, call_id: str) -> tuple[Call, ...]:
@@ -234,7 +234,7 @@ class Registry:
         oldest = before - _SEARCHED_ROWS
         # every clause is a literal of this module; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
-        found = self._rows.all(
+        rows = self._rows.all(
             Call,
             query,
             **values,
@@ -245,8 +245,8 @@ class Registry:
             n=limit + 1,
             without=tuple(without),
         )
-        calls = found[:limit]
-        if len(found) > limit:
+        calls = rows[:limit]
+        if len(rows) > limit:
             return Page(calls, str(self._rows.number("calls", calls[-1].id)))
         older = self._rows.plain("SELECT 1 FROM calls WHERE rowid < :oldest LIMIT 1", oldest=oldest)
         return Page(calls, str(oldest) if older else None)
@@ -281,9 +281,9 @@ class Registry:
         unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
         dead = {server for server in {call.server for call in unfinished} if not alive(server)}
         lost = [call for call in unfinished if call.server in dead]
-        for one in lost:
-            self.finish_call(ending(one))
-        return tuple(call for one in lost if (call := self.call(one.id)))
+        for lost_call in lost:
+            self.finish_call(ending(lost_call))
+        return tuple(call for lost_call in lost if (call := self.call(lost_call.id)))
 
     def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
         """Lists what a call published, each in place of the artifact with its URI. All or none. Returns the rows.
@@ -315,14 +315,14 @@ class Registry:
         with self._rows.writing() as db:
             gone = self._rows.all(Artifact, query, id=call_id)
             db.execute("UPDATE calls SET undone = ? WHERE id = ?", [by, call_id])
-            for one in gone:
-                db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
+            for artifact in gone:
+                db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [artifact.id])
                 replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
-                older = self._rows.one(Artifact, replaced, id=one.id)
+                older = self._rows.one(Artifact, replaced, id=artifact.id)
                 # the newer artifact at this URI now replaces the older
-                if older and one.state == "superseded":
+                if older and artifact.state == "superseded":
                     update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
-                    db.execute(update, [one.superseded_by, older.id])
+                    db.execute(update, [artifact.superseded_by, older.id])
                 elif older and os.path.lexists(older.path):
                     update = "UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?"
                     db.execute(update, [older.id])
@@ -336,9 +336,9 @@ class Registry:
         """
         query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
         before = _parse_cursor(cursor)
-        found = self._rows.all(Artifact, query, before=before, n=limit + 1, principal=principal)
-        items = found[:limit]
-        return Page(items, str(items[-1].id) if len(found) > limit else None)
+        rows = self._rows.all(Artifact, query, before=before, n=limit + 1, principal=principal)
+        items = rows[:limit]
+        return Page(items, str(items[-1].id) if len(rows) > limit else None)
 
     def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
         """The artifact listed under a URI, or None. `principal` limits it to that principal's."""

@@ -24,7 +24,7 @@ _BUSY_SECONDS = 10.0  # a write takes milliseconds; longer means that its holder
 _STEPS = 11  # files in `migrations/`; none is ever edited, only added
 # each entry has the statements that take a database from the version of its index to the next
 MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
-    tuple(one.strip() for one in text.split(";") if one.strip())
+    tuple(statement.strip() for statement in text.split(";") if statement.strip())
     for number in range(1, _STEPS + 1)
     for text in (
         files("gdal_mcp.records").joinpath("migrations", f"{number}.sql").read_text(encoding="utf-8"),
@@ -126,7 +126,7 @@ class Rows:
 
     def all(self, kind: type[_Row], query: str, **values: Any) -> tuple[_Row, ...]:
         """The rows of the query, as values of `kind`."""
-        found: list[_Row] = []
+        rows: list[_Row] = []
         with self._lock, explained(self.path):
             for row in self._db.execute(query, stored(values)):
                 columns = {
@@ -134,8 +134,8 @@ class Rows:
                     for name in row.keys()  # noqa: SIM118 - a row is not a mapping
                 }
                 lists = {name: tuple(columns[name]) for name in _LISTS & columns.keys()}
-                found.append(kind(**{**columns, **lists}))
-        return tuple(found)
+                rows.append(kind(**{**columns, **lists}))
+        return tuple(rows)
 
     def plain(self, query: str, **values: Any) -> list[dict[str, Any]]:
         """The rows of the query, as tuples."""
@@ -164,14 +164,14 @@ def insert(db: sqlite3.Connection, table: str, row: "DataclassInstance") -> int:
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {
+    columns = {
         name: json_text(value) if isinstance(value, Mapping | tuple) else value
         for name, value in values.items()
     }
     # SQLite's text is UTF-8, which cannot represent lone surrogates; JSON from a client may contain them
     return {
         name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-        for name, value in kept.items()
+        for name, value in columns.items()
     }
 
 

@@ -51,7 +51,7 @@ def record(call: Call, steps: Sequence[Call] = ()) -> dict[str, Any]:
         "answer_sha256": call.printed or None,
         "receipt": dict(call.receipt),
         **({"part_of": call.part_of} if call.part_of else {}),
-        **({"steps": [_step(one) for one in steps]} if steps else {}),
+        **({"steps": [_step(step) for step in steps]} if steps else {}),
     }
 
 

@@ -86,15 +86,15 @@ class TaskStore:
         with self._rows.writing() as db:
             now = self.clock()
             self._fail_lost(db, now)
-            open_ones = "('working', 'input_required')"
-            db.execute(f"DELETE FROM tasks WHERE status NOT IN {open_ones} AND updated + keep <= ?", [now])  # noqa: S608
-            [kept] = db.execute("SELECT count(*) FROM tasks WHERE principal = ?", [principal]).fetchone()
-            if kept >= self.most:
+            open_states = "('working', 'input_required')"
+            db.execute(f"DELETE FROM tasks WHERE status NOT IN {open_states} AND updated + keep <= ?", [now])  # noqa: S608
+            [count] = db.execute("SELECT count(*) FROM tasks WHERE principal = ?", [principal]).fetchone()
+            if count >= self.most:
                 return None
             name = secrets.token_urlsafe(24)
-            made = Task(name, principal, self.server, tool, created=now, updated=now, keep=self.seconds)
-            insert(db, "tasks", made)
-        return made
+            task = Task(name, principal, self.server, tool, created=now, updated=now, keep=self.seconds)
+            insert(db, "tasks", task)
+        return task
 
     def end(self, task: Task, status: Status, message: str, payload: Mapping[str, Any] | None = None) -> Task:
         """Records the end of a task, on disk. Only the first end counts."""
@@ -120,8 +120,8 @@ class TaskStore:
             query = "SELECT * FROM tasks WHERE id = :id AND principal = :principal"
             # JSON may contain half of a surrogate pair, which SQLite cannot compare
             name = task_id.encode("utf-8", "replace").decode()
-            found = self._rows.one(Task, query, id=name, principal=principal)
-        return found if found and (not found.ended or found.expires_at(now) > now) else None
+            task = self._rows.one(Task, query, id=name, principal=principal)
+        return task if task and (not task.ended or task.expires_at(now) > now) else None
 
     @property
     def _rows(self) -> Rows:
@@ -137,5 +137,5 @@ class TaskStore:
         db.executemany(
             "UPDATE tasks SET status = 'failed', message = ?, payload = ?, updated = ?"
             " WHERE server = ? AND status = 'working'",
-            [(_GONE, json.dumps(_LOST), now, one) for one in others if not self.alive(one)],
+            [(_GONE, json.dumps(_LOST), now, server) for server in others if not self.alive(server)],
         )

@@ -115,23 +115,25 @@ def parse(text: str) -> Address:
     if len(text) > _LONGEST or not text.isprintable() or "\\" in text or (web and " " in text):
         raise NotAnAddress("it is too long, or contains blanks, backslashes or control characters")
     try:
-        found = urlsplit(text)
-        port = found.port
+        url = urlsplit(text)
+        port = url.port
     except ValueError as error:
         raise NotAnAddress("it cannot be read as an address") from error
-    scheme, is_item = found.scheme.removeprefix("stac+"), found.scheme.startswith("stac+")
-    if found.scheme not in SCHEMES or not found.hostname:
-        raise NotAnAddress(f"it begins with none of {', '.join(f'{one}://' for one in SCHEMES)} and a host")
-    if "@" in found.netloc:
+    scheme, is_item = url.scheme.removeprefix("stac+"), url.scheme.startswith("stac+")
+    if url.scheme not in SCHEMES or not url.hostname:
+        raise NotAnAddress(
+            f"it begins with none of {', '.join(f'{scheme}://' for scheme in SCHEMES)} and a host"
+        )
+    if "@" in url.netloc:
         raise NotAnAddress("it must not contain a user or a password; credentials are set by the operator")
-    if is_item != bool(found.fragment and not found.fragment.startswith("with=")):
+    if is_item != bool(url.fragment and not url.fragment.startswith("with=")):
         raise NotAnAddress("`#asset` names an asset of a STAC item, as in stac+https://host/item.json#visual")
-    path = _path(found.path, bucket=scheme not in PORTS)
-    query = _query(found.query, bucket=scheme not in PORTS)
+    path = _path(url.path, bucket=scheme not in PORTS)
+    query = _query(url.query, bucket=scheme not in PORTS)
     hidden = tuple(row for row in query if _SIGNING.fullmatch(row[0].lower()))
     try:
-        name = f"[{found.hostname}]" if ":" in found.hostname else found.hostname
-        host = found.netloc if scheme not in PORTS else canonical_host(name)
+        name = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+        host = url.netloc if scheme not in PORTS else canonical_host(name)
     except ValueError as error:
         raise NotAnAddress(str(error)) from error
     return Address(
@@ -141,18 +143,18 @@ def parse(text: str) -> Address:
         path,
         tuple(row for row in query if row not in hidden),
         hidden,
-        found.fragment if is_item else "",
-        () if is_item else _sidecars(path, found.fragment.removeprefix("with=")),
+        url.fragment if is_item else "",
+        () if is_item else _sidecars(path, url.fragment.removeprefix("with=")),
     )
 
 
 def folder_of(text: str) -> str:
     """A host, a bucket or a folder, in the form of `Address.folder`. Raises NotAnAddress."""
-    whole = text if "://" in text else f"https://{text}"
+    address = text if "://" in text else f"https://{text}"
     if "?" in text or "#" in text:
         raise NotAnAddress("a folder has no query and no fragment")
-    name = "any#any" if whole.startswith("stac+") else "any"
-    return parse(f"{whole.rstrip('/')}/{name}").folder
+    name = "any#any" if address.startswith("stac+") else "any"
+    return parse(f"{address.rstrip('/')}/{name}").folder
 
 
 def _path(path: str, *, bucket: bool) -> str:
@@ -185,10 +187,10 @@ def _sidecars(path: str, named: str) -> tuple[str, ...]:
     """The names of a file's sidecar files: those of its format, and those that the address names."""
     last = unquote(path.rpartition("/")[2])
     stem, dot, extension = last.rpartition(".")
-    usual = [f"{stem}.{one}" for one in _SIDECARS.get(f"{dot}{extension}".lower(), ())]
-    for one in filter(None, named.split(",")):
-        if not _EXTENSION.fullmatch(one):
+    usual = [f"{stem}.{ending}" for ending in _SIDECARS.get(f"{dot}{extension}".lower(), ())]
+    for ending in filter(None, named.split(",")):
+        if not _EXTENSION.fullmatch(ending):
             raise NotAnAddress("`#with=` names endings such as ovr, aux.xml or tfw")
         # appended as in x.tif.ovr and x.tif.aux.xml, or replaced as in x.tfw
-        usual.append(f"{last}.{one}" if one in ("ovr", "aux.xml", "msk") else f"{stem}.{one}")
+        usual.append(f"{last}.{ending}" if ending in ("ovr", "aux.xml", "msk") else f"{stem}.{ending}")
     return tuple(dict.fromkeys(usual))

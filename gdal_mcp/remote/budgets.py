@@ -74,15 +74,15 @@ class CallBudget:
         finally:
             with self._lock:
                 self.bytes_left += size - came[0]
-                for one in (self, meter, self.hosts.setdefault(host, HostUsage())):
-                    one.read, one.requests = one.read + came[0], one.requests + 1
+                for usage in (self, meter, self.hosts.setdefault(host, HostUsage())):
+                    usage.read, usage.requests = usage.read + came[0], usage.requests + 1
                 self.daily.spend(self.principal, came[0] - size, 0)
 
     def by_host(self) -> list[dict[str, Any]]:
         """Bytes and requests by host for the receipt, including hosts that only redirected."""
         return [
-            {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
-            for host, one in self.hosts.copy().items()
+            {"host": host, "read_by": "server", "bytes": usage.read, "requests": usage.requests}
+            for host, usage in self.hosts.copy().items()
         ]
 
     def left(self) -> float:
@@ -162,9 +162,9 @@ class DailyQuota:
         Raises ReadFailed over a limit. Negative values, which return a reservation, never fail.
         """
         with self._lock:
-            kept_bytes, kept_requests = self._kept[principal]
-            bytes_today = kept_bytes + self._read[principal] + read
-            requests_today = kept_requests + self._requests[principal] + requests
+            stored_bytes, stored_requests = self._kept[principal]
+            bytes_today = stored_bytes + self._read[principal] + read
+            requests_today = stored_requests + self._requests[principal] + requests
             over = bytes_today > self.settings.bytes_a_day or requests_today > self.settings.requests_a_day
             if over and requests:
                 raise ReadFailed(

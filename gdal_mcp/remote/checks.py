@@ -47,8 +47,8 @@ _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re
 # networks that `is_global` does not refuse in every supported Python: reserved for protocols and documentation (RFC
 # 6890, 9637), or leading to internal addresses (NAT64, 6to4 with its relays, Teredo, site-local)
 _NOT_OUTSIDE: Final = tuple(
-    ipaddress.ip_network(one)
-    for one in "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split()
+    ipaddress.ip_network(network)
+    for network in "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split()
 )
 _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 
@@ -95,15 +95,15 @@ class Checks:
         The query of a redirect was chosen by the other server, so sending it reveals nothing new.
         """
         where = (address.scheme, address.host, address.port, address.path)
-        source = next((one for one in self.settings.sources if one.holds(*where)), None)
+        source = next((source for source in self.settings.sources if source.holds(*where)), None)
         line = address.origin.removeprefix("https://")
         if source is None:
             raise _blocked(
                 f"the server does not read from {line}, or not from that folder",
                 f'`--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file',
             )
-        given = self._hosts_of(principal)
-        if given is not None and not any(source_at(text).holds(*where) for text in given):
+        hosts = self._hosts_of(principal)
+        if hosts is not None and not any(source_at(text).holds(*where) for text in hosts):
             raise _blocked(
                 f"the policy does not let you read from {line}",
                 f'`remote = ["{line}"]` in your [[principal]] entry of the policy file',
@@ -161,11 +161,11 @@ class Checks:
                 if isinstance(answer, CheckedAnswer):
                     return answer
                 now = _redirect_target(answer, at)
-                found = self.listed(now, meter.call.principal, followed=True)
+                next_source = self.listed(now, meter.call.principal, followed=True)
                 _require_approved(now, at, meter)
-                at = place(found, now)
+                at = place(next_source, now)
                 # another host gets no credentials, and after a redirect by another host none are sent at all
-                signs = signs and found is source and at.origin == home
+                signs = signs and next_source is source and at.origin == home
                 if request.body is not None:
                     raise ReadFailed(f"{address.host} redirects a request for a list, which is not followed")
         except ToolError as error:
@@ -204,7 +204,7 @@ class Checks:
             content=request.body,
             extensions={"timeout": timeout},
         )
-        kept = DEADLINE.set(Deadline(meter.call, time.monotonic() + longest))
+        token = DEADLINE.set(Deadline(meter.call, time.monotonic() + longest))
         try:
             with (
                 self._shares.one(meter.call),
@@ -228,7 +228,7 @@ class Checks:
         except (httpcore2.ProtocolError, ValueError) as error:
             raise ReadFailed(f"{target.host} sent an invalid HTTP response") from error
         finally:
-            DEADLINE.reset(kept)
+            DEADLINE.reset(token)
 
 
 # 2. allowed connections
@@ -237,11 +237,13 @@ class Checks:
 def resolved(host: str, port: int, sources: Iterable[RemoteSource]) -> list[str]:
     """The IP addresses of a host, looked up once. Raises ReadFailed unless connections to all of them are allowed."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ReadFailed(f"{host} cannot be resolved") from error
-    addresses = [str(row[4][0]) for row in found]
-    networks = [one for source in sources if _stands_for(source, host, port) for one in source.networks]
+    addresses = [str(row[4][0]) for row in rows]
+    networks = [
+        network for source in sources if _stands_for(source, host, port) for network in source.networks
+    ]
     if not addresses or not all(is_allowed(text, networks) for text in addresses):
         raise ReadFailed(
             f"{host} has an address that is not public; the person who runs the server can allow it with `networks` in its [[remote.source]]"
@@ -264,8 +266,8 @@ def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.I
 def _stands_for(source: RemoteSource, host: str, port: int) -> bool:
     scheme, own, own_port, _ = source.parts
     if scheme not in PORTS:
-        found = urlsplit(source.endpoint)
-        return bool(source.endpoint) and (found.hostname, found.port or PORTS[found.scheme]) == (host, port)
+        url = urlsplit(source.endpoint)
+        return bool(source.endpoint) and (url.hostname, url.port or PORTS[url.scheme]) == (host, port)
     return own_port == port and (host == own.strip("[]") or (own.startswith("*.") and host.endswith(own[1:])))
 
 
@@ -275,10 +277,10 @@ def _stands_for(source: RemoteSource, host: str, port: int) -> bool:
 def _redirect_target(location: str, at: Target) -> Address:
     """The address that a redirect leads to. Raises ReadFailed if it is not valid."""
     try:
-        found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
+        address = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
     except ValueError as error:
         raise ReadFailed(f"{at.host} redirects to an invalid address") from error
-    return replace(found.hidden, sidecars=())
+    return replace(address.hidden, sidecars=())
 
 
 def _require_approved(address: Address, at: Target, meter: Meter) -> None:
@@ -325,10 +327,10 @@ class _Answer:
 
     def one(self, name: str) -> str:
         """The value of a header; "" if it is missing. Raises ReadFailed if it is repeated, too long or not ASCII."""
-        found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
-        if len(found) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in found):
+        values = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
+        if len(values) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in values):
             raise ReadFailed(f"{self.host} sends an invalid header")
-        return found[0].strip() if found else ""
+        return values[0].strip() if values else ""
 
     def require_no_failure(self) -> None:
         """Checks the status and the encoding. Raises Missing, _Retry, ReadFailed."""
@@ -363,10 +365,10 @@ def _check_range(answer: _Answer, start: int, size: int, known: Version | None) 
         return 0, answer.version(0), False
     if answer.status != 206:
         raise ReadFailed(f"{answer.host} does not support range requests")
-    found = _CONTENT_RANGE.fullmatch(answer.one("content-range"))
-    if found is None:
+    match = _CONTENT_RANGE.fullmatch(answer.one("content-range"))
+    if match is None:
         raise ReadFailed(f"{answer.host} does not state the range of its answer")
-    first, last, total = (int(text) for text in found.groups())
+    first, last, total = (int(text) for text in match.groups())
     if first != start or last != min(start + size, total) - 1 or last < first:
         raise ReadFailed(f"{answer.host} answers a different range than was requested")
     return last - first + 1, answer.version(total), False

@@ -89,7 +89,7 @@ class BlockCache:
                 self._drop(old)
             if version.validator == "etag" and len(version.etag) + len(version.modified) <= _MAX_VALIDATORS:
                 self._copies[key] = copy
-            for unused in [key for key, one in self._copies.items() if not one.users]:
+            for unused in [key for key, cached in self._copies.items() if not cached.users]:
                 if len(self._copies) <= MAX_COPIES:
                     break
                 self._drop(self._copies.pop(unused))

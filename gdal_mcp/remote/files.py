@@ -61,16 +61,16 @@ class RemoteFile:
         if any(offset + length > copy.version.length for offset, length in ranges):
             raise ReadFailed(f"{self.address.host}: a read beyond the end of the file")
         wanted = sorted({block for offset, length in ranges for block in _blocks(offset, length)})
-        found: dict[int, memoryview] = {}
-        waiting = self._start_fetching(copy, wanted, found)
+        blocks: dict[int, memoryview] = {}
+        waiting = self._start_fetching(copy, wanted, blocks)
         for block, future in waiting.items():
             first, data = future.result()
-            found[block] = memoryview(data)[(block - first) * BLOCK :][:BLOCK]
+            blocks[block] = memoryview(data)[(block - first) * BLOCK :][:BLOCK]
         with self._lock:
             self._touched.update(wanted)
         pieces = []
         for offset, length in ranges:
-            data, skip = b"".join(found[block] for block in _blocks(offset, length)), offset % BLOCK
+            data, skip = b"".join(blocks[block] for block in _blocks(offset, length)), offset % BLOCK
             pieces.append(data[skip : skip + length])
         return b"".join(pieces)
 
@@ -117,37 +117,37 @@ class RemoteFile:
     def _open(self) -> Copy:
         cache = self._deps.cache
         key = self._meter.call.principal, replace(self.address, sidecars=())
-        held = cache.known(key)
-        known = held.version if held else None
+        cached = cache.known(key)
+        known = cached.version if cached else None
         try:
             got = self._deps.checks.look(self.address, self._meter, self._first, known)
         except ReadFailed as error:
-            if held is not None:
-                cache.release(held)
+            if cached is not None:
+                cache.release(cached)
             if isinstance(error, Missing):  # remembered for this call; other failures may be temporary
                 self._missing = str(error)
             raise
         self._final = got.final
-        if held is not None and (got.unchanged or got.version.same(held.version)):
-            self._before = frozenset(held.held)
-            return held
-        if held is not None:
-            cache.release(held)
+        if cached is not None and (got.unchanged or got.version.same(cached.version)):
+            self._before = frozenset(cached.held)
+            return cached
+        if cached is not None:
+            cache.release(cached)
         copy = cache.begin(key, got.version)
         for block in _blocks(0, len(got.data)):
             cache.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
         return copy
 
     def _start_fetching(
-        self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview]
+        self, copy: Copy, wanted: Iterable[int], blocks: dict[int, memoryview]
     ) -> dict[int, "Future[tuple[int, bytes]]"]:
-        """The blocks that are being fetched, including new ones. Cached blocks are put into `found`."""
+        """The blocks that are being fetched, including new ones. Cached blocks are put into `blocks`."""
         missing = []
         waiting: dict[int, Future[tuple[int, bytes]]] = {}
         with self._lock:
             for block in wanted:
                 if block in copy.held:
-                    found[block] = memoryview(self._deps.cache.get(copy, block))
+                    blocks[block] = memoryview(self._deps.cache.get(copy, block))
                 elif block in self._pending:
                     waiting[block] = self._pending[block]
                 else:

@@ -50,8 +50,8 @@ def search(
     home = str(api).rstrip("/")
     url = home if home.endswith("/search") else f"{home}/search"
     try:
-        found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **query)
-        return [_item(row, gateway, meter.call.principal) for row in islice(found.items_as_dicts(), most)]
+        results = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **query)
+        return [_item(row, gateway, meter.call.principal) for row in islice(results.items_as_dicts(), most)]
     except (failed, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
         raise ReadFailed(what) from error
@@ -106,7 +106,7 @@ def _item(
     row: Mapping[str, Any], gateway: RemoteGateway, principal: str
 ) -> tuple[dict[str, Any], list[Address]]:
     """An item and the addresses of its datasets, data first."""
-    assets, found = {}, []
+    assets, datasets = {}, []
     for name, asset in islice((row.get("assets") or {}).items(), _MAX_EXAMINED_ASSETS):
         href, kind = _text(asset.get("href")), _text(asset.get("type"))
         address = _address(str(asset.get("href")), gateway, principal)
@@ -117,8 +117,8 @@ def _item(
             "readable": address is not None,
         }
         if address is not None and any(word in kind for word in _DATA):
-            found.append((_text(name), address))
-    names = list(dict.fromkeys([*(name for name, _ in found), *assets]))
+            datasets.append((_text(name), address))
+    names = list(dict.fromkeys([*(name for name, _ in datasets), *assets]))
     shown = {
         "id": _text(row.get("id")),
         "collection": _text(row.get("collection")),
@@ -126,7 +126,7 @@ def _item(
         "bbox": [float(number) for number in (row.get("bbox") or ())[:6]],
         "assets": {name: assets[name] for name in names[:_MAX_ASSETS]},
     }
-    return shown, [address for _, address in found[:_MAX_ASSETS]]
+    return shown, [address for _, address in datasets[:_MAX_ASSETS]]
 
 
 def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:

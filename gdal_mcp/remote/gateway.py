@@ -74,8 +74,8 @@ class RemoteGateway:
         work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
         deps = FetchDeps(self.checks, self._cache, work)
         sources = {
-            str(number): finding.submit(self._source, one, call, deps, within)
-            for number, one in enumerate(addresses, 1)
+            str(number): finding.submit(self._source, address, call, deps, within)
+            for number, address in enumerate(addresses, 1)
         }
         return RemoteReading(sources, call, (work, finding), partial(self._daily.end, call))
 
@@ -101,19 +101,19 @@ class RemoteGateway:
         self._cache.close()
 
     def _source(
-        self, asked: Address, call: CallBudget, deps: FetchDeps, within: tuple[str, ...] | None
+        self, address: Address, call: CallBudget, deps: FetchDeps, within: tuple[str, ...] | None
     ) -> RemoteFiles:
         """Opens the source of an address; for a STAC item, that of its asset. Raises ToolError, ReadFailed."""
-        if not asked.item_asset:
-            return RemoteFiles(asked, asked, deps, Meter(call, within))
-        item = replace(asked, item_asset="")
+        if not address.item_asset:
+            return RemoteFiles(address, address, deps, Meter(call, within))
+        item = replace(address, item_asset="")
         text = self.checks.document(item, Meter(call, within), _MAX_ITEM)
         try:
-            href = parse_json(text, _MAX_ITEM_VALUES)["assets"][asked.item_asset]["href"]
-            found = parse(urljoin(str(replace(item, query=(), secret=())), href))
+            href = parse_json(text, _MAX_ITEM_VALUES)["assets"][address.item_asset]["href"]
+            asset = parse(urljoin(str(replace(item, query=(), secret=())), href))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            what = f"{asked.host}: the item does not have that asset, or the asset has no address"
+            what = f"{address.host}: the item does not have that asset, or the asset has no address"
             raise ReadFailed(what) from error
         # the item, not the caller, chose the query
-        self.checks.listed(found.hidden, call.principal)
-        return RemoteFiles(found.hidden, asked, deps, Meter(call))
+        self.checks.listed(asset.hidden, call.principal)
+        return RemoteFiles(asset.hidden, address, deps, Meter(call))

@@ -38,7 +38,7 @@ class AddressTable:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        return tuple(one.address for one in self._places.values())
+        return tuple(remote.address for remote in self._places.values())
 
     def place(self, text: str) -> Remote:
         """The remote data at an address. Raises ToolError."""
@@ -61,7 +61,7 @@ def label(located: WorkspacePath) -> str:
 
 def local(places: Iterable[WorkspacePath]) -> tuple[WorkspacePath, ...]:
     """The paths in workspaces, without remote data."""
-    return tuple(one for one in places if not isinstance(one, Remote))
+    return tuple(located for located in places if not isinstance(located, Remote))
 
 
 def by_host(places: Iterable[WorkspacePath], size_of: Callable[[WorkspacePath], int]) -> list[dict[str, Any]]:
@@ -70,16 +70,16 @@ def by_host(places: Iterable[WorkspacePath], size_of: Callable[[WorkspacePath], 
     `bytes` is the total size of the files; unknown sizes count as 0.
     """
     rows: dict[str, dict[str, Any]] = {}
-    for one in dict.fromkeys(places):
-        if isinstance(one, Remote):
-            origin = one.address.origin
+    for located in dict.fromkeys(places):
+        if isinstance(located, Remote):
+            origin = located.address.origin
             row = rows.setdefault(origin, {"host": origin, "read_by": READ_BY, "reads": [], "bytes": 0})
-            beside = f" with {', '.join(one.address.sidecars)}" if one.address.sidecars else ""
+            beside = f" with {', '.join(located.address.sidecars)}" if located.address.sidecars else ""
             row["reads"].append(
-                f"{one.address}{', wherever it lies' if one.address.item_asset else ''}{beside}"
+                f"{located.address}{', wherever it lies' if located.address.item_asset else ''}{beside}"
             )
-            row["bytes"] += size_of(one)
-            row["folders"] = sorted({*row.get("folders", ()), one.address.folder})
+            row["bytes"] += size_of(located)
+            row["folders"] = sorted({*row.get("folders", ()), located.address.folder})
     return list(rows.values())
 
 
@@ -98,7 +98,7 @@ def without_secrets(value: Any, addresses: Sequence[Address]) -> Any:
     if isinstance(value, list | tuple):
         return [without_secrets(inner, addresses) for inner in value]
     if isinstance(value, str):
-        pairs = {pair for one in addresses for pair in one.secret}
+        pairs = {pair for address in addresses for pair in address.secret}
         # longest first, because one secret may begin with another
         for key, secret in sorted(pairs, key=lambda pair: -len(pair[1])):
             value = value.replace(f"{key}={secret}", f"{key}=...")

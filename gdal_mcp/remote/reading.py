@@ -39,7 +39,9 @@ class RemoteFiles:
     def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
         """`asked` is the address as the caller wrote it. Raises ReadFailed."""
         self._address, self._named, self._deps, self._meter = address, asked, deps, meter
-        self._beside = {} if address.is_tree else {plain_name(one): one for one in address.sidecars}
+        self._beside = (
+            {} if address.is_tree else {plain_name(sidecar): sidecar for sidecar in address.sidecars}
+        )
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
         try:
@@ -59,16 +61,16 @@ class RemoteFiles:
         Raises ReadFailed if the file must exist and cannot be read.
         """
         key = self._key(name)
-        held = self._keys.held(key)
-        if held == "folder":
+        state = self._keys.held(key)
+        if state == "folder":
             return pack_look(Kind.DIRECTORY, 0, 0)
-        if held == "none":
+        if state == "none":
             return None
         file = self._file(key)
         try:
             version = file.look()
         except Missing as error:
-            if held == "maybe":
+            if state == "maybe":
                 return None
             raise ReadFailed(f"{error}, though it was there or was listed") from error
         begins = file.read([(0, min(BLOCK, version.length))])
@@ -86,21 +88,21 @@ class RemoteFiles:
             key = self._key(name)
             return self._keys.list_dir(key) if self._keys.held(key) == "folder" else None
 
-        def is_there(one: str) -> bool:
+        def is_there(sidecar: str) -> bool:
             try:
-                self._file(one).look()
+                self._file(sidecar).look()
             except Missing:
                 return False
             return True
 
         beside = tuple(self._beside)
         there = self._deps.work.map(is_there, beside)
-        return (*(one for one, found in zip(beside, there, strict=True) if found), self._named.name)
+        return (*(sidecar for sidecar, exists in zip(beside, there, strict=True) if exists), self._named.name)
 
     def record(self) -> SourceRead:
         with self._lock:
             files = dict(self._files)
-        rows = {name: row for name, one in sorted(files.items()) if (row := one.record()) is not None}
+        rows = {name: row for name, file in sorted(files.items()) if (row := file.record()) is not None}
         if len(rows) == 1 and not self._address.is_tree:
             [row] = rows.values()
             return replace(row, address=str(self._named))
@@ -108,8 +110,8 @@ class RemoteFiles:
 
     def close(self) -> None:
         with self._lock:
-            for one in self._files.values():
-                one.close()
+            for file in self._files.values():
+                file.close()
 
     def _key(self, name: str) -> str:
         """The key for a name. In a tree, the name's first part is the tree's own name and is removed."""
@@ -197,13 +199,13 @@ class RemoteReading:
 
     def require_found(self) -> None:
         """Waits until every address was looked up. Raises ToolError: NOT_FOUND, NETWORK_BLOCKED, REMOTE_ERROR."""
-        for one in self.sources.values():
+        for future in self.sources.values():
             with explained():
-                one.result()
+                future.result()
 
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""
-        return tuple(one.record() for one in self._found())
+        return tuple(source.record() for source in self._found())
 
     def close(self) -> None:
         """Ends all requests and waits half a second for them. A name server or a connection may take longer to end."""
@@ -215,16 +217,16 @@ class RemoteReading:
             ending.join(_MOMENT)
 
     def _end(self) -> None:
-        for one in self.work:
-            one.shutdown(cancel_futures=True)
+        for pool in self.work:
+            pool.shutdown(cancel_futures=True)
         for source in self._found():
             source.close()
         self.closing()
 
     def _found(self) -> Iterator[RemoteFiles]:
-        for one in self.sources.values():
-            if one.done() and not one.cancelled() and one.exception() is None:
-                yield one.result()
+        for future in self.sources.values():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                yield future.result()
 
     def _fail(self, error: ToolError) -> None:
         if not self._closed:

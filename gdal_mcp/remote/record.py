@@ -61,7 +61,7 @@ class SourceRead:
     cached_bytes: int = 0  # bytes of the ranges that an earlier call of the same principal had read
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "ranges": [list(one) for one in self.ranges]}
+        return {**asdict(self), "ranges": [list(span) for span in self.ranges]}
 
 
 def joined(address: str, rows: Mapping[str, SourceRead], requests: int, read: int) -> SourceRead:

@@ -27,9 +27,9 @@ class Seal:
 
     def __call__(self, addresses: Sequence[Address]) -> str:
         """HMAC-SHA256, in hex, of the secret parts of the addresses; "" if there are none. Raises ToolError."""
-        if not any(one.secret for one in addresses):
+        if not any(address.secret for address in addresses):
             return ""
-        parts = [[str(one), one.secret] for one in addresses]
+        parts = [[str(address), address.secret] for address in addresses]
         return hmac.new(self._key(), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
     def _key(self) -> bytes:

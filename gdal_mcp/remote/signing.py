@@ -58,10 +58,10 @@ def place(source: RemoteSource, address: Address) -> Target:
         "az": f"https://{address.host}.blob.core.windows.net",
         "s3": f"https://{'' if in_path else f'{address.host}.'}s3.{source.region}.amazonaws.com",
     }
-    found = urlsplit(source.endpoint or usual[address.scheme])
+    url = urlsplit(source.endpoint or usual[address.scheme])
     key = quote(address.path, safe="/-_.~")
     inside = f"/{address.host}{key}" if in_path else key
-    return Target(found.scheme, found.hostname or "", found.port or PORTS[found.scheme], inside)
+    return Target(url.scheme, url.hostname or "", url.port or PORTS[url.scheme], inside)
 
 
 def signed(source: RemoteSource, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
@@ -69,7 +69,7 @@ def signed(source: RemoteSource, address: Address, target: Target, headers: Mapp
     own = dict(headers)
     query = [target.query]
     try:
-        own |= {name: read_secret(one) for name, one in source.headers.items()}
+        own |= {name: read_secret(reference) for name, reference in source.headers.items()}
         if source.bearer:
             own["Authorization"] = f"Bearer {read_secret(source.bearer)}"
         if source.service_account:

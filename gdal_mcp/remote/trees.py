@@ -63,14 +63,14 @@ class KeyIndex:
             return "folder"
         above = ["", *(key[:at] for at, letter in enumerate(key) if letter == "/")]
         arrays = [folder for folder in above if folder in self.grids]
-        inside = (self.grids[one].has(key[len(one) :].removeprefix("/")) for one in arrays)
+        inside = (self.grids[folder].has(key[len(folder) :].removeprefix("/")) for folder in arrays)
         return "maybe" if key in self.maybe or (not _CLIMBS.search(key) and any(inside)) else "none"
 
     def first(self) -> list[str]:
         """The files that Zarr readers read first: the group's metadata, and coordinates, which have one chunk each."""
         single = [folder for folder, grid in self.grids.items() if grid.counts == (1,)]
-        names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
-        return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]
+        names = [f"{folder}/{self.grids[folder].start}0".lstrip("/") for folder in single]
+        return [name for name in (".zgroup", *names) if self.held(name) in ("listed", "maybe")]
 
     def list_dir(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not exist."""
@@ -94,14 +94,14 @@ def _at(names: Sequence[str], key: str) -> str:
 
 def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> KeyIndex:
     """An index of these names. Raises ReadFailed if they take too much memory."""
-    found: set[str] = set()
+    distinct: set[str] = set()
     left = _MAX_NAMES
     for name in names:
         left -= sys.getsizeof(name)
         if left < 0:
             raise ReadFailed(f"the names in the tree take more than {_MAX_NAMES} bytes")
-        found.add(name)
-    return KeyIndex(sorted(found), grids or {})
+        distinct.add(name)
+    return KeyIndex(sorted(distinct), grids or {})
 
 
 def of_zarr(name: str, text: bytes) -> KeyIndex | None:
@@ -110,9 +110,9 @@ def of_zarr(name: str, text: bytes) -> KeyIndex | None:
     `name` is the file's name, which decides the Zarr version.
     """
     try:
-        found = parse_json(text, _MAX_VALUES)
+        metadata = parse_json(text, _MAX_VALUES)
         if name == ".zmetadata":
-            rows = found["metadata"]
+            rows = metadata["metadata"]
             files = {name, *(key for key in rows if key.rpartition("/")[2] in _METADATA)}
             grids = {
                 key.rpartition("/")[0]: _grid(row, row["chunks"], "", row.get("dimension_separator", "."))
@@ -120,10 +120,10 @@ def of_zarr(name: str, text: bytes) -> KeyIndex | None:
                 if key.rpartition("/")[2] == ".zarray"
             }
         else:
-            rows = {"": found, **found["consolidated_metadata"]["metadata"]}
+            rows = {"": metadata, **metadata["consolidated_metadata"]["metadata"]}
             files = {f"{folder}/zarr.json".lstrip("/") for folder in rows}
             grids = {folder: _version3(row) for folder, row in rows.items() if row["node_type"] == "array"}
-        return of_names((one for one in files if not _CLIMBS.search(one)), grids)
+        return of_names((key for key in files if not _CLIMBS.search(key)), grids)
     except TooComplex as error:
         raise ReadFailed(f"the metadata of the tree cannot be read: it has {error}") from error
     except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError):
@@ -142,5 +142,5 @@ def _grid(row: Mapping[str, Any], chunks: Iterable[int], start: str, separator: 
     """The chunks of an array. Raises ValueError if the format does not define the separator."""
     if separator not in (".", "/"):
         raise ValueError(separator)
-    counts = tuple(math.ceil(whole / part) for whole, part in zip(row["shape"], chunks, strict=True))
+    counts = tuple(math.ceil(size / part) for size, part in zip(row["shape"], chunks, strict=True))
     return Grid(counts, start, separator)

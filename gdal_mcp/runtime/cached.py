@@ -36,11 +36,11 @@ def cached_attestation(
         recent = cached["key"] == key and 0 <= time.time() - cached["time"] < ATTESTATION_SECONDS
         if recent and not fresh and (rows := tuple(Row(**row) for row in cached["rows"])):
             return rows
-    found = prove()
-    text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in found]})
+    proven = prove()
+    text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in proven]})
     with suppress(OSError):
         put_private(path, text.encode())
-    return found
+    return proven
 
 
 def compiled_program(
@@ -61,9 +61,9 @@ def compiled_program(
     sent = delivered(worker_command(COMPILE))
     bare = replace(template, command=sent.command, program=sent.program, mounts=(), masks=())
     job = Job(f"compile-{runner.owner}", bare, {"words": program_args(command)})
-    made = runner.run(job, cancel).attachments.get("program")
-    if not made:  # such an image runs the source text
+    bytecode = runner.run(job, cancel).attachments.get("program")
+    if not bytecode:  # such an image runs the source text
         return plain
     with suppress(OSError):
-        put_private(path, key + hashlib.sha256(made).digest() + made)
-    return compiled(command, made)
+        put_private(path, key + hashlib.sha256(bytecode).digest() + bytecode)
+    return compiled(command, bytecode)

@@ -78,12 +78,12 @@ class Connection:
                     return host
                 self.drop(host)
             if not self._closed:
-                made = self._set_up(fresh)
+                new_host = self._set_up(fresh)
                 with self._lock:
                     if not self._closed:
-                        self._host = made
-                        return made
-                made.close()
+                        self._host = new_host
+                        return new_host
+                new_host.close()
         raise EngineUnavailable("the server is ending, so nothing is started any more.")
 
     def check(self, host: Host) -> None:
@@ -114,6 +114,6 @@ class Connection:
             thread.join()
 
     def _end(self, host: Host) -> None:
-        self._ending = [one for one in self._ending if one[1].is_alive()]
+        self._ending = [ending for ending in self._ending if ending[1].is_alive()]
         self._ending.append((host, threading.Thread(target=host.close, name="lost", daemon=True)))
         self._ending[-1][1].start()

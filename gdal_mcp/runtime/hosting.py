@@ -68,7 +68,8 @@ class Hosting:
         self._owner = owner
         self._areas = areas
         self._connections = {
-            one.name: Connection(partial(self._set_up, one), self._is_there) for one in self._toolboxes
+            toolbox.name: Connection(partial(self._set_up, toolbox), self._is_there)
+            for toolbox in self._toolboxes
         }
         self._lock = threading.Lock()  # over the capacity, for assignments only
         self._capacity: LockFileCapacity | None = None
@@ -111,8 +112,8 @@ class Hosting:
         self._connections[host.toolbox.name].drop(host)
 
     def _hosts(self) -> tuple[Host, ...]:
-        hosts = (one.host for one in self._connections.values())
-        return tuple(one for one in hosts if one is not None)
+        hosts = (connection.host for connection in self._connections.values())
+        return tuple(host for host in hosts if host is not None)
 
     def _pools(self) -> Iterable[WarmPool]:
         return [host.pool for host in self._hosts()]
@@ -125,11 +126,14 @@ class Hosting:
     def close(self) -> None:
         """Ends an attestation in progress. Returns when its container is gone."""
         self._cancel.set()
-        closing = [threading.Thread(target=one.close, name="closing") for one in self._connections.values()]
-        for one in closing:
-            one.start()
-        for one in closing:
-            one.join()
+        closing = [
+            threading.Thread(target=connection.close, name="closing")
+            for connection in self._connections.values()
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
         if self._leftovers.unremoved:
             self._owner.leaves_lock = True
         with self._lock:
@@ -156,19 +160,19 @@ class Hosting:
             return False
 
     def _set_up(self, toolbox: Toolbox, fresh: bool) -> Host:  # noqa: FBT001 - of a function that is passed on
-        with ExitStack() as held:
+        with ExitStack() as stack:
             opened = self._open(fresh=fresh)  # its engine may hold connections, and a thread
-            held.callback(opened.engine.close)
+            stack.callback(opened.engine.close)
             self.passed_over = opened.passed_over
-            for one in opened.passed_over:
-                if not one.absent:
-                    _log.info("engine_passed_over", engine=one.candidate, reason=one.reason)
+            for skipped in opened.passed_over:
+                if not skipped.absent:
+                    _log.info("engine_passed_over", engine=skipped.candidate, reason=skipped.reason)
             try:
-                host = self._host_on(opened.engine, toolbox, held, fresh=fresh)
+                host = self._host_on(opened.engine, toolbox, stack, fresh=fresh)
             except EngineUnavailable:
                 _forget_trials()
                 raise
-            held.pop_all()
+            stack.pop_all()
         return host
 
     def _host_on(self, engine: Engine, toolbox: Toolbox, opened: ExitStack, *, fresh: bool) -> Host:
@@ -256,12 +260,12 @@ class Hosting:
         """The kinds of containers kept ready before any call: one that reads, and one that writes to the first
         workspace.
         """
-        nothing = (
+        scope = (
             SandboxScope(self._workspaces, self._settings.limits(), ())
             if host.toolbox.analysis.only_inputs
             else None
         )
-        template = self.templates.build(host, None, nothing)
+        template = self.templates.build(host, None, scope)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
 
@@ -286,7 +290,7 @@ class Hosting:
 
     def _request_version(self, host: Host) -> str:
         """The version that the library itself reports, from a container of an image whose labels do not have it."""
-        toolbox, found = host.toolbox, ""
+        toolbox, version = host.toolbox, ""
         if toolbox.execution.version_request is not None:
             job = Job(
                 f"version-{self._owner.id}",
@@ -294,12 +298,12 @@ class Hosting:
                 toolbox.execution.version_request,
             )
             final = host.runner.run(job, self._cancel).final or {}
-            found = toolbox.image.version({}, f":{toolbox.execution.tool_version(final)}")
-        if not found:
+            version = toolbox.image.version({}, f":{toolbox.execution.tool_version(final)}")
+        if not version:
             raise ImageUnsuitable(
                 f"the version of {toolbox.title} in {host.image.reference} is unknown. Use another image."
             )
-        return found
+        return version
 
     def covers_paths(self) -> bool | None:
         """True if the engine of the default toolbox covers named pipes; None if it is not known yet."""

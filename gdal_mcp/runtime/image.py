@@ -53,20 +53,20 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
                 f"Build it anew with `{spec.setup}`."
             )
         return image
-    official = dict.fromkeys(one.rpartition(":")[0] for one in spec.images.values())
-    repositories = [one for one in (*official, spec.standin) if one]
+    official = dict.fromkeys(reference.rpartition(":")[0] for reference in spec.images.values())
+    repositories = [repository for repository in (*official, spec.standin) if repository]
     wanted = spec.images.get(named, named) if named else _preferred(images.names(*repositories), spec)
-    found = images.find(wanted) if wanted else None
-    if found is None:
+    details = images.find(wanted) if wanted else None
+    if details is None:
         name = wanted or spec.reference
         option = f" --image {named}" if named else ""
         usual = f"`docker pull {name}` or `{shlex.join(program())} setup{option}`; in a clone, `make setup`"
         how = f"`{spec.setup}`" if spec.setup else usual
         raise ImageMissing(f"the image {name} is not on this host. Bring it with {how}.")
-    standin = found.labels.get(STANDIN_LABEL) == "true"
-    version = spec.version(found.labels, found.reference)
-    base = found.labels.get(BASE_LABEL, "")
-    return suitable(Image(found.reference, found.id, found.digest, version, standin, base), spec)
+    standin = details.labels.get(STANDIN_LABEL) == "true"
+    version = spec.version(details.labels, details.reference)
+    base = details.labels.get(BASE_LABEL, "")
+    return suitable(Image(details.reference, details.id, details.digest, version, standin, base), spec)
 
 
 def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[[str], None]) -> Image:
@@ -100,7 +100,7 @@ def _preferred(tags: Iterable[str], spec: ImageSpec) -> str | None:
     without a registry.
     """
     tags = list(tags)
-    if official := next((one for one in spec.images.values() if one in tags), None):
+    if official := next((reference for reference in spec.images.values() if reference in tags), None):
         return official
     standins = [
         tag for tag in tags if spec.standin and tag.removeprefix("localhost/").startswith(f"{spec.standin}:")

@@ -70,7 +70,7 @@ class Leftovers:
         reaping.join(REAP_SECONDS)
 
     def _recover_after_pods(self, engine: Engine) -> None:
-        owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
+        owners = [leftover.labels.get(OWNER, "") for leftover in engine.leftovers()]
         self._pods_seen = any(map(self._owner.is_dead, owners))
         # an owner without a name is a server on another machine, which may be dead
         self._pods_left = self._pods_seen or "" in owners

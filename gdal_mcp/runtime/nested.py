@@ -39,12 +39,12 @@ def own_container(engine: Engine) -> ContainerDetails | None:
     """
     points = _own_mounts()
     for number in _own_numbers(points):
-        if (found := engine.describe(number)) is None:
+        if (details := engine.describe(number)) is None:
             continue
         # as the kernel names them: /var/run/docker.sock is mounted at /run/docker.sock
-        mounts = {str(Path(inside).resolve()): outside for inside, outside in found.mounts.items()}
-        if set(mounts) <= {one.target for one in points}:
-            return replace(found, mounts=mounts)
+        mounts = {str(Path(inside).resolve()): outside for inside, outside in details.mounts.items()}
+        if set(mounts) <= {point.target for point in points}:
+            return replace(details, mounts=mounts)
     return None
 
 
@@ -63,8 +63,8 @@ def is_lasting(folder: Path) -> bool:
     """True if files in a folder outlive the container that this process is in, if it is in one."""
     if not in_container():
         return True
-    holding = [one for one in _own_mounts() if folder.is_relative_to(one.target)]
-    inner = max(holding, key=lambda one: len(one.target))
+    holding = [point for point in _own_mounts() if folder.is_relative_to(point.target)]
+    inner = max(holding, key=lambda point: len(point.target))
     return inner.target != "/" and inner.type != "tmpfs"
 
 
@@ -74,7 +74,7 @@ def _own_mounts() -> tuple[MountPoint, ...]:
 
 
 def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
-    roots = [one.root for one in points if one.target in _OF_ENGINE]
+    roots = [point.root for point in points if point.target in _OF_ENGINE]
     return tuple(dict.fromkeys(number for root in roots for number in _ID.findall(root)))
 
 
@@ -114,7 +114,7 @@ def prove(
             mounts.append(replace(staged.mount, target=target))
             places[target] = staged.path
         try:
-            found = prove_folders(runner, replace(template, mounts=tuple(mounts)), places, cancel)
+            proven = prove_folders(runner, replace(template, mounts=tuple(mounts)), places, cancel)
         except EngineUnavailable as error:
             raise AttestationFailed(
                 f"{error} If it is a folder that the engine does not find, correct path_map: INSIDE:HOST, with the folder as "
@@ -126,7 +126,7 @@ def prove(
         target, _, rest = name.partition(" ")
         return f"{places.get(PurePosixPath(target), target)} {rest}, through the path map"
 
-    rows = tuple(replace(row, group="path map", name=named(row.name)) for row in found)
+    rows = tuple(replace(row, group="path map", name=named(row.name)) for row in proven)
     if wrong := failure_summary(rows):
         raise AttestationFailed(
             f"containers do not see this server's folders, so no call is run: {wrong}. Set path_map to pairs INSIDE:HOST, "

@@ -37,7 +37,9 @@ class SandboxScope:
         """The mounted paths."""
         if self.places is not None:
             return self.places
-        return tuple(WorkspacePath(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
+        return tuple(
+            WorkspacePath(workspace, PurePosixPath(), is_folder=True) for workspace in self.workspaces.items
+        )
 
 
 class Templates:
@@ -85,8 +87,13 @@ class Templates:
             program=host.program.program,
             user=user,
             limits=scope.limits,
-            mounts=(*(self._mount(one, user) for one in scope.visible), *([staging] if staging else [])),
-            masks=tuple(self._covered(one.path for one in scope.visible if not one.relative.parts)),
+            mounts=(
+                *(self._mount(located, user) for located in scope.visible),
+                *([staging] if staging else []),
+            ),
+            masks=tuple(
+                self._covered(located.path for located in scope.visible if not located.relative.parts)
+            ),
             pipes=tuple(self._pipes_in(scope)) if host.info.covers_paths else (),
             environment=host.toolbox.execution.environment(scope.limits, host.image.digest),
             runtime=self._settings.runtime,
@@ -108,9 +115,9 @@ class Templates:
 
     def _pipes_in(self, scope: SandboxScope) -> Iterator[PurePosixPath]:
         """The known named pipes that a container would see and that still exist."""
-        for seen in scope.visible:
-            for pipe in self.named_pipes(seen.workspace.root).paths:
-                if Path(pipe).is_relative_to(seen.path) and Path(pipe).is_fifo():
+        for located in scope.visible:
+            for pipe in self.named_pipes(located.workspace.root).paths:
+                if Path(pipe).is_relative_to(located.path) and Path(pipe).is_fifo():
                     yield PurePosixPath(pipe)
 
     def named_pipes(self, root: Path) -> Pipes:
@@ -156,7 +163,9 @@ class Templates:
         uid, gid = os.geteuid(), os.getegid()
         if uid == 0:
             workspaces = self._workspaces.items
-            owner = next((one for one in workspaces if one.writable), workspaces[0]).root.stat()
+            owner = next(
+                (workspace for workspace in workspaces if workspace.writable), workspaces[0]
+            ).root.stat()
             uid, gid = owner.st_uid, owner.st_gid
         return (uid or NOBODY, gid or NOBODY)
 

@@ -40,7 +40,7 @@ def require_access(settings: Settings) -> None:
                 f"{who} cannot read {folder}, which this program needs. Install the program where every user can read it, "
                 "such as below /opt, or name the workspace with --workspace-ro in place of --workspace and leave out --run-as."
             )
-    above = next(one for one in settings.state_dir.parents if one.is_dir())
+    above = next(parent for parent in settings.state_dir.parents if parent.is_dir())
     if not _as_user(user, groups, partial(os.access, above, os.X_OK)):
         raise SettingsError(
             f"{who} cannot reach the state folder {settings.state_dir}. Name another one: --state-dir /var/lib/gdal-mcp"
@@ -61,7 +61,7 @@ def drop_privileges(settings: Settings) -> None:
         if user[0] != 0:
             _become(user, groups)
     except OSError as error:
-        options = f"--user {user[0]}:{user[1]}" + "".join(f" --group-add {one}" for one in groups)
+        options = f"--user {user[0]}:{user[1]}" + "".join(f" --group-add {group}" for group in groups)
         raise SettingsError(
             f"This container's root cannot become the owner of {place} ({error.strerror or error}). Add to docker run: "
             f"{options} -v gdal-mcp:{settings.state_dir}"
@@ -82,7 +82,9 @@ def _home(uid: int, otherwise: Path) -> str:
 
 def _chosen(settings: Settings) -> tuple[Path, list[int], tuple[int, int]]:
     """The folder whose owner the process becomes, the groups of the engine's sockets, and the owner's uid and gid."""
-    place = next((one for one in (*settings.workspaces, *settings.workspaces_ro) if one.is_dir()), None)
+    place = next(
+        (folder for folder in (*settings.workspaces, *settings.workspaces_ro) if folder.is_dir()), None
+    )
     place = place or settings.state_dir
     groups = _groups(settings.engine)
     return place, groups, _owner(place, groups, writes=place not in settings.workspaces_ro)
@@ -113,13 +115,13 @@ def _groups(engine: str | None) -> list[int]:
     places: tuple[Path, ...] = ()
     with suppress(EngineUnavailable):  # the first call reports it
         places = sockets(engine)
-    found = set()
+    groups = set()
     for path in places:
         with suppress(OSError):
             status = path.stat()
             if stat.S_ISSOCK(status.st_mode) and status.st_mode & stat.S_IWGRP:
-                found.add(status.st_gid)
-    return sorted(found)
+                groups.add(status.st_gid)
+    return sorted(groups)
 
 
 def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
@@ -148,7 +150,7 @@ def _chown_state(folder: Path, user: tuple[int, int]) -> None:
             f"{folder} holds other things than records. Name an empty folder with --state-dir."
         )
     if (status.st_uid, status.st_gid) != user:
-        for one in (*folder.rglob("*"), folder):
-            os.chown(one, *user, follow_symlinks=False)
+        for path in (*folder.rglob("*"), folder):
+            os.chown(path, *user, follow_symlinks=False)
     if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
         folder.chmod(stat.S_IRWXU)

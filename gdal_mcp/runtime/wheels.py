@@ -67,7 +67,7 @@ def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
     The index and the credentials are those of pip's configuration, else the index that uv is configured to use.
     Raises ImageMissing.
     """
-    platforms = [word for one in _PLATFORMS for word in ("--platform", f"{one}_{machine}")]
+    platforms = [word for platform in _PLATFORMS for word in ("--platform", f"{platform}_{machine}")]
     command = [
         *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-compile"),
         *("--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation", "cp"),

@@ -306,7 +306,7 @@ class Settings(WebSettings):
         return self
 
     def _trusted_files(self) -> tuple[Path | None, ...]:
-        keys = (one.service_account for one in self.remote.source)
+        keys = (source.service_account for source in self.remote.source)
         return (self.config, self.policy, self.tls_cert, self.tls_key, self.remote.ca, *keys)
 
     @classmethod

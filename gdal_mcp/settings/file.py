@@ -127,7 +127,7 @@ def _resolved(table: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _inner(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
-        return [_inner(one, folder) for one in value]
+        return [_inner(part, folder) for part in value]
     return _resolved(value, folder) if isinstance(value, dict) else value
 
 

@@ -28,9 +28,9 @@ def load_settings(
     `removed_options` are options of the command line that no longer have an effect; `option_of` is how errors name an explicit
     setting. Raises SettingsError with every problem.
     """
-    given = {name: value for name, value in explicit.items() if value is not None}
-    known = {name: value for name, value in given.items() if name in Settings.model_fields}
-    problems = [no_setting(name, Settings.model_fields) for name in given if name not in known]
+    values = {name: value for name, value in explicit.items() if value is not None}
+    known = {name: value for name, value in values.items() if name in Settings.model_fields}
+    problems = [no_setting(name, Settings.model_fields) for name in values if name not in known]
     for variable in os.environ:
         prefix, name = variable[: len(PREFIX)].upper(), variable[len(PREFIX) :].lower()
         if prefix == PREFIX and name not in Settings.model_fields and not is_removed(name):

@@ -32,7 +32,7 @@ class PathMap:
         """From texts such as `/data:/srv/geodata`. Raises ValueError for a text that is not a pair, and for two pairs of one folder."""
         pairs = tuple(_pair(text) for text in texts)
         inner = [inside for inside, _ in pairs]
-        if twice := next((one for one in inner if inner.count(one) > 1), None):
+        if twice := next((folder for folder in inner if inner.count(folder) > 1), None):
             raise ValueError(f"{twice} is mapped twice; name each folder once")
         return cls(pairs)
 
@@ -40,7 +40,9 @@ class PathMap:
     def of(cls, mounts: Mapping[str, str]) -> Self:
         """From the mounts of a container as an engine reports them."""
         named = {inside: _without_drive(outside) for inside, outside in mounts.items()}
-        return cls(tuple((PurePosixPath(one), PurePosixPath(other)) for one, other in named.items()))
+        return cls(
+            tuple((PurePosixPath(inside), PurePosixPath(outside)) for inside, outside in named.items())
+        )
 
     def source(self, path: Path) -> MountSource:
         """The source that the engine mounts for a path of this server. Raises as `host`."""
@@ -69,8 +71,8 @@ class PathMap:
 
 
 def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
-    if found := _IN_CLAIM.fullmatch(text):
-        return _folder(found[1]), PurePosixPath(found[2], *_folder(found[3] or "/").parts[1:])
+    if match := _IN_CLAIM.fullmatch(text):
+        return _folder(match[1]), PurePosixPath(match[2], *_folder(match[3] or "/").parts[1:])
     inside, between, outside = _without_drive(text).partition(_BETWEEN)
     if not between or _BETWEEN in outside:
         raise ValueError(
@@ -82,10 +84,10 @@ def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
 
 def _without_drive(text: str) -> str:
     r"""With `C:\maps` at its end as `/run/desktop/mnt/host/c/maps`."""
-    found = _DRIVE.search(text)
-    if found is None:
+    match = _DRIVE.search(text)
+    if match is None:
         return text
-    return f"{text[: found.end(1)]}{_DRIVES}/{found[2].lower()}/{found[3]}".replace("\\", "/")
+    return f"{text[: match.end(1)]}{_DRIVES}/{match[2].lower()}/{match[3]}".replace("\\", "/")
 
 
 def _folder(text: str) -> PurePosixPath:

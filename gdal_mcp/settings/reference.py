@@ -33,8 +33,10 @@ def describe() -> tuple[SettingRow, ...]:
     """Every setting, those of HTTP last, for the table in the documentation. The same on every host."""
     fields = sorted(Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields)
     return tuple(
-        SettingRow(name, _type_text(one), _default_text(one), PREFIX + name.upper(), one.description or "")
-        for name, one in fields
+        SettingRow(
+            name, _type_text(field), _default_text(field), PREFIX + name.upper(), field.description or ""
+        )
+        for name, field in fields
     )
 
 
@@ -46,7 +48,7 @@ def _type_text(field: FieldInfo) -> str:
         return " or ".join(get_args(annotation))
     if get_origin(annotation) is tuple:
         return "folders" if get_args(annotation)[0] == Place else "names"
-    plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
+    plain: Any = next((part for part in get_args(annotation) if part is not NoneType), annotation)
     plain = get_args(plain)[0] if get_args(plain) else plain  # the type inside an Annotated
     return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
 

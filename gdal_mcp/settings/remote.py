@@ -104,11 +104,11 @@ class RemoteSource(_Table):
     @cached_property
     def parts(self) -> tuple[Scheme, str, int, str]:
         """Scheme, host or bucket, port and path of `at`. Raises ValueError."""
-        found = _AT.fullmatch(self.at.strip())
-        if found is None:
+        match = _AT.fullmatch(self.at.strip())
+        if match is None:
             raise ValueError(f"{self.at[:80]!r} is not a host, a bucket, or a folder of one")
-        scheme = cast("Scheme", found[1] or "https")
-        wild, name, port, path = found.group(2, 3, 4, 5)
+        scheme = cast("Scheme", match[1] or "https")
+        wild, name, port, path = match.group(2, 3, 4, 5)
         if scheme not in PORTS:
             if wild or port or not _BUCKET.fullmatch(name):
                 raise ValueError(f"{name[:80]!r} is not a bucket name")

@@ -42,15 +42,15 @@ def notices(
     options: Collection[str], variables: Collection[str], keys: Collection[str], prefix: str
 ) -> Iterator[str]:
     """A sentence for each removed setting among options, names of variables, and keys of the settings file."""
-    for one in REMOVED:
-        if one.option in options:
-            yield one.notice(one.option)
-        if one.setting and prefix + one.setting.upper() in {name.upper() for name in variables}:
-            yield one.notice(prefix + one.setting.upper())
-        if one.setting and one.setting in keys:
-            yield one.notice(f"`{one.setting}` in the settings file")
+    for removed in REMOVED:
+        if removed.option in options:
+            yield removed.notice(removed.option)
+        if removed.setting and prefix + removed.setting.upper() in {name.upper() for name in variables}:
+            yield removed.notice(prefix + removed.setting.upper())
+        if removed.setting and removed.setting in keys:
+            yield removed.notice(f"`{removed.setting}` in the settings file")
 
 
 def is_removed(setting: str) -> bool:
     """True for a removed setting, which may be written and is not read."""
-    return any(one.setting == setting for one in REMOVED if one.setting)
+    return any(removed.setting == setting for removed in REMOVED if removed.setting)

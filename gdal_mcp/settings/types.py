@@ -18,12 +18,12 @@ def parse_size(value: object) -> int:
     """Bytes from a whole number or a text such as `512MiB`, `2GB` or `1.5 GiB`. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    factor = _UNITS.get(found[2].lower() or "b") if found else None
-    if found is None or factor is None or (factor == 1 and "." in found[1]):
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    factor = _UNITS.get(match[2].lower() or "b") if match else None
+    if match is None or factor is None or (factor == 1 and "." in match[1]):
         # "2G" is refused: half of the tools in use read it as 2 GB and half as 2 GiB.
         raise ValueError("a size is a number of bytes or looks like 512MiB, 2GiB or 2GB")
-    return int(float(found[1]) * factor) if "." in found[1] else int(found[1]) * factor
+    return int(float(match[1]) * factor) if "." in match[1] else int(match[1]) * factor
 
 
 def as_typed(value: object) -> Path:

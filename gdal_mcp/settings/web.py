@@ -15,10 +15,10 @@ def _bare_address(value: object) -> object:
     """A URL without the slashes at its end, so that what is added to it has one. Raises ValueError."""
     if not isinstance(value, str) or not value:
         return value
-    found = urlsplit(value)
-    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
+    url = urlsplit(value)
+    if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         raise ValueError("it must be an address such as https://gdal.example.org, without a query")
-    if found.username is not None:
+    if url.username is not None:
         raise ValueError("it must not contain a user or a password")
     return value.rstrip("/")
 

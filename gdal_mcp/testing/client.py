@@ -53,7 +53,7 @@ class GdalMcpClient:
         result = self.raw(tool, **arguments)
         structured = result.structured_content or {}
         if result.is_error:
-            text = " ".join(one.text for one in result.content if isinstance(one, t.TextContent))
+            text = " ".join(content.text for content in result.content if isinstance(content, t.TextContent))
             raise CallFailed(tool, structured.get("error") or {"message": text})
         return structured
 

@@ -53,8 +53,8 @@ class GdalMcpContainer(DockerContainer):
         self.token = ""
         self._scopes = scopes
         self._state = Path(tempfile.mkdtemp(prefix="gdal-mcp-state-"))
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            self._port = int(one.getsockname()[1])
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self._port = int(listener.getsockname()[1])
         # the owner of the workspace, so that new files belong to the same user; never root
         status = workspace.stat()
         self._user = (status.st_uid or _NOBODY, status.st_gid or _NOBODY)

@@ -89,7 +89,11 @@ class _CheckRun:
     def run(self) -> Checked:
         before = dependencies(self.workflow.document)
         for name, step in self.workflow.steps.items():
-            if (broken := next((one for one in before[name] if one not in self.outputs), None)) is not None:
+            if (
+                broken := next(
+                    (dependency for dependency in before[name] if dependency not in self.outputs), None
+                )
+            ) is not None:
                 why = "is wrong" if self.steps[broken].state is StepState.WRONG else "could not be checked"
                 self.steps[name] = CheckedStep(
                     name, step.tool, StepState.UNKNOWN, unknown=(f"step {broken!r} {why}",)
@@ -100,7 +104,7 @@ class _CheckRun:
             except (ToolError, WorkflowInvalid) as error:
                 self.steps[name] = CheckedStep(name, step.tool, StepState.WRONG, error=_to_tool_error(error))
         steps = tuple(self.steps.values())
-        wrong = any(one.state is StepState.WRONG for one in steps)
+        wrong = any(step.state is StepState.WRONG for step in steps)
         return Checked(self.workflow, steps, () if wrong else self._publishes())
 
     def _step(self, name: str, tool_name: str) -> CheckedStep:
@@ -110,8 +114,8 @@ class _CheckRun:
         folder.mkdir(parents=True)
         written = self.workflow.arguments(name, self.outputs)
         require_bare_names(written)
-        given = place_outputs(written, folder)
-        tool, arguments = tool_of(tool_name, given, surface)
+        placed = place_outputs(written, folder)
+        tool, arguments = tool_of(tool_name, placed, surface)
         require_container(tool)
         sub = self._invocation(tool, arguments, folder)
         drafted = sub.request.operation.draft(sub, self.checker.drafting)
@@ -134,7 +138,7 @@ class _CheckRun:
         key, command = self._key(sub, draft, used), self._display_command(draft)
         result = self.checker.store.find(key) if key and not self.fresh else None
         self.outputs[name] = self._make_stand_ins(name, sub, draft, result, facts)
-        made = (
+        output = (
             Workspaces((self.checker.store.workspace,)).input(self.outputs[name][0])
             if self.outputs[name]
             else None
@@ -146,9 +150,9 @@ class _CheckRun:
             draft,
             sub.toolbox.name,
             command,
-            tuple(one.as_dict() for one in drafted.preflight.findings),
+            tuple(finding.as_dict() for finding in drafted.preflight.findings),
             unknown,
-            (preflight.kind_of(made) or preflight.becomes(draft)) if made is not None else "",
+            (preflight.kind_of(output) or preflight.becomes(draft)) if output is not None else "",
             facts,
             drafted.preflight.figures,
             key,
@@ -170,20 +174,20 @@ class _CheckRun:
         self, name: str, sub: Invocation, draft: Draft, result: StepResult | None, facts: Any
     ) -> tuple[str, ...]:
         """The outputs of a step: those of an earlier run, else empty files with predicted facts."""
-        preflight, found = (
+        preflight, workspaces = (
             sub.entitlements.preflights[sub.toolbox.name],
             Workspaces((self.checker.store.workspace,)),
         )
         if result is not None:
             for number, (path, written) in enumerate(zip(result.outputs, result.facts, strict=False)):
-                preflight.learn(found.input(path), written, None if number else facts)
+                preflight.learn(workspaces.input(path), written, None if number else facts)
             paths = result.outputs
         else:
             paths = tuple(str(output.target) for output in draft.outputs)
             for number, (path, output) in enumerate(zip(paths, draft.outputs, strict=True)):
                 _make_stand_in(Path(path), output.kind)
                 if number == 0:
-                    preflight.assume(found.input(path), facts)
+                    preflight.assume(workspaces.input(path), facts)
         for number, path in enumerate(paths):
             self.tokens[path] = f"<{name}.{number}>"
         return paths
@@ -196,7 +200,7 @@ class _CheckRun:
         """The digest of everything that decides the result; "" if not all of it is known, as for remote data."""
         if draft.addresses:
             return ""
-        used = {str(one.located): one.content for one in files}
+        used = {str(file.located): file.content for file in files}
         for located in dict.fromkeys((*local(draft.inputs), *draft.looked_at)):
             if located.workspace == self.checker.store.workspace:
                 step = self._maker(str(located))
@@ -219,7 +223,12 @@ class _CheckRun:
     def _maker(self, path: str) -> CheckedStep | None:
         """The step that wrote a path of the store."""
         owner = next(
-            (one for one, token in self.tokens.items() if path == one or path.startswith(f"{one}/")), None
+            (
+                output
+                for output, token in self.tokens.items()
+                if path == output or path.startswith(f"{output}/")
+            ),
+            None,
         )
         return self.steps.get(self.tokens[owner][1:].rpartition(".")[0]) if owner else None
 
@@ -250,21 +259,24 @@ class _CheckRun:
     def _list_unknown(self, draft: Draft, preflight: Preflight) -> Iterator[str]:
         """What is not known about the inputs, so that checks could not use it."""
         blank = preflight.unknown(draft)
-        for one in dict.fromkeys((*local(draft.inputs), *blank)):
-            step = self._maker(str(one))
-            lacks = preflight.gaps(draft, one) if step is not None and step.result is None else ()
-            if one in blank:
-                yield f"the content of {self._describe_input(one)}"
+        for located in dict.fromkeys((*local(draft.inputs), *blank)):
+            step = self._maker(str(located))
+            lacks = preflight.gaps(draft, located) if step is not None and step.result is None else ()
+            if located in blank:
+                yield f"the content of {self._describe_input(located)}"
             elif lacks:
-                yield f"{', '.join(lacks)} of {self._describe_input(one)}"
+                yield f"{', '.join(lacks)} of {self._describe_input(located)}"
 
     def _publishes(self) -> tuple[Publishing, ...]:
         """Raises ToolError for an output that cannot be published."""
         context = self._paths()
         inputs = Reading(
-            one for draft in (step.draft for step in self.steps.values()) if draft for one in draft.inputs
+            located
+            for draft in (step.draft for step in self.steps.values())
+            if draft
+            for located in draft.inputs
         )
-        made = []
+        publishings = []
         for source, target, overwrite in self.workflow.published:
             step = self.steps[source.step]
             try:
@@ -273,9 +285,9 @@ class _CheckRun:
                 output = context.output(target, inputs=inputs, overwrite=overwrite, kind=kind)
             except ToolError as error:
                 raise not_published(error, source.step, target) from error
-            made.append(Publishing(source, output))
-        require_together([one.output for one in made])
-        return tuple(made)
+            publishings.append(Publishing(source, output))
+        require_together([publishing.output for publishing in publishings])
+        return tuple(publishings)
 
     def _paths(self) -> Any:
         entitlements, call = self.call.entitlements, self.call

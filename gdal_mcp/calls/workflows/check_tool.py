@@ -96,14 +96,14 @@ class WorkflowCheck(WorkflowOperation):
         return None
 
 
-def _document(given: Any, call: Invocation) -> Any:
+def _document(value: Any, call: Invocation) -> Any:
     """The document of a call: an object, its text, or the path of a file in a workspace. Raises WorkflowInvalid, ToolError."""
-    if not isinstance(given, str):
-        return parse(given)
-    if "\n" in given or given.lstrip().startswith("{"):
-        return load(given)
+    if not isinstance(value, str):
+        return parse(value)
+    if "\n" in value or value.lstrip().startswith("{"):
+        return load(value)
     try:
-        located = call.entitlements.workspaces.input(given)
+        located = call.entitlements.workspaces.input(value)
         with open_file(located) as file:
             return load(os.pread(file, MAX_BYTES + 1, 0))
     except (PathRefused, OSError) as error:

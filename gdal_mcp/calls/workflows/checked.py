@@ -62,7 +62,7 @@ class CheckedStep:
             row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
             row["error"] |= {"untrusted": dict(self.error.untrusted)} if self.error.untrusted else {}
         optional = {
-            "checks": [dict(one) for one in self.checks],
+            "checks": [dict(check) for check in self.checks],
             "unknown": list(self.unknown),
             "predicts": self.predicts,
             "done": self.result is not None,
@@ -81,23 +81,23 @@ class Checked:
 
     @property
     def wrong(self) -> CheckedStep | None:
-        return next((one for one in self.steps if one.state is StepState.WRONG), None)
+        return next((step for step in self.steps if step.state is StepState.WRONG), None)
 
     @property
     def drafts(self) -> tuple[Draft, ...]:
-        return tuple(one.draft for one in self.steps if one.draft is not None)
+        return tuple(step.draft for step in self.steps if step.draft is not None)
 
     def step(self, name: str) -> CheckedStep:
-        return next(one for one in self.steps if one.id == name)
+        return next(step for step in self.steps if step.id == name)
 
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
     """The id of each step, with its command as shown to a person and what it writes."""
     rows = []
-    for one in checked.steps:
-        done = " (done before; its result is used)" if one.result else ""
-        makes = f" -> {one.predicts}" if one.predicts else ""
-        rows.append((f"{one.id}{done}", f"{one.command or one.tool}{makes}"))
+    for step in checked.steps:
+        done = " (done before; its result is used)" if step.result else ""
+        makes = f" -> {step.predicts}" if step.predicts else ""
+        rows.append((f"{step.id}{done}", f"{step.command or step.tool}{makes}"))
     return tuple(rows)
 
 
@@ -105,9 +105,13 @@ def find_external_inputs(
     checked: Checked, entitlements: Entitlements
 ) -> tuple[tuple[WorkspacePath, ...], tuple[Address, ...]]:
     """The inputs that no step writes, and the remote addresses among the inputs."""
-    roots = {one.root for one in entitlements.workspaces.items}
-    inputs = (one for draft in checked.drafts for one in draft.inputs)
-    found = dict.fromkeys(
-        one for one in inputs if one.workspace.root in roots or one not in tuple(local((one,)))
+    roots = {workspace.root for workspace in entitlements.workspaces.items}
+    inputs = (located for draft in checked.drafts for located in draft.inputs)
+    external = dict.fromkeys(
+        located
+        for located in inputs
+        if located.workspace.root in roots or located not in tuple(local((located,)))
     )
-    return tuple(found), tuple(dict.fromkeys(one for draft in checked.drafts for one in draft.addresses))
+    return tuple(external), tuple(
+        dict.fromkeys(address for draft in checked.drafts for address in draft.addresses)
+    )

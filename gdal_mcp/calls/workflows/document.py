@@ -133,8 +133,8 @@ class Workflow:
     def steps(self) -> Mapping[str, StepSpec]:
         """By id, ordered so that each step comes after the steps it depends on. Deterministic."""
         by_id = {step.id: step for step in self.document.steps}
-        order = [one for wave in self.waves for one in wave]
-        return {one: by_id[one] for one in order}
+        order = [step_id for wave in self.waves for step_id in wave]
+        return {step_id: by_id[step_id] for step_id in order}
 
     @cached_property
     def waves(self) -> tuple[tuple[str, ...], ...]:
@@ -142,43 +142,43 @@ class Workflow:
         sorter = TopologicalSorter(dependencies(self.document))
         sorter.prepare()
         place = {step.id: number for number, step in enumerate(self.document.steps)}
-        found = []
+        groups = []
         while sorter.is_active():
             ready = tuple(sorted(sorter.get_ready(), key=place.__getitem__))
-            found.append(ready)
+            groups.append(ready)
             sorter.done(*ready)
-        return tuple(found)
+        return tuple(groups)
 
     def arguments(self, step: str, outputs: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
         """The arguments of a step with every reference replaced. `outputs` are the paths that earlier steps wrote, by id.
 
         Raises WorkflowInvalid for an output that an earlier step did not write.
         """
-        own = next(one for one in self.document.steps if one.id == step)
+        own = next(spec for spec in self.document.steps if spec.id == step)
         missing: list[Problem] = []
 
         def value_of(reference: Reference) -> Any:
             if isinstance(reference, ParameterReference):
                 return self.values[reference.name]
-            made = outputs.get(reference.step, ())
-            if reference.number < len(made):
-                return made[reference.number]
+            paths = outputs.get(reference.step, ())
+            if reference.number < len(paths):
+                return paths[reference.number]
             missing.append(Problem(f"step {reference.step!r} has no output number {reference.number}", step))
             return ""
 
-        found: dict[str, Any] = substitute(own.arguments, _bounded(value_of, step))
+        resolved: dict[str, Any] = substitute(own.arguments, _bounded(value_of, step))
         if missing:
             raise WorkflowInvalid(missing)
-        return found
+        return resolved
 
     @cached_property
     def published(self) -> tuple[tuple[StepOutput, str, bool], ...]:
         """What is published: the output of a step, the path in a workspace, and whether a file there may be replaced."""
         rows, value_of = [], _bounded(lambda ref: self.values[ref.name])
-        for one in self.document.outputs.values():
-            source = next(iter(find(one.source)))
+        for output in self.document.outputs.values():
+            source = next(iter(find(output.source)))
             assert isinstance(source, StepOutput)
-            rows.append((source, str(substitute(one.to, value_of)), one.overwrite))
+            rows.append((source, str(substitute(output.to, value_of)), output.overwrite))
         return tuple(rows)
 
     @cached_property
@@ -259,7 +259,7 @@ def parse(value: Any) -> WorkflowDocument:
             raise WorkflowInvalid([_TOO_LARGE])
         document = WorkflowDocument.model_validate(value)
     except ValidationError as error:
-        raise WorkflowInvalid(Problem(*one) for one in word(value, error)) from error
+        raise WorkflowInvalid(Problem(*wording) for wording in word(value, error)) from error
     except RecursionError as error:
         raise WorkflowInvalid([Problem("the document is nested too deeply")]) from error
     problems = [
@@ -311,12 +311,13 @@ def read_value(text: str, kind: ParameterType) -> Any:
 def dependencies(document: WorkflowDocument) -> dict[str, set[str]]:
     """The ids of the steps that must end before each step."""
     return {
-        step.id: {*step.after, *(one.step for one in _steps_in(step.arguments))} for step in document.steps
+        step.id: {*step.after, *(reference.step for reference in _steps_in(step.arguments))}
+        for step in document.steps
     }
 
 
 def _steps_in(value: Any) -> Iterator[StepOutput]:
-    return (one for one in find(value) if isinstance(one, StepOutput))
+    return (reference for reference in find(value) if isinstance(reference, StepOutput))
 
 
 def _fits(value: Any, kind: ParameterType) -> bool:
@@ -344,41 +345,41 @@ def _check_references(document: WorkflowDocument) -> Iterator[Problem]:
 
 def _find_unknown_references(value: Any, document: WorkflowDocument, ids: set[str]) -> Iterator[str]:
     try:
-        found = list(find(value))
+        references = list(find(value))
     except ValueError as error:
         yield str(error)
         return
-    for one in found:
-        if isinstance(one, StepOutput) and one.step not in ids:
-            yield f"there is no step {one.step!r}"
-        if isinstance(one, ParameterReference) and one.name not in document.parameters:
-            yield f"there is no parameter {one.name!r}"
+    for reference in references:
+        if isinstance(reference, StepOutput) and reference.step not in ids:
+            yield f"there is no step {reference.step!r}"
+        if isinstance(reference, ParameterReference) and reference.name not in document.parameters:
+            yield f"there is no parameter {reference.name!r}"
 
 
 def _check_outputs(document: WorkflowDocument) -> Iterator[Problem]:
     ids = {step.id for step in document.steps}
-    for name, one in document.outputs.items():
+    for name, output in document.outputs.items():
         unknown = [
-            *_find_unknown_references(one.source, document, ids),
-            *_find_unknown_references(one.to, document, ids),
+            *_find_unknown_references(output.source, document, ids),
+            *_find_unknown_references(output.to, document, ids),
         ]
         yield from (Problem(f"output {name!r}: {text}") for text in unknown)
         if unknown:
             continue
-        if not is_step_output(one.source):
+        if not is_step_output(output.source):
             example = f"${{steps.{document.steps[0].id}}}"
             yield Problem(f"output {name!r}: `from` must be one reference to a step, such as {example}")
-        if any(isinstance(ref, StepOutput) for ref in find(one.to)):
+        if any(isinstance(ref, StepOutput) for ref in find(output.to)):
             yield Problem(f"output {name!r}: `to` may use parameters only")
-    targets = [PurePosixPath(one.to) for one in document.outputs.values()]
-    for target in {one for one in targets if targets.count(one) > 1}:
+    targets = [PurePosixPath(output.to) for output in document.outputs.values()]
+    for target in {path for path in targets if targets.count(path) > 1}:
         yield Problem(f"two outputs are published as {target}")
 
 
 def _check_defaults(document: WorkflowDocument) -> Iterator[Problem]:
-    for name, one in document.parameters.items():
-        if one.default is not None and not _fits(one.default, one.type):
-            yield Problem(f"the default of parameter {name!r} is not a {one.type}")
+    for name, parameter in document.parameters.items():
+        if parameter.default is not None and not _fits(parameter.default, parameter.type):
+            yield Problem(f"the default of parameter {name!r} is not a {parameter.type}")
 
 
 def _find_cycle(document: WorkflowDocument) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ def junit(name: str, steps: Sequence[Mapping[str, Any]], error: Mapping[str, Any
     """
     check = (error or {}).get("check") or {}
     failed = check.get("step", "")
-    rows = [*steps] if any(one["id"] == failed for one in steps) or not failed else [*steps, {"id": failed}]
+    rows = [*steps] if any(step["id"] == failed for step in steps) or not failed else [*steps, {"id": failed}]
     suite = ET.Element("testsuite", name=name)
     counts = {"failures": 0, "skipped": 0, "errors": 0}
     for row in rows:

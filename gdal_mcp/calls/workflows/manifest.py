@@ -41,7 +41,7 @@ def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[st
     Paths are relative to their workspace, because the file may leave this machine.
     """
     workflow = run.checked.workflow
-    roots = [f"{one.root}/" for one in call.entitlements.workspaces.items]
+    roots = [f"{workspace.root}/" for workspace in call.entitlements.workspaces.items]
     return {
         "manifest": MANIFEST,
         "workflow": workflow.document.model_dump(mode="json", by_alias=True),
@@ -50,8 +50,11 @@ def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[st
         "call": call.call_id,
         "approval": call.authorization.text,
         "inputs": [
-            {"path": _relative(str(one), roots), "sha256": Materials.digest(one) if one.identity else None}
-            for one in call.plan.draft.inputs
+            {
+                "path": _relative(str(located), roots),
+                "sha256": Materials.digest(located) if located.identity else None,
+            }
+            for located in call.plan.draft.inputs
         ],
         "steps": [
             {**_manifest_step(step, run, roots), **_software(step, call, images)}
@@ -59,11 +62,11 @@ def manifest(run: Run, call: Invocation, images: Mapping[str, Image]) -> dict[st
         ],
         "outputs": [
             {
-                "path": _relative(str(one.output.target), roots),
-                "step": one.source.step,
-                "sha256": run.results[one.source.step].digests[one.source.number],
+                "path": _relative(str(publishing.output.target), roots),
+                "step": publishing.source.step,
+                "sha256": run.results[publishing.source.step].digests[publishing.source.number],
             }
-            for one in run.checked.publishes
+            for publishing in run.checked.publishes
         ],
         "image": _image_row(call.host.image),
     }
@@ -77,7 +80,7 @@ def _software(step: CheckedStep, call: Invocation, images: Mapping[str, Image]) 
     """The toolbox and the image of a step. A result of an earlier run was made with the same: both are part of its key."""
     if step.toolbox not in images:
         return {}
-    versions = {one.name: one.version for one in call.entitlements.surface.toolboxes.values()}
+    versions = {toolbox.name: toolbox.version for toolbox in call.entitlements.surface.toolboxes.values()}
     return {
         "toolbox": {"name": step.toolbox, "version": versions[step.toolbox]},
         "image": _image_row(images[step.toolbox]),
@@ -100,9 +103,9 @@ def _manifest_step(step: CheckedStep, run: Run, roots: Sequence[str]) -> dict[st
         "key": step.key or None,
         "used_again": step.id in run.reused,
         "state": str(step.state),
-        "checks": [dict(one) for one in (*step.checks, *result.checks)],
-        "transformations": [dict(one) for one in result.transformations],
-        "outputs": [dict(one) for one in result.facts],
+        "checks": [dict(check) for check in (*step.checks, *result.checks)],
+        "transformations": [dict(transformation) for transformation in result.transformations],
+        "outputs": [dict(facts) for facts in result.facts],
     }
 
 
@@ -112,11 +115,11 @@ def step_rows(run: Run) -> dict[str, Any]:
     """
     rows = [
         {
-            "id": one.id,
-            "call_id": run.results[one.id].call,
-            **({"used_again": True} if one.id in run.reused else {}),
-            **({"checks": [dict(row) for row in checks]} if (checks := run.results[one.id].checks) else {}),
+            "id": step.id,
+            "call_id": run.results[step.id].call,
+            **({"used_again": True} if step.id in run.reused else {}),
+            **({"checks": [dict(row) for row in checks]} if (checks := run.results[step.id].checks) else {}),
         }
-        for one in run.checked.steps
+        for step in run.checked.steps
     ]
     return {"steps": rows, UNTRUSTED: {}}

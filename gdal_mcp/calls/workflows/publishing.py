@@ -45,11 +45,11 @@ def require_publishable(path: str, target: str) -> None:
 
 def require_together(outputs: Sequence[Output]) -> None:
     """Raises ToolError unless all outputs go to one workspace, under different names."""
-    if len({one.target.workspace.root for one in outputs}) > 1:
+    if len({output.target.workspace.root for output in outputs}) > 1:
         raise _not_publishable(
             "the outputs are in several workspaces.", "Publish all of them in one workspace."
         )
-    if len({one.target.name for one in outputs}) != len(outputs):
+    if len({output.target.name for output in outputs}) != len(outputs):
         raise _not_publishable("two outputs have the same name.", "Give each output a name of its own.")
 
 

@@ -29,9 +29,9 @@ Reference = ParameterReference | StepOutput
 def find(value: Any) -> Iterator[Reference]:
     """All references in a JSON value, in order. Raises ValueError for a malformed one."""
     if isinstance(value, str):
-        for found in _REFERENCE.finditer(value):
-            if found[1] is not None:
-                yield _read(found)
+        for match in _REFERENCE.finditer(value):
+            if match[1] is not None:
+                yield _read(match)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from find(key)
@@ -44,11 +44,11 @@ def find(value: Any) -> Iterator[Reference]:
 def substitute(value: Any, value_of: Callable[[Any], Any]) -> Any:
     """The JSON value with each reference replaced. A string that is one reference becomes its value, with its type."""
     if isinstance(value, str):
-        whole = _REFERENCE.fullmatch(value)
-        if whole is not None and whole[1] is not None:
-            return value_of(_read(whole))
+        full = _REFERENCE.fullmatch(value)
+        if full is not None and full[1] is not None:
+            return value_of(_read(full))
         return _REFERENCE.sub(
-            lambda found: "${" if found[1] is None else _text(value_of(_read(found))), value
+            lambda match: "${" if match[1] is None else _text(value_of(_read(match))), value
         )
     if isinstance(value, Mapping):
         return {substitute(key, value_of): substitute(item, value_of) for key, item in value.items()}
@@ -59,19 +59,19 @@ def substitute(value: Any, value_of: Callable[[Any], Any]) -> Any:
 
 def is_step_output(text: str) -> bool:
     """True if the text is exactly one reference to an output of a step."""
-    whole = _REFERENCE.fullmatch(text)
-    return whole is not None and whole[1] is not None and isinstance(_read(whole), StepOutput)
+    full = _REFERENCE.fullmatch(text)
+    return full is not None and full[1] is not None and isinstance(_read(full), StepOutput)
 
 
-def _read(found: re.Match[str]) -> Reference:
-    text = found[1]
-    if found[0].endswith("}"):
+def _read(match: re.Match[str]) -> Reference:
+    text = match[1]
+    if match[0].endswith("}"):
         if name := _PARAMETER.fullmatch(text):
             return ParameterReference(name[1])
         if step := _STEP.fullmatch(text):
             return StepOutput(step[1], int(step[2] or 0))
     raise ValueError(
-        f"{found[0][:80]!r} is not a reference. Use ${{parameters.NAME}}, ${{steps.ID}} or ${{steps.ID.outputs.N}}; "
+        f"{match[0][:80]!r} is not a reference. Use ${{parameters.NAME}}, ${{steps.ID}} or ${{steps.ID.outputs.N}}; "
         "a literal ${ is written $${"
     )
 

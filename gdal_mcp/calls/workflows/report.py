@@ -16,19 +16,19 @@ NOT_AS_PREDICTED: Final = "not_as_predicted"  # the code of the check
 
 def check_answer(checked: Checked) -> dict[str, Any]:
     """The answer of `workflow_check`."""
-    states = {one.state for one in checked.steps}
-    worst = next(one for one in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if one in states)
+    states = {step.state for step in checked.steps}
+    worst = next(state for state in (StepState.WRONG, StepState.UNKNOWN, StepState.FINE) if state in states)
     return {
         "state": str(worst),
-        "steps": [one.as_dict() for one in checked.steps],
-        "publishes": [str(one.output.target) for one in checked.publishes],
-        "replaces": [str(old) for one in checked.publishes for old in one.output.replaces],
+        "steps": [step.as_dict() for step in checked.steps],
+        "publishes": [str(publishing.output.target) for publishing in checked.publishes],
+        "replaces": [str(old) for publishing in checked.publishes for old in publishing.output.replaces],
     }
 
 
 def _sum(rows: Sequence[Mapping[str, int | None]], name: str) -> int | None:
     values = [row[name] for row in rows]
-    return None if None in values else sum(one for one in values if one is not None)
+    return None if None in values else sum(value for value in values if value is not None)
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,12 @@ class WorkflowReport:
     @property
     def figures(self) -> Mapping[str, int | None] | None:
         """The bytes and number of files that are published. None if a step that makes one has no estimate."""
-        made = [self.checked.step(name) for name in {one.source.step for one in self.checked.publishes}]
-        rows = [one.figures for one in made if one.figures]
-        if not rows or len(rows) < len(made):
+        steps = [
+            self.checked.step(name)
+            for name in {publishing.source.step for publishing in self.checked.publishes}
+        ]
+        rows = [step.figures for step in steps if step.figures]
+        if not rows or len(rows) < len(steps):
             return None
         return {name: _sum(rows, name) for name in ("output_bytes", "output_files")}
 
@@ -62,7 +65,7 @@ class WorkflowReport:
         for step in self.checked.steps:
             if step.differences:
                 rows.append(StepFinding(_difference_row(step)))
-            rows += [StepFinding({**one, "step": step.id}) for one in step.checks]
+            rows += [StepFinding({**check, "step": step.id}) for check in step.checks]
             rows += [
                 StepFinding(
                     {
@@ -95,13 +98,13 @@ def wrong_step(step: CheckedStep) -> ToolError:
 def differences_text(found: Mapping[str, tuple[str, str]]) -> str:
     """The facts of a result that differ from the prediction, each with the predicted and the actual value."""
     return "; ".join(
-        f"{name}: {before} was predicted, {made} was made" for name, (before, made) in found.items()
+        f"{name}: {before} was predicted, {after} was made" for name, (before, after) in found.items()
     )
 
 
 def unpredicted(found: Mapping[str, tuple[str, str]], suggestion: str) -> ToolError:
     """The error of a step whose result differs from the prediction."""
-    pairs = {name: {"predicted": before, "made": made} for name, (before, made) in found.items()}
+    pairs = {name: {"predicted": before, "made": after} for name, (before, after) in found.items()}
     return ToolError(
         Code.APPROVAL_EXPIRED,
         Stage.APPROVAL,
@@ -125,7 +128,7 @@ def failed_step(failure: StepFailed, cached: int) -> ToolError:
 
 
 def invalid_workflow(error: WorkflowInvalid) -> ToolError:
-    rows = [{name: text for name, text in asdict(one).items() if text} for one in error.problems]
+    rows = [{name: text for name, text in asdict(problem).items() if text} for problem in error.problems]
     return ToolError(
         Code.INVALID_ARGUMENT,
         Stage.VALIDATE,

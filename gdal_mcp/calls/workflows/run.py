@@ -68,7 +68,7 @@ class WorkflowRun(WorkflowOperation):
             raise wrong_step(wrong)
         inputs, addresses = find_external_inputs(checked, call.entitlements)
         run = Run(checked, self.fresh(call))
-        outputs = tuple(one.output for one in checked.publishes)
+        outputs = tuple(publishing.output for publishing in checked.publishes)
         if name := getattr(self.arguments(call), "manifest", None):
             run.manifest = self._manifest_output(name, outputs, call)
             outputs += (run.manifest,)
@@ -79,8 +79,10 @@ class WorkflowRun(WorkflowOperation):
             addresses=addresses,
             work=Work("workflow run", algorithms=_algorithms(checked.drafts)),
             review=Review(
-                any(one.review.always_asked for one in checked.drafts),
-                "\n\n".join(one.review.code for one in checked.drafts if one.review.code),
+                any(step_draft.review.always_asked for step_draft in checked.drafts),
+                "\n\n".join(
+                    step_draft.review.code for step_draft in checked.drafts if step_draft.review.code
+                ),
                 question_parts(checked),
                 expected_time(checked, call.request.principal, self.find_seconds),
             ),
@@ -99,7 +101,7 @@ class WorkflowRun(WorkflowOperation):
         try:
             user = self.checker.drafting.hosting.templates.user()
             folder = run.held.enter_context(self.store.run(run.run_id, user))
-            results = [one.result for one in run.checked.steps if one.result is not None]
+            results = [step.result for step in run.checked.steps if step.result is not None]
             run.held.enter_context(self.store.hold(results))
             calls = StepCalls(self.pipeline, self.checker, call, run, folder)
             from_thread.run(calls.all, cancel)
@@ -133,12 +135,12 @@ class WorkflowRun(WorkflowOperation):
         places = Workspaces((self.store.workspace,))
         runs = {
             Path(path).relative_to(self.store.folder).parts[0]
-            for one in run.results.values()
-            for path in one.outputs
+            for result in run.results.values()
+            for path in result.outputs
         }
-        for one in run.checked.publishes:
-            files = _name_files(one, run.results[one.source.step], call)
-            _require_self_contained(one, [path for path, _ in files], runs)
+        for publishing in run.checked.publishes:
+            files = _name_files(publishing, run.results[publishing.source.step], call)
+            _require_self_contained(publishing, [path for path, _ in files], runs)
             for path, name in files:
                 staging.copy_in(places.input(str(path)), name, limits, check_cancelled=check_cancelled)
         if run.manifest is not None:
@@ -152,7 +154,7 @@ class WorkflowRun(WorkflowOperation):
     def _find_images(self, run: Run, call: Invocation) -> dict[str, Image]:
         """The images of the toolboxes of the steps, by the toolbox's name. Raises SandboxError."""
         used = {step.toolbox for step in run.checked.steps}
-        boxes = {one.name: one for one in call.entitlements.surface.toolboxes.values() if one.name in used}
+        boxes = {box.name: box for box in call.entitlements.surface.toolboxes.values() if box.name in used}
         hosting = self.checker.drafting.hosting
         return {name: hosting.ready(box).image for name, box in boxes.items()}
 
@@ -164,13 +166,17 @@ class WorkflowRun(WorkflowOperation):
         check, again = (call.error.check if call.error else None) or {}, call.request.approver.again()
         if check.get("code") != NOT_AS_PREDICTED or not call.authorization.approval_id or again is None:
             return None
-        run, tell, begun = _get_run(call), call.request.on_progress, call.view.fraction if call.view else 0.0
+        run, tell, reached = (
+            _get_run(call),
+            call.request.on_progress,
+            call.view.fraction if call.view else 0.0,
+        )
         if run.fresh or check["step"] not in run.cached:
             return None
         return replace(
             call.request,
             approver=again,
-            on_progress=lambda fraction, message: tell(max(fraction, begun), message),
+            on_progress=lambda fraction, message: tell(max(fraction, reached), message),
         )
 
     def ended(self, call: Invocation) -> None:
@@ -181,18 +187,20 @@ class WorkflowRun(WorkflowOperation):
         scope = self.checker.drafting.scope(
             call.entitlements, call.toolbox, call.request.principal, call.call_id, self.as_new
         )
-        made: Output = call.toolbox.analysis.context(scope).paths.output(
+        output: Output = call.toolbox.analysis.context(scope).paths.output(
             name, inputs=(), overwrite=_is_manifest(name, call.entitlements.workspaces), kind="file"
         )
-        taken = {one.target.name for one in outputs}
-        if made.target.name in taken or any(made.target.workspace != one.target.workspace for one in outputs):
+        taken = {other.target.name for other in outputs}
+        if output.target.name in taken or any(
+            output.target.workspace != other.target.workspace for other in outputs
+        ):
             raise ToolError(
                 Code.INVALID_ARGUMENT,
                 Stage.VALIDATE,
                 "the manifest is published with the outputs.",
                 "Give it a name of its own in the same workspace.",
             )
-        return made
+        return output
 
 
 def _is_manifest(name: str, workspaces: Workspaces) -> bool:
@@ -206,11 +214,11 @@ def _is_manifest(name: str, workspaces: Workspaces) -> bool:
 
 def _words(checked: Checked) -> tuple[str, ...]:
     """The words of the command: an approval covers the whole workflow, and the differences that its question showed."""
-    found = {one.id: dict(one.differences) for one in checked.steps if one.differences}
+    differences = {step.id: dict(step.differences) for step in checked.steps if step.differences}
     return (
         f"--workflow={checked.workflow.document.name}",
         f"--sha256={digest_of(checked.workflow.canonical)}",
-        *((f"--differences={digest_of(json.dumps(found, sort_keys=True))}",) if found else ()),
+        *((f"--differences={digest_of(json.dumps(differences, sort_keys=True))}",) if differences else ()),
     )
 
 
@@ -220,34 +228,41 @@ def _get_run(call: Invocation) -> Run:
     return run
 
 
-def _require_self_contained(one: Publishing, paths: Sequence[Path], runs: Iterable[str]) -> None:
+def _require_self_contained(publishing: Publishing, paths: Sequence[Path], runs: Iterable[str]) -> None:
     """Raises ToolError if a file names the folder of a run: the folder is private, and is removed later."""
-    if (found := find_name(paths, runs)) is not None:
+    if (path := find_name(paths, runs)) is not None:
         raise ToolError(
             Code.INVALID_ARGUMENT,
             Stage.RUN,
-            f"{found.name} of step {one.source.step!r} names the result of another step, which exists only while the workflow runs.",
+            f"{path.name} of step {publishing.source.step!r} names the result of another step, which exists only while the workflow runs.",
             "Publish a format that holds the data itself, or leave out the argument that writes the name.",
-            check={"code": "not_self_contained", "step": one.source.step},
+            check={"code": "not_self_contained", "step": publishing.source.step},
         )
 
 
-def _name_files(one: Publishing, result: StepResult, call: Invocation) -> list[tuple[Path, str]]:
+def _name_files(publishing: Publishing, result: StepResult, call: Invocation) -> list[tuple[Path, str]]:
     """The files of an output of a step, each with its name in the workspace."""
-    source, target = Path(result.outputs[one.source.number]), PurePosixPath(one.output.target.name)
+    source, target = (
+        Path(result.outputs[publishing.source.number]),
+        PurePosixPath(publishing.output.target.name),
+    )
     belongs = call.toolbox.answering.belongs
     rows = []
     for path in sorted(source.parent.iterdir()):
         if path == source:
             rows.append((path, target.name))
         elif belongs(path.name, source.name) and path.name.startswith(source.stem):
-            whole = path.name.startswith(source.name)
-            old, new = (source.name, target.name) if whole else (source.stem, target.stem)
+            has_full_name = path.name.startswith(source.name)
+            old, new = (source.name, target.name) if has_full_name else (source.stem, target.stem)
             rows.append((path, new + path.name.removeprefix(old)))
     return rows
 
 
 def _algorithms(drafts: Sequence[Draft]) -> tuple[str, ...]:
     """The algorithms of all steps."""
-    work = [one.work for one in drafts]
-    return tuple(dict.fromkeys(path for one in work for path in (one.algorithm, *one.algorithms) if path))
+    work = [draft.work for draft in drafts]
+    return tuple(
+        dict.fromkeys(
+            path for step_work in work for path in (step_work.algorithm, *step_work.algorithms) if path
+        )
+    )

@@ -28,7 +28,7 @@ _COMMANDS: Final = {"raster index": "", "vector index": "", "raster footprint": 
 
 def require_self_contained(draft: Draft, store: Workspace) -> None:
     """Raises ToolError for an output that only names results in the store, where later steps and readers would not find them."""
-    if any(one.workspace == store for one in local(draft.inputs)) and (how := _naming(draft)):
+    if any(located.workspace == store for located in local(draft.inputs)) and (how := _naming(draft)):
         raise ToolError(
             Code.INVALID_ARGUMENT,
             Stage.VALIDATE,
@@ -43,8 +43,8 @@ def _naming(draft: Draft) -> str:
         omit = _COMMANDS.get(path)
         if omit is not None and not (omit and arguments.get(omit) == ("true",)):
             return path
-        formats = (one.upper() for one in arguments.get("output-format", ()))
-        if named := next((one for one in formats if one in _FORMATS), ""):
+        formats = (value.upper() for value in arguments.get("output-format", ()))
+        if named := next((name for name in formats if name in _FORMATS), ""):
             return named
     names = (output.target.name.lower() for output in draft.outputs)
     return next((end for name in names for end in _SUFFIXES if name.endswith(end)), "")
@@ -57,8 +57,8 @@ def find_name(paths: Iterable[Path], names: Iterable[str]) -> Path | None:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    found = path.rglob("*") if path.is_dir() else (path,)
-    return (one for one in found if one.is_file() and not one.is_symlink())
+    paths = path.rglob("*") if path.is_dir() else (path,)
+    return (file for file in paths if file.is_file() and not file.is_symlink())
 
 
 def _contains(file: Path, names: Iterable[bytes]) -> bool:

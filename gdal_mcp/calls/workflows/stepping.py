@@ -100,8 +100,10 @@ class StepCalls:
         if checked.draft is None or not checked.key:
             return
         preflight = self.call.entitlements.preflights[checked.toolbox]
-        inputs = (one for one in local(checked.draft.inputs) if one.workspace != self.store.workspace)
-        if not any(preflight.names_others(one) for one in inputs):
+        inputs = (
+            located for located in local(checked.draft.inputs) if located.workspace != self.store.workspace
+        )
+        if not any(preflight.names_others(located) for located in inputs):
             self.store.put(result, _list_published_files(reply))
             self.run.cached.add(checked.id)
 
@@ -109,7 +111,7 @@ class StepCalls:
         if checked.draft is None:
             return False
         entitlements = self.call.entitlements
-        toolboxes = {one.name: one for one in entitlements.surface.toolboxes.values()}
+        toolboxes = {toolbox.name: toolbox for toolbox in entitlements.surface.toolboxes.values()}
         companions = toolboxes[checked.toolbox].analysis.companions()
         limit = entitlements.settings.digest_size
         now = self.checker.files.read_by(checked.draft, self.store.workspace, companions, limit)
@@ -118,9 +120,11 @@ class StepCalls:
     def _require_predicted(self, checked: CheckedStep, result: StepResult) -> None:
         """Raises ToolError if the first output differs from the prediction that a person saw."""
         preflight = self.call.entitlements.preflights[checked.toolbox] if result.facts else None
-        found = preflight.contradictions(checked.facts, result.facts[0]) if preflight is not None else {}
-        if found:
-            raise unpredicted(found, self._how_to_continue(checked.id))
+        differences = (
+            preflight.contradictions(checked.facts, result.facts[0]) if preflight is not None else {}
+        )
+        if differences:
+            raise unpredicted(differences, self._how_to_continue(checked.id))
 
     def _how_to_continue(self, step: str) -> str:
         """What to do after the result of a step was not as predicted."""
@@ -191,7 +195,7 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
         reply.call_id,
         outputs,
         tuple(digests.get(path, "") for path in outputs),
-        tuple(dict(one.facts) for one in done.outputs),
+        tuple(dict(described.facts) for described in done.outputs),
         _list_checks(step, reply),
         _list_transformations(reply),
     )
@@ -200,21 +204,21 @@ def _make_result(step: CheckedStep, reply: Reply) -> StepResult:
 def _list_checks(step: CheckedStep, reply: Reply) -> tuple[Mapping[str, Any], ...]:
     """The warnings about the result of a step that were not known before it ran."""
     rows = (reply.result, *reply.result.get("outputs", ()))
-    known = {one.get("code") for one in step.checks}
-    return tuple(one for row in rows for one in row.get("checks", ()) if one.get("code") not in known)
+    known = {check.get("code") for check in step.checks}
+    return tuple(check for row in rows for check in row.get("checks", ()) if check.get("code") not in known)
 
 
 def _list_transformations(reply: Reply) -> tuple[Mapping[str, Any], ...]:
     """The operations that changed the CRS, with their accuracy."""
-    found = reply.result.get("transformation", ())
-    return (found,) if isinstance(found, Mapping) else tuple(found)
+    transformation = reply.result.get("transformation", ())
+    return (transformation,) if isinstance(transformation, Mapping) else tuple(transformation)
 
 
 def _list_published_files(reply: Reply) -> list[Path]:
     published = reply.done.published if reply.done is not None else None
     paths = [file.located.path for file in published.files] if published is not None else []
-    return [path for one in paths for path in _list_files(one)]
+    return [path for target in paths for path in _list_files(target)]
 
 
 def _list_files(path: Path) -> list[Path]:
-    return sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]

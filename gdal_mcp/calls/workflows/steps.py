@@ -39,7 +39,7 @@ class WorkflowStep(Operation):
         if (
             draft.files.transfers
             or draft.files.removes
-            or any(one.target.workspace != self.store for one in draft.outputs)
+            or any(output.target.workspace != self.store for output in draft.outputs)
         ):
             raise ToolError(
                 Code.INVALID_ARGUMENT,
@@ -52,7 +52,7 @@ class WorkflowStep(Operation):
         """Without the store for a step that reads no other step's output, so that a waiting container can run it."""
         if self._results(draft):
             return workspaces
-        return Workspaces(tuple(one for one in workspaces.items if one != self.store))
+        return Workspaces(tuple(workspace for workspace in workspaces.items if workspace != self.store))
 
     def places(self, draft: Draft, workspaces: Workspaces) -> tuple[WorkspacePath, ...] | None:
         """Each workspace, and in the store only the folders of the steps that it reads: the rest may belong to other
@@ -61,24 +61,24 @@ class WorkflowStep(Operation):
         results = self._results(draft)
         if not results:
             return None
-        whole = [
-            WorkspacePath(one, PurePosixPath(), is_folder=True)
-            for one in workspaces.items
-            if one != self.store
+        roots = [
+            WorkspacePath(workspace, PurePosixPath(), is_folder=True)
+            for workspace in workspaces.items
+            if workspace != self.store
         ]
-        folders = dict.fromkeys(PurePosixPath(*one.relative.parts[:2]) for one in results)
-        found = Workspaces((self.store,))
-        return (*whole, *(found.input(str(self.store.root / one)) for one in folders))
+        folders = dict.fromkeys(PurePosixPath(*located.relative.parts[:2]) for located in results)
+        store = Workspaces((self.store,))
+        return (*roots, *(store.input(str(self.store.root / folder)) for folder in folders))
 
     def _results(self, draft: Draft) -> list[WorkspacePath]:
         """The results of other steps that a step reads."""
-        return [one for one in (*draft.inputs, *draft.looked_at) if one.workspace == self.store]
+        return [located for located in (*draft.inputs, *draft.looked_at) if located.workspace == self.store]
 
 
 def step_folders(store: Workspace, own: Path, outputs: Iterable[Sequence[str]]) -> tuple[PurePosixPath, ...]:
     """The folder of a step and those of the outputs of other steps, in the store."""
     folders = dict.fromkeys([own, *(Path(path).parent for paths in outputs for path in paths)])
-    return tuple(PurePosixPath(one.relative_to(store.root)) for one in folders)
+    return tuple(PurePosixPath(folder.relative_to(store.root)) for folder in folders)
 
 
 def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[Tool, Mapping[str, Any]]:
@@ -137,4 +137,8 @@ def place_outputs(arguments: Any, folder: Path) -> Any:
             else place_outputs(value, folder)
             for key, value in arguments.items()
         }
-    return [place_outputs(one, folder) for one in arguments] if isinstance(arguments, list) else arguments
+    return (
+        [place_outputs(argument, folder) for argument in arguments]
+        if isinstance(arguments, list)
+        else arguments
+    )

@@ -106,10 +106,10 @@ class StepStore:
     @contextmanager
     def hold(self, results: Iterable[StepResult]) -> Iterator[None]:
         """Prevents the removal of results. Raises FileNotFoundError if the files of one have been removed."""
-        runs = {Path(path).relative_to(self.folder).parts[0] for one in results for path in one.outputs}
-        with ExitStack() as held:
+        runs = {Path(path).relative_to(self.folder).parts[0] for result in results for path in result.outputs}
+        with ExitStack() as stack:
             for run_id in runs:
-                held.enter_context(self._in_use(run_id))
+                stack.enter_context(self._in_use(run_id))
             yield
 
     def find(self, key: str) -> StepResult | None:
@@ -138,9 +138,9 @@ class StepStore:
             "call": result.call,
             "outputs": result.outputs,
             "digests": result.digests,
-            "facts": [dict(one) for one in result.facts],
-            "checks": [dict(one) for one in result.checks],
-            "transformations": [dict(one) for one in result.transformations],
+            "facts": [dict(facts) for facts in result.facts],
+            "checks": [dict(check) for check in result.checks],
+            "transformations": [dict(transformation) for transformation in result.transformations],
             "files": {str(path): _stamp(path) for path in files},
         }
         put_private(self._record(result.key), json.dumps(record).encode())

@@ -25,18 +25,18 @@ FEWEST: Final = 3  # calls; the median of fewer says nothing about the next one
 
 def expected_time(checked: Checked, principal: str, find: FindSeconds) -> str:
     """One line for the question; "" if no step runs."""
-    steps = [one for one in checked.steps if one.result is None]
-    commands = {one.id: _command(one.draft) for one in steps}
-    found = find(principal, tuple(dict.fromkeys(one for one in commands.values() if one)))
-    seconds = {name: tuple(found.get(command, ())) for name, command in commands.items()}
+    steps = [step for step in checked.steps if step.result is None]
+    commands = {step.id: _command(step.draft) for step in steps}
+    by_command = find(principal, tuple(dict.fromkeys(command for command in commands.values() if command)))
+    seconds = {name: tuple(by_command.get(command, ())) for name, command in commands.items()}
     known = {name: rows for name, rows in seconds.items() if len(rows) >= FEWEST}
     if not known:
         return "Expected time: unknown." if steps else ""
-    each = ", ".join(f"{one.id} {_describe(known.get(one.id))}" for one in steps)
-    whole = ""
+    each = ", ".join(f"{step.id} {_describe(known.get(step.id))}" for step in steps)
+    total = ""
     if len(known) == len(steps):
-        whole = f"about {sum(map(median, known.values())):.1f} s if the steps run one after another: "
-    return f"Expected time, from earlier calls on other data: {whole}{each}."
+        total = f"about {sum(map(median, known.values())):.1f} s if the steps run one after another: "
+    return f"Expected time, from earlier calls on other data: {total}{each}."
 
 
 def _describe(seconds: Sequence[float] | None) -> str:

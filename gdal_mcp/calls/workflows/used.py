@@ -51,9 +51,11 @@ class UsedFiles:
         Results of other steps, in `store`, are not among them.
         """
         inputs = dict.fromkeys((*local(draft.inputs), *draft.looked_at))
-        own = [one for one in inputs if one.workspace != store]
-        files = dict.fromkeys(file for one in own for file in (one, *_find_companions(companions, one)))
-        return tuple(self._look(one, limit) for one in files)
+        own = [located for located in inputs if located.workspace != store]
+        files = dict.fromkeys(
+            file for located in own for file in (located, *_find_companions(companions, located))
+        )
+        return tuple(self._look(located, limit) for located in files)
 
     def _look(self, known: WorkspacePath, limit: int) -> UsedFile:
         try:
@@ -95,8 +97,8 @@ def _changed_ns(located: WorkspacePath) -> int:
 def _list_parts(located: WorkspacePath) -> tuple[tuple[str, Identity], ...]:
     """Everything in a folder except for the server's own files. Raises OSError, PathRefused."""
     with open_folder(located.workspace, located.relative) as top:
-        found = ((entry.path, Identity.of(entry.status)) for entry in walk(top))
-        return tuple(sorted(one for one in found if PurePosixPath(one[0]).parts[0] != RESERVED))
+        parts = ((entry.path, Identity.of(entry.status)) for entry in walk(top))
+        return tuple(sorted(part for part in parts if PurePosixPath(part[0]).parts[0] != RESERVED))
 
 
 def _find_companions(companions: Companions, located: WorkspacePath) -> list[WorkspacePath]:

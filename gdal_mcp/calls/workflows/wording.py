@@ -41,9 +41,9 @@ class Wording(NamedTuple):
 
 def word(value: Any, error: ValidationError) -> Iterator[Wording]:
     """Yields each error with the id of its step and the name of the argument. `value` is the document."""
-    for one in error.errors(include_url=False):
-        place, kind = one["loc"], one["type"]
-        message = _message(place, kind, one["msg"])
+    for detail in error.errors(include_url=False):
+        place, kind = detail["loc"], detail["type"]
+        message = _message(place, kind, detail["msg"])
         if kind == "too_short" and place == ("steps",) and value["steps"]:
             continue  # pydantic leaves out steps that have errors of their own
         if place[:1] == ("steps",) and len(place) > 1 and isinstance(place[1], int):
