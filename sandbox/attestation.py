@@ -84,12 +84,12 @@ def fingerprint(package: Traversable | None = None) -> str:
 
 
 def _files(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
-    for one in folder.iterdir():
-        name = f"{path}/{one.name}"
-        if one.is_dir():
-            yield from _files(one, name)
+    for entry in folder.iterdir():
+        name = f"{path}/{entry.name}"
+        if entry.is_dir():
+            yield from _files(entry, name)
         elif not name.endswith(".pyc"):
-            yield name, one
+            yield name, entry
 
 
 def _evidence(
@@ -108,7 +108,7 @@ def _evidence(
     table = (
         mount_table()
     )  # None outside Linux, where device and inode numbers are not comparable with a container's
-    for mount in (one for one in template.mounts if one.read_only):
+    for mount in (mount for mount in template.mounts if mount.read_only):
         inside, path = str(mount.target), mount.source.path
         # as `folder` in `sandbox/isolation/probe.py`
         status = Path(path).stat()

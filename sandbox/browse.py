@@ -103,9 +103,9 @@ class Folder:
     def __init__(self, bounds: _Bounds, file: int, relative: PurePosixPath, level: int) -> None:
         self._bounds, self._file, self._level = bounds, file, level
         self.relative = relative
-        with listed(file) as found:
-            own = (one for one in found if relative.parts or one.name.casefold() != RESERVED)
-            kinds = {one.name: _listed_kind(one) for one in islice(own, bounds.left + 1)}
+        with listed(file) as entries:
+            own = (entry for entry in entries if relative.parts or entry.name.casefold() != RESERVED)
+            kinds = {entry.name: _listed_kind(entry) for entry in islice(own, bounds.left + 1)}
         self.complete = len(kinds) <= bounds.left
         if not self.complete:
             kinds.popitem()

@@ -70,7 +70,7 @@ class _Ledgers(NamedTuple):
 
     def ahead_of(self, ticket: _Ticket | None) -> int:
         """MiB that earlier tickets ask for. Without a ticket: MiB of all tickets."""
-        return sum(one.size for one in self.waiting if ticket is None or one < ticket)
+        return sum(queued.size for queued in self.waiting if ticket is None or queued < ticket)
 
 
 class LockFileCapacity:
@@ -225,8 +225,10 @@ class LockFileCapacity:
 
     def _write(self) -> None:
         now = time.monotonic()
-        waiting = [one for one in self._waiting if one.end > now]
-        data = json.dumps({"held": sum(one.length for one in self._held), "waiting": waiting}).encode()
+        waiting = [ticket for ticket in self._waiting if ticket.end > now]
+        data = json.dumps(
+            {"held": sum(reservation.length for reservation in self._held), "waiting": waiting}
+        ).encode()
         try:
             os.pwrite(self._ledger, data, 0)
             os.ftruncate(self._ledger, len(data))
@@ -237,15 +239,15 @@ class LockFileCapacity:
 
     def _read(self) -> _Ledgers:
         """The ledgers of all living processes. Those of dead processes are removed."""
-        held, waiting, now = 0.0, list(self._waiting), time.monotonic()
+        reserved, waiting, now = 0.0, list(self._waiting), time.monotonic()
         for name in os.listdir(self._folder):  # noqa: PTH208 - names are all that is needed
             if name in (_LOCK, self._name):
                 continue
-            their_held, theirs = _ledger_of(self._folder / name)
-            held += their_held
-            waiting += theirs
-        held += sum(one.length for one in self._held)
-        return _Ledgers(held, tuple(sorted(one for one in waiting if one.end > now)))
+            amount, tickets = _ledger_of(self._folder / name)
+            reserved += amount
+            waiting += tickets
+        reserved += sum(reservation.length for reservation in self._held)
+        return _Ledgers(reserved, tuple(sorted(ticket for ticket in waiting if ticket.end > now)))
 
 
 def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
@@ -258,9 +260,9 @@ def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
         if try_lock(descriptor, fcntl.LOCK_EX):
             path.unlink(missing_ok=True)
             return 0.0, []
-        found = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-        return int(found["held"]), [
-            _Ticket(int(number), int(size), float(end)) for number, size, end in found["waiting"]
+        ledger = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+        return int(ledger["held"]), [
+            _Ticket(int(number), int(size), float(end)) for number, size, end in ledger["waiting"]
         ]
     except (ValueError, KeyError, TypeError):
         return float("inf"), []

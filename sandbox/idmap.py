@@ -75,9 +75,9 @@ class Views:
 def sweep(folder: Path, owner: Owner) -> None:
     """Unmounts the views of dead servers."""
     if folder.is_dir():
-        for one in folder.iterdir():
-            if owner.is_dead(one.name):
-                _remove(one)
+        for view in folder.iterdir():
+            if owner.is_dead(view.name):
+                _remove(view)
 
 
 def _remove(folder: Path) -> None:

@@ -30,7 +30,7 @@ def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same
 
     Raises PathReplaced, and IsolationRefused for a container whose numbers mean nothing on this host.
     """
-    expected = {str(one.target): one.identity for one in template.mounts if one.identity is not None}
+    expected = {str(mount.target): mount.identity for mount in template.mounts if mount.identity is not None}
     if expected and not same_kernel:
         raise IsolationRefused(
             f"the engine's containers have a kernel of their own, so that {_summarize([*expected])} cannot be shown to be the file "
@@ -38,8 +38,8 @@ def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same
         )
     rows = facts.get("mounts")
     rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    seen = {str(row.get("target")): row.get("identity") for row in rows}
-    if wrong := [target for target, identity in expected.items() if seen.get(target) != list(identity)]:
+    measured = {str(row.get("target")): row.get("identity") for row in rows}
+    if wrong := [target for target, identity in expected.items() if measured.get(target) != list(identity)]:
         raise PathReplaced(
             f"{_summarize(wrong)} was replaced since the call was planned, so nothing was run."
         )
@@ -47,7 +47,9 @@ def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same
 
 def check_sources(template: SandboxTemplate) -> None:
     """Checks that every mount source still exists. Raises PathReplaced."""
-    expected = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
+    expected = [
+        (mount.source.path, mount.identity) for mount in template.mounts if mount.identity is not None
+    ]
     if wrong := [source for source, identity in expected if device_and_inode(source) != identity]:
         raise PathReplaced(f"{_summarize(wrong)} was removed or replaced, so nothing was run.")
 
@@ -111,7 +113,7 @@ def mount_fingerprint(template: SandboxTemplate) -> object:
         return object()
     below = [submounts(mount.source.path, table) for mount in template.mounts]
     masked = [device_and_inode(str(mask)) for mask in template.masks]
-    return [(one.st_dev, one.st_ino) for one in folders], below, masked
+    return [(status.st_dev, status.st_ino) for status in folders], below, masked
 
 
 def mountinfo() -> str:
@@ -131,8 +133,8 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     IsolationRefused for malformed text.
     """
     below = f"{PurePosixPath(root)}".rstrip("/") + "/"
-    places = {one.target for one in mount_points(table)}
-    return tuple(sorted(one for one in places if one.startswith(below) and one != below))
+    places = {point.target for point in mount_points(table)}
+    return tuple(sorted(place for place in places if place.startswith(below) and place != below))
 
 
 class MountPoint(NamedTuple):
@@ -157,9 +159,13 @@ def is_share(folder: str | PurePath, table: str) -> bool:
 
 def kind_at(place: str | PurePath, table: str) -> str:
     """The type of the file system of an absolute path without links, such as ext4."""
-    holding = [one for one in mount_points(table) if PurePosixPath(place).is_relative_to(one.target)]
+    holding = [point for point in mount_points(table) if PurePosixPath(place).is_relative_to(point.target)]
     # of several mounts at one path the last one covers the others
-    return max(enumerate(holding), key=lambda one: (len(one[1].target), one[0]))[1].type if holding else ""
+    return (
+        max(enumerate(holding), key=lambda numbered: (len(numbered[1].target), numbered[0]))[1].type
+        if holding
+        else ""
+    )
 
 
 # cached: the table is long, and read at every claim of a slot; tables of containers are read once
@@ -175,7 +181,7 @@ def mount_points(table: str) -> tuple[MountPoint, ...]:
                 f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
         number, parent, _, *places, options = row[:_MOUNTINFO_FIELDS]
-        root, place = (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), one) for one in places)
+        root, place = (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text) for text in places)
         shared = tuple(row[_MOUNTINFO_FIELDS:])
         kind = rest.split(" ")[0]
         points.append(MountPoint(root, place, kind, number, parent, tuple(options.split(",")), shared))

@@ -30,7 +30,7 @@ def require_simple(data: bytes, most_values: int) -> None:
         values += sum(map(part.count, (b"[", b"{", b",")))
         if values > most_values:
             raise TooComplex(f"more than {most_values} values")
-        levels = accumulate((_STEP[one] for one in part.translate(None, _NO_BRACKETS)), initial=level)
+        levels = accumulate((_STEP[byte] for byte in part.translate(None, _NO_BRACKETS)), initial=level)
         for level in levels:  # the last character is where the next part begins
             if level > MAX_DEPTH:
                 raise TooComplex(f"more than {MAX_DEPTH} levels")

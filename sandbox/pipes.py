@@ -32,7 +32,7 @@ class Pipes(NamedTuple):
 
 def named_pipes(root: Path, most: int = MOST_ENTRIES) -> Pipes:
     """Follows no link, and skips the server's own folder, which containers never see."""
-    found, looked, closed = [], 0, False
+    paths, looked, closed = [], 0, False
     waiting = [str(root)]
     while waiting and looked < most:
         folder = waiting.pop()
@@ -42,15 +42,15 @@ def named_pipes(root: Path, most: int = MOST_ENTRIES) -> Pipes:
             closed = True
             continue
         looked += len(entries)
-        for one in entries:
-            if one.is_dir(follow_symlinks=False):
-                if one.path != str(root / RESERVED):
-                    waiting.append(one.path)
-            elif not one.is_file(follow_symlinks=False) and not one.is_symlink():
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.path != str(root / RESERVED):
+                    waiting.append(entry.path)
+            elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
                 with suppress(OSError):  # it is gone
-                    if stat.S_ISFIFO(one.stat(follow_symlinks=False).st_mode):
-                        found.append(one.path)
-    return Pipes(tuple(sorted(found)), not waiting and not closed)
+                    if stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode):
+                        paths.append(entry.path)
+    return Pipes(tuple(sorted(paths)), not waiting and not closed)
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:

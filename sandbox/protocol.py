@@ -118,8 +118,8 @@ class FrameReader:
         """The frames that `data` completes. Raises ProtocolBreach."""
         data = self._held + data
         self._held = data[-1:] if data.endswith(ESCAPE) else b""  # the next byte decides what it means
-        whole = data[: len(data) - len(self._held)]
-        self._buffer += whole.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
+        complete = data[: len(data) - len(self._held)]
+        self._buffer += complete.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             if length > LONGEST.get(kind, -1):
@@ -186,15 +186,15 @@ def _question(payload: bytes) -> Question:
         start = QUESTION.size + letters
         name = payload[QUESTION.size : start].decode()
         ranges = tuple(RANGE.iter_unpack(payload[start:]))
-        asked = Question(id_, Op(op), name, ranges)
+        question = Question(id_, Op(op), name, ranges)
     except (struct.error, ValueError) as error:  # UnicodeDecodeError is a ValueError
         raise ProtocolBreach("a question that cannot be read") from error
-    sound = len(payload) >= start and count == len(ranges) and (asked.op is Op.READ) == bool(ranges)
+    sound = len(payload) >= start and count == len(ranges) and (question.op is Op.READ) == bool(ranges)
     if not sound or count > MAX_RANGES or sum(length for _, length in ranges) > MAX_READ_BYTES:
         raise ProtocolBreach("a question with other ranges than a worker asks for")
     if any(not length or offset > MAX_OFFSET for offset, length in ranges):
         raise ProtocolBreach("a question for an empty range, or beyond every file")
-    return asked
+    return question
 
 
 def _object(payload: bytes) -> Mapping[str, Any]:

@@ -44,16 +44,18 @@ def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple
     """
     dead = set(owner.dead())  # read before listing: a server creates its containers before it dies
     left = [
-        one
-        for one in engine.leftovers()
-        if one.container in unremoved or is_leftover(one.labels, owner, Moment.now())
+        leftover
+        for leftover in engine.leftovers()
+        if leftover.container in unremoved or is_leftover(leftover.labels, owner, Moment.now())
     ]
     with ThreadPoolExecutor(_REMOVALS, "reaping") as removing:
         gone = list(removing.map(partial(_is_removed, engine), left))
-    dead -= {one.labels.get(OWNER, "") for one, is_gone in zip(left, gone, strict=True) if not is_gone}
+    dead -= {
+        leftover.labels.get(OWNER, "") for leftover, is_gone in zip(left, gone, strict=True) if not is_gone
+    }
     for name in dead:
         owner.delete_lock(name)
-    return tuple(one.container for one, is_gone in zip(left, gone, strict=True) if is_gone)
+    return tuple(leftover.container for leftover, is_gone in zip(left, gone, strict=True) if is_gone)
 
 
 def _is_removed(engine: Engine, leftover: Leftover) -> bool:

@@ -154,12 +154,12 @@ class Runner:
         broker = ReadBroker(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
         mark = job.end_mark.encode()
         session = Session(limits, slot.frames, slot.stderr, job.on_progress, mark, job.on_interim, broker)
-        begun, exited = time.monotonic(), False
+        started, exited = time.monotonic(), False
         try:
-            cut = _converse(slot, job, session, cancel)
-            ran = time.monotonic() - begun
-            state = _end_of(slot, job, session) if cut is None else _GONE
-            exited = cut is None and not state.running
+            early = _converse(slot, job, session, cancel)
+            ran = time.monotonic() - started
+            state = _end_of(slot, job, session) if early is None else _GONE
+            exited = early is None and not state.running
         finally:
             if broker is not None:
                 broker.close()
@@ -167,7 +167,7 @@ class Runner:
                 on_exited(slot)
             else:
                 slot.remove()
-        outcome = cut or judge(session.final, state, limits)
+        outcome = early or judge(session.final, state, limits)
         if isinstance(outcome, Exited):  # it may have ended between two checks
             outcome = job.quota_exceeded() or outcome
         return SandboxResult(
@@ -205,8 +205,8 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
             pieces = slot.wire.receive()
             if pieces is None:
                 return None
-            if (cut := session.feed(pieces)) is not None:
-                return cut
+            if (outcome := session.feed(pieces)) is not None:
+                return outcome
         if session.final is not None and not job.result_only:
             watch.answered()
     return over

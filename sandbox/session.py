@@ -57,11 +57,11 @@ class Session:
     @property
     def printed_stderr(self) -> bytes:
         """The stored part of stderr, without the mark at its end or the beginning of that mark."""
-        kept = bytes(self.stderr)
+        stored = bytes(self.stderr)
         if not self.has_all_stderr:
-            return kept
+            return stored
         parts = (self.end_mark[:length] for length in range(len(self.end_mark), 0, -1))
-        return next((kept.removesuffix(part) for part in parts if kept.endswith(part)), kept)
+        return next((stored.removesuffix(part) for part in parts if stored.endswith(part)), stored)
 
     def feed(self, pieces: Iterable[tuple[int, bytes]]) -> Outcome | None:
         """Processes pieces from `AttachedStreams.receive`. Returns an outcome if they end the job."""
@@ -75,8 +75,8 @@ class Session:
                 return OutputLimitExceeded(self.limits.stdout_bytes)
             try:
                 for frame in self.frames.feed(data):
-                    if (cut := self._take(frame)) is not None:
-                        return cut
+                    if (outcome := self._take(frame)) is not None:
+                        return outcome
             except ProtocolBreach as breach:
                 return ProtocolViolated(str(breach))
         return None

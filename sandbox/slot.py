@@ -59,7 +59,7 @@ class Slot:
 
     def remove(self) -> Usage:
         """Kills and removes the container. Returns the usage including the time of removal. Raises EngineUnavailable."""
-        begun = time.monotonic()
+        started = time.monotonic()
         self.wire.close()
         if self.ending is not None:
             self.ending.close()
@@ -71,7 +71,7 @@ class Slot:
         finally:  # a worker ends with its stdin, even if the engine does not answer
             if self.reservation is not None:
                 self.reservation.release()
-        self.usage = replace(self.usage, remove_seconds=time.monotonic() - begun)
+        self.usage = replace(self.usage, remove_seconds=time.monotonic() - started)
         return self.usage
 
 
@@ -91,7 +91,7 @@ def launch(
         ImageMissing: the image does not exist.
         LaunchCancelled: `cancel` was set.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         container = engine.create(with_rlimits(template, engine.info().rlimits), labels, cancel)
         created = time.monotonic()
@@ -106,7 +106,7 @@ def launch(
     except EngineUnavailable:
         check_sources(template)  # the engine is not at fault when a mount's source has disappeared
         raise
-    slot.usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
+    slot.usage = Usage("cold", create_seconds=created - started, start_seconds=time.monotonic() - created)
     slot.unremoved = unremoved
     return slot
 
@@ -150,10 +150,10 @@ def _await_ready(
     end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"
     awaited: list[HasDescriptor] = [wire, *([cancel] if cancel else [])]
     while (left := end - time.monotonic()) > 0:
-        found = readable(awaited, left)
+        ready = readable(awaited, left)
         if cancel is not None and cancel.is_set:
             raise LaunchCancelled("cancelled before the container was ready")
-        if wire not in found:
+        if wire not in ready:
             continue
         pieces = wire.receive()
         if pieces is None:

@@ -106,13 +106,13 @@ class Questions:
     def ask(self, op, name, ranges=()):
         """Sends a question about a name in bytes; `ranges` are (offset, length). Waits while too many are unanswered."""
         self._room.acquire()
-        asked = OpenQuestion()
+        question = OpenQuestion()
         with self._lock:
             self._last = number = (self._last + 1) & 0xFFFFFFFF
-            self._waiting[number] = asked
-        parts = (RANGE.pack(*one) for one in ranges)
+            self._waiting[number] = question
+        parts = (RANGE.pack(*pair) for pair in ranges)
         self._wire.send(b"Q", QUESTION.pack(number, op, len(name), len(ranges)) + name + b"".join(parts))
-        return asked
+        return question
 
     def listen(self, deadline):
         """Reads the answers, and ends the process when its host is gone or the deadline has passed, whatever the main
@@ -126,10 +126,10 @@ class Questions:
                 status, body = NO_MEMORY, b""
                 while length:
                     length -= len(read_exactly(min(length, CHUNK), deadline))
-            asked = self._waiting.pop(number, None)
-            if asked is not None:
+            question = self._waiting.pop(number, None)
+            if question is not None:
                 self._room.release()
-                asked.answer(status, body)
+                question.answer(status, body)
 
 
 class Reporter:
@@ -276,10 +276,10 @@ SOCKET_FAMILIES = (2, 10, 16, 17, 40)  # INET, INET6, NETLINK, PACKET, VSOCK of 
 
 
 def _opens_socket(family):
-    made = ctypes.CDLL(None).socket(family, 2 if family != 17 else 3, 0)
-    if made >= 0:
-        os.close(made)
-    return made >= 0
+    descriptor = ctypes.CDLL(None).socket(family, 2 if family != 17 else 3, 0)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return descriptor >= 0
 
 
 def _runs_programs():

@@ -83,19 +83,19 @@ class Workspace:
     shown: tuple[PurePosixPath, ...] | None = field(default=None, compare=False)
 
     def shows(self, relative: PurePosixPath) -> bool:
-        return self.shown is None or any(relative.is_relative_to(one) for one in self.shown)
+        return self.shown is None or any(relative.is_relative_to(folder) for folder in self.shown)
 
     @classmethod
     def at(cls, path: str | Path, *, writable: bool) -> "Workspace":
         """A workspace at an existing folder. Raises PathRefused for a folder that cannot be one."""
-        given = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
-        _refuse_unprintable(str(given))
+        absolute = Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - keep symlinks as typed
+        _refuse_unprintable(str(absolute))
         try:
-            root = given.resolve(strict=True)
+            root = absolute.resolve(strict=True)
         except (OSError, RuntimeError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise PathMissing(
-                f"the workspace {given} cannot be used: {reason}. Create the folder; for a server in a container, mount it "
+                f"the workspace {absolute} cannot be used: {reason}. Create the folder; for a server in a container, mount it "
                 "there, as with docker run -v."
             ) from error
         if not root.is_dir():
@@ -107,7 +107,7 @@ class Workspace:
             )
         if RESERVED in root.parts:
             raise PathRefused(f"{root} lies inside {RESERVED}, the server's own folder.")
-        return cls(root, writable, tuple({given, root}))
+        return cls(root, writable, tuple({absolute, root}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,31 +152,33 @@ class Workspaces:
     def __post_init__(self) -> None:
         if not self.items:
             raise PathRefused("no workspace is configured. Name one with --workspace DIR.")
-        for one in self.items:
+        for workspace in self.items:
             for other in self.items:
-                if one is not other and one.root.is_relative_to(other.root):
-                    raise PathRefused(f"workspace {one.root} lies in {other.root}. Name only one of them.")
+                if workspace is not other and workspace.root.is_relative_to(other.root):
+                    raise PathRefused(
+                        f"workspace {workspace.root} lies in {other.root}. Name only one of them."
+                    )
 
     def input(self, text: str) -> WorkspacePath:
         """An existing file or folder to read. Raises PathRefused or PathMissing."""
-        found = self._locate(text)
-        if found.identity is None:
+        located = self._locate(text)
+        if located.identity is None:
             raise PathMissing(f"{text!r} does not exist in a workspace.")
-        return found
+        return located
 
     def output(self, text: str) -> WorkspacePath:
         """A path to write to: its folder exists and the workspace is writable. Raises PathRefused or PathMissing."""
-        found = self._locate(text, follow_last=False)
-        if not found.relative.parts:
+        located = self._locate(text, follow_last=False)
+        if not located.relative.parts:
             raise PathRefused("an output needs a name; this is the workspace itself.")
-        if any(part.casefold() == RESERVED for part in found.relative.parts):
+        if any(part.casefold() == RESERVED for part in located.relative.parts):
             # another server may serve that folder as its workspace, and would execute the journals in it
             raise PathRefused(
                 f"{RESERVED} is the name of a server's own folder, which is reserved at every depth. Use another name."
             )
-        if not found.workspace.writable:
-            raise PathRefused(f"workspace {found.workspace.root} is read-only. Write to another one.")
-        return found
+        if not located.workspace.writable:
+            raise PathRefused(f"workspace {located.workspace.root} is read-only. Write to another one.")
+        return located
 
     def _locate(self, text: str, *, follow_last: bool = True) -> WorkspacePath:
         if self.stopped():
@@ -187,12 +189,12 @@ class Workspaces:
         workspace, parts = self._enter(absolute)
         if not workspace.shows(PurePosixPath(os.path.normpath(PurePosixPath(*parts)))):
             raise PathRefused(OUTSIDE)  # the same, whether or not something is there
-        found = self._walk(workspace, parts, follow_last=follow_last)
-        if not found.workspace.shows(found.relative):
+        located = self._walk(workspace, parts, follow_last=follow_last)
+        if not located.workspace.shows(located.relative):
             raise PathRefused(OUTSIDE)
-        if path.endswith(("/", "/.")) and found.identity is not None and not found.is_folder:
+        if path.endswith(("/", "/.")) and located.identity is not None and not located.is_folder:
             raise PathRefused(f"{text!r} ends as a folder does but is a file.")
-        return found
+        return located
 
     def _enter(self, absolute: PurePosixPath) -> tuple[Workspace, list[str]]:
         """The workspace in which an absolute path starts, and the remaining components."""
@@ -338,10 +340,10 @@ def _parse(text: str) -> str:
 
 def _refuse_windows(text: str) -> None:
     """Raises PathRefused for a Windows path, which Linux would take for the name of a file in the first workspace."""
-    if (found := _WINDOWS.match(text)) is None:
+    if (match := _WINDOWS.match(text)) is None:
         return
-    start = f"/mnt/{found[1].lower()}/" if found[1] else ""
-    in_wsl = start + text[found.end() :].replace("\\", "/")
+    start = f"/mnt/{match[1].lower()}/" if match[1] else ""
+    in_wsl = start + text[match.end() :].replace("\\", "/")
     raise PathRefused(
         f"{text!r} is a Windows path, and the server runs on Linux. In WSL it is {in_wsl!r}; for a server in a container use "
         f"the path in the container. For a file that really has this name, write './{text}'."

@@ -31,25 +31,25 @@ def in_image(code: str, **volumes: str) -> Any:
     packages = "import json, sys\nsys.path.insert(0, '/opt/gdal-mcp/packages')\n"
     places = "".join(f"{name} = '/{name}'\n" for name in volumes)
     with closing(connect()) as client:
-        said = client.containers.run(
+        output = client.containers.run(
             IMAGE.spec.reference,
             ["python3", "-c", packages + places + code],
             network_mode="none",
             remove=True,
             volumes={place: {"bind": f"/{name}", "mode": "rw"} for name, place in volumes.items()},
         )
-    return json.loads(said or b"null")
+    return json.loads(output or b"null")
 
 
 @contextmanager
 def serving(folder: Path, **settings: Any) -> Iterator[App]:
     root = folder / "ws"
     root.mkdir(exist_ok=True)
-    for one in (root, *root.parents[:4]):
-        one.chmod(one.stat().st_mode | 0o055)
+    for path in (root, *root.parents[:4]):
+        path.chmod(path.stat().st_mode | 0o055)
     image = os.environ.get("GDAL_MCP_IMAGE") or None
-    asked = {"toolboxes": ["gdal", "augment"], "pool_max": 0, "approval_wait": 0, **settings}
-    loaded = load_settings(workspaces=[str(root)], state_dir=str(folder / "state"), image=image, **asked)
+    options = {"toolboxes": ["gdal", "augment"], "pool_max": 0, "approval_wait": 0, **settings}
+    loaded = load_settings(workspaces=[str(root)], state_dir=str(folder / "state"), image=image, **options)
     with running(loaded, boxes=toolboxes(loaded)) as app:
         yield app
 

@@ -42,5 +42,5 @@ def parsed(call: Invocation, tool: str = "convert") -> Invocation:
 
 def planned(call: Invocation, plan: Plan, host: Any = None, approval: str = "") -> Invocation:
     """The same, planned."""
-    made = parsed(call, plan.tool)
-    return replace(made, prepared=Prepared(plan, host), authorization=Authorization(approval))
+    invocation = parsed(call, plan.tool)
+    return replace(invocation, prepared=Prepared(plan, host), authorization=Authorization(approval))

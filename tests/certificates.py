@@ -15,9 +15,10 @@ def self_signed(folder: Path, *hosts: str) -> tuple[Path, Path]:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gdal-mcp test")])
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     hosts_named = [
-        x509.IPAddress(ipaddress.ip_address(one)) if one[0].isdigit() else x509.DNSName(one) for one in hosts
+        x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
+        for host in hosts
     ]
-    made = (
+    signed = (
         x509.CertificateBuilder(
             name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
         )
@@ -27,8 +28,8 @@ def self_signed(folder: Path, *hosts: str) -> tuple[Path, Path]:
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     certificate, both = folder / "ca.pem", folder / "both.pem"
-    certificate.write_bytes(made.public_bytes(pem))
-    both.write_bytes(private + made.public_bytes(pem))
+    certificate.write_bytes(signed.public_bytes(pem))
+    both.write_bytes(private + signed.public_bytes(pem))
     return certificate, both
 
 
@@ -36,20 +37,23 @@ def of_plain_authority(folder: Path, host: str) -> tuple[Path, Path]:
     """An authority without key identifiers, as older clusters have, and a file of a certificate that it signed with its key."""
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     names = [
-        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in ("gdal-mcp authority", host)
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        for name in ("gdal-mcp authority", host)
     ]
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in names]
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
     extensions = [x509.BasicConstraints(ca=True, path_length=None), address]
-    pem, made = serialization.Encoding.PEM, []
+    pem, certificates = serialization.Encoding.PEM, []
     for name, key, extension in zip(names, keys, extensions, strict=True):
         builder = x509.CertificateBuilder(
             names[0], name, key.public_key(), x509.random_serial_number(), now - day, now + day
         )
         critical = isinstance(extension, x509.BasicConstraints)
-        made.append(builder.add_extension(extension, critical=critical).sign(keys[0], hashes.SHA256()))
+        certificates.append(
+            builder.add_extension(extension, critical=critical).sign(keys[0], hashes.SHA256())
+        )
     private = keys[1].private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     authority, both = folder / "authority.pem", folder / "signed.pem"
-    authority.write_bytes(made[0].public_bytes(pem))
-    both.write_bytes(private + made[1].public_bytes(pem))
+    authority.write_bytes(certificates[0].public_bytes(pem))
+    both.write_bytes(private + certificates[1].public_bytes(pem))
     return authority, both

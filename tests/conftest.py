@@ -108,9 +108,9 @@ Run = Callable[..., SandboxResult]
 @pytest.fixture(scope="session")
 def client() -> Iterator[docker.DockerClient]:
     """The engine in use, found as the product finds it."""
-    found = connect(docker_address())
-    yield found
-    found.close()
+    docker_client = connect(docker_address())
+    yield docker_client
+    docker_client.close()
 
 
 @pytest.fixture(scope="session")
@@ -127,19 +127,19 @@ def engine(client: docker.DockerClient, image: Image) -> Iterator[Engine]:
         yield DockerEngine(client)
         return
     if address.startswith("k8s:"):
-        made: OciEngine | KubernetesEngine = KubernetesEngine(Cluster.from_address(address))
+        opened: OciEngine | KubernetesEngine = KubernetesEngine(Cluster.from_address(address))
     else:
-        made = oci_engine(client, image, Path(address.removeprefix("oci://")))
-    yield made
-    made.close()
+        opened = oci_engine(client, image, Path(address.removeprefix("oci://")))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     """This test run as an owner of containers."""
-    held = Owner(tmp_path_factory.mktemp("servers"))
-    yield held
-    held.close()
+    run_owner = Owner(tmp_path_factory.mktemp("servers"))
+    yield run_owner
+    run_owner.close()
 
 
 @pytest.fixture(scope="session")
@@ -178,10 +178,10 @@ def make_template(image: Image) -> TemplateMaker:
         staging: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> SandboxTemplate:
-        told = PathMap.parse(filter(None, [os.environ.get("GDAL_MCP_PATH_MAP")]))
-        mounts = [Mount(told.source(workspace), PurePosixPath(workspace))] if workspace else []
+        path_map = PathMap.parse(filter(None, [os.environ.get("GDAL_MCP_PATH_MAP")]))
+        mounts = [Mount(path_map.source(workspace), PurePosixPath(workspace))] if workspace else []
         if staging:
-            mounts.append(Mount(told.source(staging), STAGING_TARGET, read_only=False))
+            mounts.append(Mount(path_map.source(staging), STAGING_TARGET, read_only=False))
         sent = delivered(worker_command(handler))
         return SandboxTemplate(
             image=image.id,
@@ -204,18 +204,18 @@ def handler(body: str, prepare: str = "pass") -> str:
 
 @pytest.fixture
 def cancel() -> Iterator[Cancellation]:
-    made = Cancellation()
-    yield made
-    made.close()
+    cancellation = Cancellation()
+    yield cancellation
+    cancellation.close()
 
 
 @pytest.fixture
 def run(runner: Runner, make_template: TemplateMaker, cancel: Cancellation) -> Run:
     """`run(body, request={}, quota=None, on_progress=..., answerer=None, **template)`: the result of one job in a container of its own."""
 
-    def one(body: str, request: object = None, **given: object) -> SandboxResult:
-        about = {name: given.pop(name) for name in ("quota", "on_progress", "answerer") if name in given}
-        template = make_template(handler(body), **given)
+    def one(body: str, request: object = None, **options: object) -> SandboxResult:
+        about = {name: options.pop(name) for name in ("quota", "on_progress", "answerer") if name in options}
+        template = make_template(handler(body), **options)
         return runner.run(Job("call-0001", template, request or {}, **about), cancel)
 
     return one

@@ -33,8 +33,8 @@ class Forks:
     @classmethod
     def loaded(cls, env: Mapping[str, str] | None = None, module: str = __name__) -> "Forks":
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for one in (ours, theirs):
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
+        for side in (ours, theirs):
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST)
         ours.settimeout(SECONDS)
         log = tempfile.TemporaryFile()
         process = subprocess.Popen(
@@ -58,8 +58,8 @@ class Forks:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         with log.open("ab") as errors:
-            given = {"argv": words, "env": dict(env), **order}
-            pid = self.start(given, [theirs_in, theirs_out, errors.fileno()])
+            message = {"argv": words, "env": dict(env), **order}
+            pid = self.start(message, [theirs_in, theirs_out, errors.fileno()])
         os.close(theirs_in)
         os.close(theirs_out)
         return Forked(self, pid, os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb"))
@@ -127,8 +127,8 @@ def serve(prepare: Callable[[Mapping[str, Any]], object] = lambda _order: None) 
             orders.close()
             _become(order, descriptors, prepare)
             return
-        for one in descriptors:
-            os.close(one)
+        for descriptor in descriptors:
+            os.close(descriptor)
         orders.send(json.dumps(child).encode())
 
 
@@ -149,9 +149,9 @@ def _become(
     order: Mapping[str, Any], descriptors: list[int], prepare: Callable[[Mapping[str, Any]], object]
 ) -> None:
     """The program with these words and streams."""
-    for target, one in enumerate(descriptors):
-        os.dup2(one, target)
-        os.close(one)
+    for target, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, target)
+        os.close(descriptor)
     old = sys.stdin, sys.stdout, sys.stderr
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, encoding=was.encoding, errors=was.errors, closefd=False)

@@ -18,7 +18,7 @@ def _varint(value: int) -> bytes:
 
 def _node(kind: str, source: str, target: str, *attributes: bytes) -> bytes:
     words = _field(1, source) + _field(2, target) + _field(3, target) + _field(4, kind)
-    return _field(1, words + b"".join(_field(5, one) for one in attributes))
+    return _field(1, words + b"".join(_field(5, attribute) for attribute in attributes))
 
 
 def _value(name: str, *sizes: int) -> bytes:

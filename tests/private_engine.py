@@ -69,9 +69,9 @@ class PrivateEngine:
         name = self.folder.name
         binds = [f'mount --bind "{source}" "{place}";' for place, source in self._shows.items()]
         # in a network namespace of its own: an engine that is to have no bridge removes that of the machine's engine
-        apart = ["--mount", "sh", "-ec", " ".join([*binds, 'exec "$@"']), "sh"]
+        private_mounts = ["--mount", "sh", "-ec", " ".join([*binds, 'exec "$@"']), "sh"]
         return [
-            *("unshare", "--net", *(apart if binds else [])),
+            *("unshare", "--net", *(private_mounts if binds else [])),
             "dockerd",
             f"--config-file={self.folder / 'daemon.json'}",
             f"--host={self.address}",
@@ -143,9 +143,9 @@ class PrivateEngine:
     def remove(self) -> None:
         """Ends it and what it started, and removes its folders."""
         with contextlib.suppress(docker.errors.DockerException, OSError), self.client(seconds=20) as client:
-            for one in client.containers.list(all=True, ignore_removed=True):
+            for container in client.containers.list(all=True, ignore_removed=True):
                 with contextlib.suppress(docker.errors.APIError):
-                    one.remove(force=True)
+                    container.remove(force=True)
         self.stop()
         self._end_helper()
         self._end_shims()
@@ -167,12 +167,12 @@ def private_engine(
     folder.mkdir(
         mode=0o700
     )  # its name is that of a namespace, in which no `_` may stand last or beside another sign
-    made = PrivateEngine(folder, runtimes, shows)
+    engine = PrivateEngine(folder, runtimes, shows)
     try:
-        made.start()
-        yield made
+        engine.start()
+        yield engine
     finally:
-        made.remove()
+        engine.remove()
 
 
 def _as_root() -> list[str]:
@@ -181,4 +181,4 @@ def _as_root() -> list[str]:
 
 def _mounts_below(folder: Path) -> list[str]:
     points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return sorted((one for one in points if Path(one).is_relative_to(folder)), reverse=True)
+    return sorted((point for point in points if Path(point).is_relative_to(folder)), reverse=True)

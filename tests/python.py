@@ -37,9 +37,9 @@ def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> Sandbo
 
 def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
     """What such a container is asked."""
-    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "inputs": [], "outputs": []}
+    defaults = {"code": code, "arguments": {}, "named": {}, "written": {}, "inputs": [], "outputs": []}
     bounds = {"seconds": seconds, "preview_pixels": 512, "printed_bytes": 1 << 20, "result_bytes": 1 << 20}
-    return {**asked, **bounds, **more}
+    return {**defaults, **bounds, **more}
 
 
 @contextmanager
@@ -47,14 +47,14 @@ def serving(folder: Path, spec: ImageSpec = GDAL_IMAGE, **settings: Any) -> Iter
     """A server with both toolboxes and a workspace with two files; afterwards none of its containers is left."""
     root = folder / "ws"
     root.mkdir(exist_ok=True)
-    for one in (root, *root.parents[:4]):
-        one.chmod(one.stat().st_mode | 0o055)
+    for path in (root, *root.parents[:4]):
+        path.chmod(path.stat().st_mode | 0o055)
     for name, text in {"in.txt": "one two", "other.txt": "canary"}.items():
         (root / name).write_text(text)
         (root / name).chmod(0o666)
-    asked = {"toolboxes": ["gdal", "python"], "pool_max": 0, "approval_wait": 0, **settings}
+    options = {"toolboxes": ["gdal", "python"], "pool_max": 0, "approval_wait": 0, **settings}
     image = os.environ.get("GDAL_MCP_IMAGE") or None
-    loaded = load_settings(workspaces=[str(root)], state_dir=str(folder / "state"), image=image, **asked)
+    loaded = load_settings(workspaces=[str(root)], state_dir=str(folder / "state"), image=image, **options)
     box = replace(python(loaded), image=spec)
     with running(loaded, boxes=Toolboxes((GDAL, box))) as app:
         owner = app.owner.id

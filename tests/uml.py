@@ -33,18 +33,18 @@ _END = "\npoweroff -f\n"
 
 def tools(name: str, packages: Sequence[str]) -> Path:
     """Debian's packages, unpacked; fetched once. Every set has user-mode-linux and kmod in it."""
-    found = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests" / name
-    if not found.is_dir():
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests" / name
+    if not folder.is_dir():
         assert shutil.which("apt-get"), "this is tried with User Mode Linux, which needs Debian's packages"
-        fresh = found.with_name(f"fetching-{name}-{os.getpid()}")
+        fresh = folder.with_name(f"fetching-{name}-{os.getpid()}")
         fresh.mkdir(parents=True)
         packages = ("user-mode-linux", "kmod", "libkmod2", *packages)
         subprocess.run(["apt-get", "-qq", "download", *packages], cwd=fresh, check=True, capture_output=True)
         for package in fresh.glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", package, fresh], check=True)
             package.unlink()
-        fresh.rename(found)
-    return found
+        fresh.rename(folder)
+    return folder
 
 
 def outcomes(*files: Path) -> dict[str, str]:
@@ -58,9 +58,10 @@ def outcomes(*files: Path) -> dict[str, str]:
 
 def uncovered(*folders: Path) -> str:
     """Commands that mount these folders of the machine again where an empty /run, /mnt, /var or /tmp covers them."""
-    covered = [one for one in folders if one.parts[1] in {"run", "mnt", "var", "tmp"}]
+    covered = [folder for folder in folders if folder.parts[1] in {"run", "mnt", "var", "tmp"}]
     return "\n".join(
-        f"mkdir -p {one}; mount -t hostfs -o ro,{one} none {one}" for one in dict.fromkeys(covered)
+        f"mkdir -p {folder}; mount -t hostfs -o ro,{folder} none {folder}"
+        for folder in dict.fromkeys(covered)
     )
 
 
@@ -93,6 +94,6 @@ def run(
         environment = {**os.environ, "TMPDIR": str(folder)}  # where it keeps its memory
         streams = {"stdin": subprocess.DEVNULL, "stdout": console, "stderr": console}
         subprocess.run(command, check=False, env=environment, **streams)
-    found = [out / name for name in files]
-    assert all(one.exists() for one in found), (folder / "console").read_text(errors="replace")[-4000:]
-    return found
+    paths = [out / name for name in files]
+    assert all(path.exists() for path in paths), (folder / "console").read_text(errors="replace")[-4000:]
+    return paths

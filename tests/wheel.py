@@ -11,5 +11,5 @@ def build_wheel(folder: Path) -> Path:
     """Builds the wheel into a folder that is made for it."""
     words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
-    [made] = folder.iterdir()
-    return made
+    [wheel] = folder.iterdir()
+    return wheel

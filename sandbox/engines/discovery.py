@@ -113,7 +113,7 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
         return (Endpoint(_UNIX + address if address.startswith("/") else address, "as given", named=True),)
     sockets = tuple(Endpoint(_UNIX + path, origin) for path, origin in _known_sockets(environment, home))
     if kind == "podman":
-        return tuple(one for one in sockets if "Podman" in one.origin)
+        return tuple(endpoint for endpoint in sockets if "Podman" in endpoint.origin)
     if host := environment.get("DOCKER_HOST"):
         # same rule as the docker command: any non-empty value means yes
         certified = environment.get("DOCKER_TLS_VERIFY") or environment.get("DOCKER_CERT_PATH")
@@ -124,7 +124,7 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
     context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
     if context and context != "default":
         return (_context_endpoint(folder, context),)
-    return tuple(one for one in sockets if kind != "docker" or "Podman" not in one.origin)
+    return tuple(endpoint for endpoint in sockets if kind != "docker" or "Podman" not in endpoint.origin)
 
 
 def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:

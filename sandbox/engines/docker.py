@@ -105,14 +105,14 @@ class DockerContainer:
     def inspect(self) -> Mapping[str, Any] | None:
         """The engine's description of the container; None if the container does not exist."""
         with translate_errors("asked about a container"), contextlib.suppress(docker.errors.NotFound):
-            found: dict[str, Any] = self._api.inspect_container(self.id)
-            return found
+            inspected: dict[str, Any] = self._api.inspect_container(self.id)
+            return inspected
         return None
 
     def state(self) -> ContainerState | None:
-        if (found := self.inspect()) is None:
+        if (inspected := self.inspect()) is None:
             return None
-        state = found["State"]
+        state = inspected["State"]
         running = bool(state.get("Running")) or state.get("Status") == "created"
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
 
@@ -199,17 +199,17 @@ class DockerEngine:
         body = create_body(template, self._info, labels, self.images.environment(template.image))
         with translate_errors("asked to create a container"):
             try:
-                made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
-                container = replace(self.container(str(made["Id"])), rootless=self._info.rootless)
+                created = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
+                container = replace(self.container(str(created["Id"])), rootless=self._info.rootless)
             except docker.errors.NotFound as error:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
         with removed_on_failure(container):
             with translate_errors("asked what it created"):
                 inspected = self._api.inspect_container(container.id)
-                found = differences(body, inspected, limits_swap=self._info.limits_swap)
-            if found:
+                failures = differences(body, inspected, limits_swap=self._info.limits_swap)
+            if failures:
                 raise IsolationRefused(
-                    f"the engine made a weaker container than asked, so nothing was run: {failure_summary(found)}"
+                    f"the engine made a weaker container than asked, so nothing was run: {failure_summary(failures)}"
                 )
         return container
 
@@ -228,17 +228,23 @@ class DockerEngine:
         return DockerContainer(self._api, id_, self.removal_seconds)
 
     def describe(self, container: str) -> ContainerDetails | None:
-        if (found := self.container(container).inspect()) is None or not found["State"].get("Running"):
+        if (inspected := self.container(container).inspect()) is None or not inspected["State"].get(
+            "Running"
+        ):
             return None
-        mounts = {str(one["Destination"]): str(one["Source"]) for one in found["Mounts"] if one.get("Source")}
-        published = (found.get("NetworkSettings") or {}).get("Ports") or {}
+        mounts = {
+            str(mount["Destination"]): str(mount["Source"])
+            for mount in inspected["Mounts"]
+            if mount.get("Source")
+        }
+        published = (inspected.get("NetworkSettings") or {}).get("Ports") or {}
         ports = {
             int(port.removesuffix("/tcp")): (str(places[0].get("HostIp") or ""), int(places[0]["HostPort"]))
             for port, places in published.items()
             if places and port.endswith("/tcp")
         }
-        shares_network = (found.get("HostConfig") or {}).get("NetworkMode") == "host"
-        return ContainerDetails(str(found["Id"]), mounts, ports, shares_network)
+        shares_network = (inspected.get("HostConfig") or {}).get("NetworkMode") == "host"
+        return ContainerDetails(str(inspected["Id"]), mounts, ports, shares_network)
 
     def leftovers(self) -> tuple[Leftover, ...]:
         with translate_errors("asked for our containers"):

@@ -125,7 +125,7 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
         "IpcMode": "none",
         "ReadonlyRootfs": True,
         "Mounts": [_bind(mount, info) for mount in template.mounts],
-        "Tmpfs": {str(one.target): ",".join(one.options) for one in tmpfs(template)},
+        "Tmpfs": {str(mount.target): ",".join(mount.options) for mount in tmpfs(template)},
         "MaskedPaths": [*masked(template), *own_masks],
         "ReadonlyPaths": [*READ_ONLY, *own_read_only],
         "Runtime": template.runtime,
@@ -166,7 +166,7 @@ def differences(
     An engine that cannot limit swap (`limits_swap` is False) reports -1 for it. The limit in force is measured inside
     the container.
     """
-    found: list[Row] = []
+    failures: list[Row] = []
     config = {name: value for name, value in requested.items() if name != "HostConfig"}
     for section, fields in {"Config": config, "HostConfig": requested["HostConfig"]}.items():
         actual = inspected.get(section) or {}
@@ -177,8 +177,8 @@ def differences(
                 holds = False  # a value of an unexpected type counts as a difference
             unlimited = name == "MemorySwap" and not limits_swap and actual.get(name) == _NO_LIMIT
             if not (holds or unlimited):
-                found.append(differs(f"{section}.{name}", value, actual.get(name)))
-    return (*found, *_consequences(requested, inspected))
+                failures.append(differs(f"{section}.{name}", value, actual.get(name)))
+    return (*failures, *_consequences(requested, inspected))
 
 
 def _consequences(requested: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Row]:
@@ -188,7 +188,7 @@ def _consequences(requested: Mapping[str, Any], inspected: Mapping[str, Any]) ->
         ["bind", row["Source"], row["Target"], not row["ReadOnly"], row["BindOptions"]["Propagation"]]
         for row in host["Mounts"]
     ]
-    made = [  # the engine may list a tmpfs that we requested, as Podman does
+    mounts = [  # the engine may list a tmpfs that we requested, as Podman does
         [row.get(name) for name in ("Type", "Source", "Destination", "RW", "Propagation")]
         for row in inspected.get("Mounts") or ()
         if not (row.get("Type") == "tmpfs" and row.get("Destination") in host["Tmpfs"])
@@ -196,7 +196,7 @@ def _consequences(requested: Mapping[str, Any], inspected: Mapping[str, Any]) ->
     derived: tuple[tuple[str, Any, Any], ...] = (
         ("Image", requested["Image"], inspected.get("Image")),
         ("Path, Args", command, [inspected.get("Path"), *(inspected.get("Args") or ())]),
-        ("Mounts", sorted(binds, key=json.dumps), sorted(made, key=json.dumps)),
+        ("Mounts", sorted(binds, key=json.dumps), sorted(mounts, key=json.dumps)),
     )
     yield from (differs(name, want, actual) for name, want, actual in derived if not _same(want, actual))
     networks = inspected.get("NetworkSettings") or {}

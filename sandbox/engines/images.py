@@ -51,7 +51,7 @@ class DockerImages(Images):
             return None
         content = str(inspected["Id"])
         content = content if content.startswith("sha256:") else f"sha256:{content}"  # Podman omits the prefix
-        known = dict(str(one).split("@", 1) for one in inspected.get("RepoDigests") or ())
+        known = dict(str(digest).split("@", 1) for digest in inspected.get("RepoDigests") or ())
         labels = (inspected.get("Config") or {}).get("Labels") or {}
         return ImageInfo(reference, content, known.get(split(reference)[0], content), labels)
 
@@ -70,8 +70,8 @@ class DockerImages(Images):
 
     def _inspected(self, reference: str) -> Mapping[str, Any] | None:
         with translate_errors("asked for an image"), contextlib.suppress(docker.errors.NotFound):
-            found: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
-            return found
+            inspected: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
+            return inspected
         return None
 
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
@@ -94,8 +94,8 @@ class DockerImages(Images):
                 with archive.file.open("rb") as file:
                     for _ in self._api.load_image(file):  # type: ignore[no-untyped-call] # loading ends with the stream
                         pass
-                found = self.find(reference)
-                return found is not None and found.id == archive.image
+                image = self.find(reference)
+                return image is not None and image.id == archive.image
         except (
             PullFailed,
             docker.errors.DockerException,

@@ -113,12 +113,12 @@ def _request_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
     ]
     covers = [
         {
-            "destination": str(one.target),
+            "destination": str(mount.target),
             "type": "tmpfs",
             "source": "tmpfs",
-            "options": [*one.options, "notmpcopyup"],
+            "options": [*mount.options, "notmpcopyup"],
         }
-        for one in tmpfs(template)
+        for mount in tmpfs(template)
     ]
     return binds + covers
 
@@ -149,7 +149,7 @@ def _compared(
     yield "Privileged", False, inspected["HostConfig"]["Privileged"]
     yield "root.readonly", True, runtime["root"]["readonly"]
     yield "hostname", HOSTNAME, runtime["hostname"]
-    yield "hooks", {}, {name: found for name, found in (runtime.get("hooks") or {}).items() if found}
+    yield "hooks", {}, {name: hooks for name, hooks in (runtime.get("hooks") or {}).items() if hooks}
     yield from _process(template, runtime["process"])
     yield from _mounts(template, runtime["mounts"], str(inspected["StaticDir"]))
     yield from _kernel(template, runtime["linux"])
@@ -170,19 +170,19 @@ def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared
     )
     yield "cwd", str(SCRATCH_TARGET), process["cwd"]
     yield "terminal", False, process.get("terminal", False)
-    capabilities = {name: held for name, held in (process.get("capabilities") or {}).items() if held}
+    capabilities = {name: names for name, names in (process.get("capabilities") or {}).items() if names}
     yield "capabilities", {}, capabilities
     yield "noNewPrivileges", True, process.get("noNewPrivileges")
     requested = {f"RLIMIT_{name.upper()}": [value, value] for name, value in rlimits(template.limits).items()}
-    found = {row["type"]: [row["soft"], row["hard"]] for row in process["rlimits"]}
-    yield "rlimits", requested, {name: pair for name, pair in found.items() if name != "RLIMIT_NPROC"}
+    actual = {row["type"]: [row["soft"], row["hard"]] for row in process["rlimits"]}
+    yield "rlimits", requested, {name: pair for name, pair in actual.items() if name != "RLIMIT_NPROC"}
 
 
 def _mounts(template: SandboxTemplate, rows: list[Mapping[str, Any]], own: str) -> _Compared:
     requested = _request_mounts(template)
     places = {row["destination"] for row in requested}
-    given = [row for row in rows if row["destination"] in places]
-    yield "mounts", sorted(map(_mount, requested)), sorted(map(_mount, given))
+    actual = [row for row in rows if row["destination"] in places]
+    yield "mounts", sorted(map(_mount, requested)), sorted(map(_mount, actual))
     strange = [row for row in rows if row["destination"] not in places and not _is_own(row, own)]
     yield "mounts of others", [], [row["destination"] for row in strange]
     memory = [row["destination"] for row in rows if row["destination"] == "/dev/shm"]  # noqa: S108 - looked for
@@ -201,7 +201,9 @@ def _is_own(row: Mapping[str, Any], own: str) -> bool:
     if place in _OWN_FILES:  # must be read-only and come from Podman's folder for this container
         container = PurePosixPath(own).parent.name
         return "ro" in row["options"] and f"/{container}/" in row["source"]
-    below = any(place == one or PurePosixPath(one) in PurePosixPath(place).parents for one in _OWN_PLACES)
+    below = any(
+        place == folder or PurePosixPath(folder) in PurePosixPath(place).parents for folder in _OWN_PLACES
+    )
     return row["type"] in _OWN_TYPES and below
 
 
@@ -213,24 +215,25 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
     yield "pids", limits.pids, pids.get("limit")
     allowed = [row for row in resources.get("devices") or () if row.get("allow")]
     yield "devices", [], [*(linux.get("devices") or ()), *allowed]
-    found = {row["type"]: row.get("path", "") for row in linux["namespaces"]}
-    yield "namespaces", {}, {name: "its own" for name in _NAMESPACES if found.get(name) != ""}
+    namespaces = {row["type"]: row.get("path", "") for row in linux["namespaces"]}
+    yield "namespaces", {}, {name: "its own" for name in _NAMESPACES if namespaces.get(name) != ""}
     yield "maskedPaths", [], sorted({*masked(template), *_COVERED} - set(linux["maskedPaths"]))
     yield "readonlyPaths", [], sorted(set(READ_ONLY) - set(linux["readonlyPaths"]))
     yield "sysctl", [], sorted(set(linux.get("sysctl") or ()) - _HARMLESS_SYSCTL)
 
 
-def _filter(found: Mapping[str, Any]) -> dict[str, Any]:
+def _filter(profile: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of a seccomp profile in a canonical form, in which omitted and empty fields are equal."""
 
     def rule(row: Mapping[str, Any]) -> str:
         arguments = [
-            [one["index"], one["value"], one.get("valueTwo") or 0, one["op"]] for one in row.get("args") or ()
+            [argument["index"], argument["value"], argument.get("valueTwo") or 0, argument["op"]]
+            for argument in row.get("args") or ()
         ]
         return json.dumps([sorted(row["names"]), row["action"], row.get("errnoRet"), arguments])
 
     return {
-        "default": [found["defaultAction"], found.get("defaultErrnoRet")],
-        "architectures": sorted(found.get("architectures") or ()),
-        "rules": sorted(map(rule, found["syscalls"])),
+        "default": [profile["defaultAction"], profile.get("defaultErrnoRet")],
+        "architectures": sorted(profile.get("architectures") or ()),
+        "rules": sorted(map(rule, profile["syscalls"])),
     }

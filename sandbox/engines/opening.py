@@ -143,7 +143,9 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     """The Unix sockets on this host where the engine that `open_engine` would open may listen. Raises EngineRefused."""
     kind, _, place = (address or "").partition(":")
     named, kind = (place, kind) if kind in _KINDS else (address, "")
-    return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
+    return tuple(
+        endpoint.socket for endpoint in endpoints(named or None, os.environ, kind) if endpoint.socket
+    )
 
 
 def _found(results: Results, owner: str = "", *, daemon: bool = False, fresh: bool = False) -> OpenedEngine:
@@ -151,7 +153,9 @@ def _found(results: Results, owner: str = "", *, daemon: bool = False, fresh: bo
     places = endpoints(None, os.environ)
     if places[0].named:
         return OpenedEngine(engine_of(connect()), places[0].address)
-    listening = [Candidate(str(one), one.address, partial(_daemon, one)) for one in places]
+    listening = [
+        Candidate(str(endpoint), endpoint.address, partial(_daemon, endpoint)) for endpoint in places
+    ]
     others = () if daemon else _without_daemon(_folder(""), obstacle())
     return first_that_starts([*listening, *others], results, owner, fresh=fresh)
 
@@ -167,22 +171,22 @@ def first_that_starts(
     """The first candidate that opens and passes its trial. Raises the same errors as `open_first`."""
     passed_over: list[PassedOver] = []
     forbidden = False
-    for one in candidates:
+    for candidate in candidates:
         try:
-            engine = one.open()
+            engine = candidate.open()
         except FileNotFoundError as error:
-            passed_over.append(PassedOver(one.name, error.strerror or str(error), absent=True))
+            passed_over.append(PassedOver(candidate.name, error.strerror or str(error), absent=True))
             continue
         except (OSError, SandboxError) as error:
             forbidden |= isinstance(error, PermissionError)
-            passed_over.append(PassedOver(one.name, getattr(error, "strerror", None) or str(error)))
+            passed_over.append(PassedOver(candidate.name, getattr(error, "strerror", None) or str(error)))
             continue
         reason = _result(engine, results, owner, attempt, fresh=fresh)
         if not reason:
             results.save()
-            return OpenedEngine(engine, one.address, tuple(passed_over))
+            return OpenedEngine(engine, candidate.address, tuple(passed_over))
         engine.close()
-        passed_over.append(PassedOver(one.name, reason))
+        passed_over.append(PassedOver(candidate.name, reason))
     kind, advice = (EngineRefused, NO_PERMISSION) if forbidden else (EngineUnavailable, NO_ENGINE)
     raise kind(f"no engine starts a container of ours here. Tried:{listed(passed_over)}\n{advice}")
 
@@ -210,11 +214,11 @@ def _result(
 
 def listed(passed_over: list[PassedOver]) -> str:
     """One line for each candidate; candidates that are not installed are grouped at the end."""
-    lines = [f"\n  {one}" for one in passed_over if not one.absent]
+    lines = [f"\n  {skipped}" for skipped in passed_over if not skipped.absent]
     absent: dict[str, list[str]] = {}
-    for one in passed_over:
-        if one.absent:
-            absent.setdefault(one.reason, []).append(one.candidate)
+    for skipped in passed_over:
+        if skipped.absent:
+            absent.setdefault(skipped.reason, []).append(skipped.candidate)
     return "".join((*lines, *(f"\n  {reason}: {', '.join(names)}" for reason, names in absent.items())))
 
 
@@ -244,10 +248,10 @@ def _of_runtime(folder: Path, name: str, blocked: str) -> Engine:
     """Opens a runtime. Raises FileNotFoundError if it is not installed, EngineUnavailable if it cannot be used."""
     if blocked:
         raise EngineUnavailable(blocked)
-    found = candidates()[name]
-    if found is None:
+    runtime = candidates()[name]
+    if runtime is None:
         raise FileNotFoundError(errno.ENOENT, "not installed")
-    if reason := too_old(found):
+    if reason := too_old(runtime):
         raise EngineUnavailable(reason)
     return OciEngine(folder, name).prepared()
 
@@ -292,9 +296,9 @@ def listed_in(failure: EngineUnavailable) -> str:
 
 def _reported(address: str | None, report: Callable[[str], None]) -> Engine:
     opened = open_first(address)
-    for one in opened.passed_over:
-        if not one.absent:
-            report(f"passed over {one}")
+    for skipped in opened.passed_over:
+        if not skipped.absent:
+            report(f"passed over {skipped}")
     return opened.engine
 
 
@@ -302,7 +306,7 @@ def _install(program: str, packages: tuple[str, ...], report: Callable[[str], No
     needed = {program: packages}
     if "name=apparmor" in security_options():  # loading our profile needs apparmor_parser
         needed["apparmor_parser"] = ("apparmor",)
-    ensure_installed([*needed], [one for some in needed.values() for one in some], report)
+    ensure_installed([*needed], [package for group in needed.values() for package in group], report)
 
 
 def engine_of(client: docker.DockerClient) -> DockerEngine:
@@ -326,9 +330,9 @@ def main() -> int:
     opened.engine.close()
     sys.stdout.write(f"{opened.address}\n")
     sys.stdout.flush()
-    for one in opened.passed_over:
-        if not one.absent:
-            sys.stderr.write(f"  passed over {one}\n")
+    for skipped in opened.passed_over:
+        if not skipped.absent:
+            sys.stderr.write(f"  passed over {skipped}\n")
     return 0
 
 

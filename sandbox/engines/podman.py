@@ -69,10 +69,10 @@ class PodmanEngine(DockerEngine):
                     raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
             with removed_on_failure(container):
                 inspected = self._prepare(container)
-                found = differences(template, rules, _runtime_configuration(inspected), inspected)
-                if found:
+                failures = differences(template, rules, _runtime_configuration(inspected), inspected)
+                if failures:
                     raise IsolationRefused(
-                        f"Podman made another container than asked, so nothing was run: {failure_summary(found)}"
+                        f"Podman made another container than asked, so nothing was run: {failure_summary(failures)}"
                     )
         return container
 

@@ -121,13 +121,13 @@ def image_archive(root: bytes, architecture: str, tag: str) -> tuple[bytes, str]
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as tar:
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w") as tar:
         for name, data in files.items():
-            one = tarfile.TarInfo(name)
-            one.size, one.mode = len(data), 0o755
-            tar.addfile(one, io.BytesIO(data))
-    return made.getvalue()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o755
+            tar.addfile(entry, io.BytesIO(data))
+    return output.getvalue()
 
 
 @contextlib.contextmanager
@@ -140,13 +140,13 @@ def _image(engine: Engine) -> Iterator[str]:
     archive = root_archive(architecture)
     if isinstance(engine, OciEngine):
         reference = f"{IMAGE}:1"
-        found = engine.images.find(reference)
-        if found is None:
+        stored = engine.images.find(reference)
+        if stored is None:
             with tempfile.NamedTemporaryFile() as file:
                 file.write(archive)
                 file.flush()
-                found = from_archive(engine.images, Path(file.name), reference, {})
-        yield found.id
+                stored = from_archive(engine.images, Path(file.name), reference, {})
+        yield stored.id
     elif isinstance(engine, DockerEngine):
         saved, image = image_archive(archive, architecture, secrets.token_hex(8))
         with engine.images.loaded(saved, image):
@@ -242,8 +242,8 @@ class Results:
 
     def find(self, fingerprint: str) -> str | None:
         """The reason why a trial failed; "" if it passed; None if the engine was not tried."""
-        found = self._found.get(fingerprint)
-        return found[0] if found else None
+        entry = self._found.get(fingerprint)
+        return entry[0] if entry else None
 
     def add(self, fingerprint: str, reason: str) -> None:
         self._new[fingerprint] = (reason, time.time())
@@ -267,12 +267,12 @@ class Results:
                 status = os.fstat(file.fileno())
                 if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
                     return {}
-                found = {
+                results = {
                     str(name): (str(reason), float(at)) for name, (reason, at) in json.load(file).items()
                 }
         except (OSError, ValueError, TypeError, AttributeError):
             return {}
-        return {name: one for name, one in found.items() if 0 <= now - one[1] < _CACHE_SECONDS}
+        return {name: entry for name, entry in results.items() if 0 <= now - entry[1] < _CACHE_SECONDS}
 
 
 def forget_results(file: Path | None = None) -> None:

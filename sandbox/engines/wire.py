@@ -63,11 +63,11 @@ class DockerStreams:
         self._socket.close()
         # closing the SDK's object leaves the connection under it open; the response is closed first, because otherwise
         # it would flush a connection that is already closed
-        held = [getattr(self._stream, name, None) for name in ("_response", "_sock")]
-        for one in (held[0], self._stream, held[1]):
-            if one is not None:
+        inner = [getattr(self._stream, name, None) for name in ("_response", "_sock")]
+        for connection in (inner[0], self._stream, inner[1]):
+            if connection is not None:
                 with contextlib.suppress(OSError):
-                    one.close()
+                    connection.close()
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ def try_to_escape(
         result.facts,
         probed(result),
         security_options=info.security_options,
-        namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
+        namespaces={link.name: str(link.readlink()) for link in Path("/proc/self/ns").glob("*")},
         limits_by_node=info.limits_by_node,
         gone=slot.container.state() is None,
     )

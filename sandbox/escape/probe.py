@@ -83,7 +83,7 @@ def sight(folders):
         "specials": specials(folders),
         "devices": devices(),
         # writable files of the kernel that do not belong to this process
-        "settings": sorted(one for top in KERNEL for one in below(top) if os.access(one, os.W_OK))[:100],
+        "settings": sorted(path for top in KERNEL for path in below(top) if os.access(path, os.W_OK))[:100],
         "local socket": outcome(lambda: local().close()),
         "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
         "descriptors": descriptors(),
@@ -141,7 +141,7 @@ def specials(folders):
     for row in mount_rows():
         if row[4] != "/" and row[row.index("-") + 1] not in ("overlay", "tmpfs"):
             apart_from.add(row[4])
-    null, found, left = os.stat("/dev/null").st_rdev, [], ["/"]
+    null, paths, left = os.stat("/dev/null").st_rdev, [], ["/"]
     while left:
         try:
             entries = list(os.scandir(left.pop()))
@@ -152,8 +152,8 @@ def specials(folders):
                 left += [entry.path] if entry.path not in apart_from else []
             elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
                 is_mask = entry.stat(follow_symlinks=False).st_rdev == null
-                found += [] if is_mask else [entry.path]
-    return sorted(found)
+                paths += [] if is_mask else [entry.path]
+    return sorted(paths)
 
 
 def devices():
@@ -172,7 +172,7 @@ def below(start):
 
 def descriptors():
     """Open descriptors, except pipes, /dev/null and files of the image, which libraries may open."""
-    root, found = os.open("/", os.O_PATH), []
+    root, targets = os.open("/", os.O_PATH), []
     image, mount = os.stat("/").st_dev, mount_of(root)
     for name in map(int, os.listdir("/proc/self/fd")):
         with contextlib.suppress(OSError):  # the descriptor that was used for listing is closed already
@@ -180,9 +180,9 @@ def descriptors():
             # an overlay over several file systems can show other device numbers for files than for their folders
             of_image = status.st_dev == image or (mount and mount_of(name) == mount)
             if not of_image and not target.startswith(("pipe:", "/dev/null")):
-                found.append(target)
+                targets.append(target)
     os.close(root)
-    return sorted(found)
+    return sorted(targets)
 
 
 def mount_of(descriptor):
@@ -198,7 +198,7 @@ def calls(numbers):
 
     If a call ends the process, its result is the way in which the process ended.
     """
-    found, left = {}, list(numbers.items())
+    results, left = {}, list(numbers.items())
 
     def call_each(report):
         for name, number in left:
@@ -209,11 +209,11 @@ def calls(numbers):
 
     while left:
         answers, end = in_child(call_each)
-        found |= dict(answers)
+        results |= dict(answers)
         left = left[len(answers) :]
         if left:
-            found[left.pop(0)[0]] = end
-    return found
+            results[left.pop(0)[0]] = end
+    return results
 
 
 # --- additional groups of attempts ---
@@ -221,9 +221,9 @@ def calls(numbers):
 
 def network(_folders):
     def connect(address):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
-            one.settimeout(5)
-            one.connect((address, 53))
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.settimeout(5)
+            connection.connect((address, 53))
 
     return {f"connect to {address}": lambda address=address: connect(address) for address in ADDRESSES}
 
@@ -247,15 +247,15 @@ def namespaces(_folders):
         if checked(libc.syscall(*map(ctypes.c_long, (number, flag | signal.SIGCHLD, 0, 0, 0, 0)))) == 0:
             os._exit(0)
 
-    found = {}
+    actions = {}
     for name, flag in NAMESPACES.items():
-        found[f"unshare {name}"] = lambda flag=flag: checked(libc.unshare(flag))
+        actions[f"unshare {name}"] = lambda flag=flag: checked(libc.unshare(flag))
         if name != "NEWTIME":  # in clone, this bit is part of the signal number
-            found[f"clone {name}"] = lambda flag=flag: clone(flag)
+            actions[f"clone {name}"] = lambda flag=flag: clone(flag)
     for name in sorted(os.listdir("/proc/self/ns")):
         own = f"/proc/self/ns/{name}"
-        found[f"setns {name}"] = lambda own=own: checked(libc.setns(os.open(own, os.O_RDONLY), 0))
-    return found
+        actions[f"setns {name}"] = lambda own=own: checked(libc.setns(os.open(own, os.O_RDONLY), 0))
+    return actions
 
 
 def mounts(_folders):
@@ -335,20 +335,24 @@ def load_code():
 def requests(_folders):
     """Attempts to make system calls with arguments that the filter refuses, although it allows other arguments."""
     own = os.open("/proc/self/stat", os.O_RDONLY)  # a descriptor that is used for nothing else
-    made = {name: lambda one=one: checked(libc.prctl(one, 0, 0, 0, 0)) for name, one in PRCTL.items()}
-    made |= {name: lambda one=one: fcntl.ioctl(own, one, bytes(8)) for name, one in IOCTL.items()}
-    made |= {name: lambda one=one: fcntl.fcntl(own, one, 0) for name, one in FCNTL.items()}
-    return {name: lambda action=action: passing(action) for name, action in made.items()}
+    actions = {
+        name: lambda option=option: checked(libc.prctl(option, 0, 0, 0, 0)) for name, option in PRCTL.items()
+    }
+    actions |= {
+        name: lambda request=request: fcntl.ioctl(own, request, bytes(8)) for name, request in IOCTL.items()
+    }
+    actions |= {name: lambda command=command: fcntl.fcntl(own, command, 0) for name, command in FCNTL.items()}
+    return {name: lambda action=action: passing(action) for name, action in actions.items()}
 
 
 def limits(_folders):
-    found = {}
+    actions = {}
     for name, which in vars(resource).items():
         if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE":  # another name of NOFILE
             soft, hard = resource.getrlimit(which)
             if hard != resource.RLIM_INFINITY:
-                found[name] = lambda which=which, pair=(soft, hard + 1): set_limit(which, pair)
-    return found
+                actions[name] = lambda which=which, pair=(soft, hard + 1): set_limit(which, pair)
+    return actions
 
 
 def set_limit(which, pair):
@@ -378,9 +382,9 @@ def other_architectures(_folders):
     def by_interrupt():
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         page.write(GETPID_BY_INTERRUPT)
-        said = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
-        if said < 0:
-            raise OSError(-said, "refused")
+        result = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+        if result < 0:
+            raise OSError(-result, "refused")
 
     if os.uname().machine != "x86_64":
         return {}
@@ -393,4 +397,4 @@ GROUPS = (
 )
 
 
-SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, processes)}
+SECTIONS = {section.__name__: section for section in (files, sight, calls, attempts, processes)}

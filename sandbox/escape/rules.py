@@ -20,21 +20,21 @@ _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
 def _calls(evidence: Evidence) -> Iterator[Judgement]:
     """Judges if all system calls were refused. A call passed the filter if its errno is not one of the filter's."""
     answered = {name: group["errno"] for group in rules()["answered"] for name in group["names"]}
-    found: Mapping[str, str] = evidence.look["calls"]
+    results: Mapping[str, str] = evidence.look["calls"]
     usual, unknown = rules()["default"], errno.errorcode[errno.ENOSYS]
     # a name that is newer than a runtime's filter library gets the default answer instead of its own
     passed = sorted(
-        name for name, result in found.items() if result not in (answered.get(name), usual, unknown)
+        name for name, result in results.items() if result not in (answered.get(name), usual, unknown)
     )
-    text = f"{len(passed)} of {len(found)} pass: {few(passed)}" if passed else f"{len(found)} blocked"
-    yield Judgement("refused", text, verdict(found and not passed))
+    text = f"{len(passed)} of {len(results)} pass: {few(passed)}" if passed else f"{len(results)} blocked"
+    yield Judgement("refused", text, verdict(results and not passed))
 
 
 # --- what is visible ---
 
 
 def _unseen(*names: str) -> Judge:
-    return nothing(lambda evidence: [one for name in names for one in evidence.look["sight"][name]])
+    return nothing(lambda evidence: [entry for name in names for entry in evidence.look["sight"][name]])
 
 
 def _privileges(evidence: Evidence) -> Iterator[Judgement]:
@@ -60,12 +60,12 @@ def _security_module(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _namespaces(evidence: Evidence) -> Iterator[Judgement]:
-    found, own = evidence.look["sight"]["namespaces"], evidence.namespaces
-    shared = [name for name in _SEPARATE if found[name] == own.get(name)]
+    measured, own = evidence.look["sight"]["namespaces"], evidence.namespaces
+    shared = [name for name in _SEPARATE if measured[name] == own.get(name)]
     expected, cis = ", ".join(_SEPARATE), "5.10, 5.16, 5.17, 5.21"
     text = f"shared: {', '.join(shared)}" if shared else expected
     yield Judgement(expected, text, verdict(not shared), "namespaces of its own", cis)
-    others = [name for name in ("cgroup", "time") if found.get(name) == own.get(name)]
+    others = [name for name in ("cgroup", "time") if measured.get(name) == own.get(name)]
     yield note(", ".join(others) or "none", "namespaces of the host")
 
 
@@ -122,7 +122,7 @@ SIGHT: Final = (
     Rule(
         _SIGHT,
         "open devices",
-        nothing(lambda one: sorted(set(one.look["sight"]["devices"]) - _HARMLESS)),
+        nothing(lambda evidence: sorted(set(evidence.look["sight"]["devices"]) - _HARMLESS)),
         "5.5, 5.18",
     ),
     Rule(_SIGHT, "find writable settings of the kernel", _unseen("settings"), "5.5"),
@@ -130,32 +130,40 @@ SIGHT: Final = (
     Rule(
         _SIGHT,
         "see other processes",
-        nothing(lambda one: [pid for pid in one.look["sight"]["processes"] if pid != one.facts["pid"]]),
+        nothing(
+            lambda evidence: [
+                pid for pid in evidence.look["sight"]["processes"] if pid != evidence.facts["pid"]
+            ]
+        ),
         "5.7, 5.16",
     ),
     Rule(
         _SIGHT,
         "find the host's environment",
         nothing(
-            lambda one: sorted(set(one.facts["environment"]) - set(one.template.environment) - ENGINE_NAMES)
+            lambda evidence: sorted(
+                set(evidence.facts["environment"]) - set(evidence.template.environment) - ENGINE_NAMES
+            )
         ),
     ),
     Rule(_SIGHT, "gain privileges", _privileges, "5.26"),
     Rule(
         _SIGHT,
         "make a local socket, as jobs do",
-        lambda one: [same("SUCCEEDED", one.look["sight"]["local socket"])],
+        lambda evidence: [same("SUCCEEDED", evidence.look["sight"]["local socket"])],
     ),
     Rule(_SIGHT, "run a program from the output folder", _own_programs),
     Rule(_SIGHT, "learn from mounts, /proc and uname", _shown),
-    Rule("container", "runtime", lambda one: [note(one.template.runtime or "the engine's default")]),
+    Rule(
+        "container", "runtime", lambda evidence: [note(evidence.template.runtime or "the engine's default")]
+    ),
     Rule("container", "namespaces", _namespaces),
     Rule("container", "user namespace", _user_namespace, "5.31"),
     Rule("container", "security module", _security_module),
     Rule(
         "container",
         "after its job",
-        lambda one: [same("removed", "removed" if one.gone else "still there")],
+        lambda evidence: [same("removed", "removed" if evidence.gone else "still there")],
         "5.15",
     ),
 )

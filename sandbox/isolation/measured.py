@@ -61,7 +61,7 @@ def _ids(evidence: Evidence, name: str) -> list[str]:
     """Ids of the process. Root in a user namespace is replaced by its id outside, which is root without a namespace."""
     rows = evidence.facts["ids"]["uid" if name == "Uid" else "gid"]
     outside = next((number for inside, number, _ in rows if inside == "0"), "0")
-    return [outside if one == "0" else one for one in evidence.facts["status"][name]]
+    return [outside if number == "0" else number for number in evidence.facts["status"][name]]
 
 
 def _capabilities(evidence: Evidence) -> Iterator[Judgement]:
@@ -70,18 +70,18 @@ def _capabilities(evidence: Evidence) -> Iterator[Judgement]:
         yield same("0", f"{int(status[name][0], 16):x}" if name in status else _NOT_SHOWN, name)
 
 
-def _status(name: str, asked: str) -> Judge:
-    return lambda evidence: [same(asked, evidence.facts["status"].get(name, [_NOT_SHOWN])[0])]
+def _status(name: str, expected: str) -> Judge:
+    return lambda evidence: [same(expected, evidence.facts["status"].get(name, [_NOT_SHOWN])[0])]
 
 
-def _fact(name: str, asked: object) -> Judge:
-    return lambda evidence: [same(asked, evidence.facts[name])]
+def _fact(name: str, expected: object) -> Judge:
+    return lambda evidence: [same(expected, evidence.facts[name])]
 
 
 def _environment(evidence: Evidence) -> Iterator[Judgement]:
     ours, theirs = evidence.template.environment, evidence.facts["environment"]
-    other = sorted(name for name, value in theirs.items() if ours.get(name) != value)
-    yield none((name for name in other if name in ours or name not in ENGINE_NAMES), "foreign environment")
+    foreign = sorted(name for name, value in theirs.items() if ours.get(name) != value)
+    yield none((name for name in foreign if name in ours or name not in ENGINE_NAMES), "foreign environment")
     yield none(sorted(set(ours) - set(theirs)), "missing environment")
 
 
@@ -103,15 +103,19 @@ def _mounts(evidence: Evidence) -> Iterator[Judgement]:
     yield same("ro", _mode(table.get("/")), "mount /", "5.13")
     yield _scratch(evidence, table.get(str(SCRATCH_TARGET)))
     yield _shared_memory(evidence, table.get(_SHARED_MEMORY))
-    shared = (one for one, row in table.items() if any(word.startswith("shared:") for word in row["shared"]))
+    shared = (
+        target for target, row in table.items() if any(word.startswith("shared:") for word in row["shared"])
+    )
     yield none(shared, "shared propagation", "5.20")
     pod_files = {target for target in _OF_PODS if evidence.limits_by_node and target in table}
     if evidence.limits_by_node:
-        opened = none(sorted(one for one in pod_files if not table[one]["closed"]), "open files of the Pod")
+        opened = none(
+            sorted(target for target in pod_files if not table[target]["closed"]), "open files of the Pod"
+        )
         yield _or_accepted(evidence, "landlock", opened)
     expected = {*pod_files, *(str(mount.target) for mount in evidence.template.mounts)}
     yield from _other_mounts(
-        evidence.template, {one: row for one, row in table.items() if one not in expected}
+        evidence.template, {target: row for target, row in table.items() if target not in expected}
     )
 
 
@@ -150,23 +154,30 @@ def _shared_memory(evidence: Evidence, row: _Mount | None) -> Judgement:
 
 def _other_mounts(template: SandboxTemplate, table: Mapping[str, _Mount]) -> Iterator[Judgement]:
     """Judges the mounts that were not requested: those of the engine are expected, others are not."""
-    engines = {"/", *_OWN_FILES, *(one for one, row in table.items() if row["type"] in OWN_TYPES)}
-    yield none((one for one in table if one not in engines), "foreign mounts", "5.6, 5.32")
+    engines = {"/", *_OWN_FILES, *(target for target, row in table.items() if row["type"] in OWN_TYPES)}
+    yield none((target for target in table if target not in engines), "foreign mounts", "5.6, 5.32")
     # in version 1, a tmpfs that belongs to root
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None
-    writable = [one for one, row in table.items() if "rw" in row["options"] and one != shown]
+    writable = [target for target, row in table.items() if "rw" in row["options"] and target != shown]
     hidden = masked(template)
     # /dev/null mounted on a path
-    masks = {one for one in writable if one in hidden and table[one]["type"] in OWN_TYPES}
-    own = {one for one in writable for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
-    yield none((one for one in writable if one not in masks | own), "writable mounts", "5.6, 5.13")
+    masks = {target for target in writable if target in hidden and table[target]["type"] in OWN_TYPES}
+    own = {
+        target
+        for target in writable
+        for place in _WRITABLE
+        if target == place or target.startswith(f"{place}/")
+    }
+    yield none((target for target in writable if target not in masks | own), "writable mounts", "5.6, 5.13")
 
 
-def _or_accepted(evidence: Evidence, lack: str, found: Judgement) -> Judgement:
+def _or_accepted(evidence: Evidence, lack: str, judgement: Judgement) -> Judgement:
     """Changes a failure to a warning if the operator accepts nodes without that feature (`nodes_without`)."""
-    if found.verdict != "failed" or lack not in evidence.template.nodes_without:
-        return found
-    return found._replace(found=f"{found.found}; accepted by nodes_without = {lack}", verdict="warning")
+    if judgement.verdict != "failed" or lack not in evidence.template.nodes_without:
+        return judgement
+    return judgement._replace(
+        found=f"{judgement.found}; accepted by nodes_without = {lack}", verdict="warning"
+    )
 
 
 def _mode(row: _Mount | None) -> str:
@@ -219,27 +230,29 @@ def _processes(evidence: Evidence) -> Iterator[Judgement]:
     """Judges the process limit of a Pod, from an attempt to start more processes."""
     if evidence.limits_by_node:
         (started, why), most = evidence.look["processes"], evidence.template.limits.pids
-        found = f"{started + 1}, then {why or 'no end'}"
-        tried = Judgement(f"at most {most}", found, verdict(started < most and why == "EAGAIN"))
+        text = f"{started + 1}, then {why or 'no end'}"
+        tried = Judgement(f"at most {most}", text, verdict(started < most and why == "EAGAIN"))
         yield _or_accepted(evidence, "pids-limit", tried)
 
 
 def _cgroup_cpus(evidence: Evidence) -> Iterator[Judgement]:
-    values, asked = evidence.facts["cgroup"], evidence.template.limits.cpus
+    values, requested = evidence.facts["cgroup"], evidence.template.limits.cpus
     quota, *period = (values["cpu"] or "max").split()
     if not quota.isdigit():
-        yield Judgement(f"{asked:g}", "absent", "failed")
+        yield Judgement(f"{requested:g}", "absent", "failed")
         return
     cpus = int(quota) / int(period[0] if period else values["cpu_period"] or CPU_PERIOD)
-    yield Judgement(f"{asked:g}", f"{cpus:g}", verdict(abs(cpus - asked) <= _CPU_TOLERANCE))
+    yield Judgement(f"{requested:g}", f"{cpus:g}", verdict(abs(cpus - requested) <= _CPU_TOLERANCE))
 
 
 def _network(evidence: Evidence) -> Iterator[Judgement]:
-    found = [name for name in evidence.facts["interfaces"] if name != "lo"]
-    if evidence.limits_by_node and found and evidence.facts["sockets"] == []:
-        yield Judgement("none", f"{', '.join(map(str, found))}, for which no socket can be opened", "held")
+    interfaces = [name for name in evidence.facts["interfaces"] if name != "lo"]
+    if evidence.limits_by_node and interfaces and evidence.facts["sockets"] == []:
+        yield Judgement(
+            "none", f"{', '.join(map(str, interfaces))}, for which no socket can be opened", "held"
+        )
     else:
-        yield none(found)
+        yield none(interfaces)
 
 
 def _fence(evidence: Evidence) -> Judgement:
@@ -247,7 +260,9 @@ def _fence(evidence: Evidence) -> Judgement:
 
     A read-only mount does not prevent that; Landlock does if the kernel has it.
     """
-    inside = [one.target for one in evidence.template.mounts if one.target.is_relative_to(SCRATCH_TARGET)]
+    inside = [
+        mount.target for mount in evidence.template.mounts if mount.target.is_relative_to(SCRATCH_TARGET)
+    ]
     if not evidence.facts.get("fence"):
         return Judgement("closed", "open to a job, as this kernel has no Landlock (Linux 5.19)", "warning")
     if inside:  # a rule applies to a folder and everything below it
@@ -274,7 +289,7 @@ FACTS: Final = (
     Rule(_GROUP, "environment", _environment),
     Rule(_GROUP, "mounts", _mounts),  # its rows have their own numbers
     Rule(_GROUP, "rlimits", _rlimits, "5.19"),
-    Rule(_GROUP, "writing to named pipes", lambda one: [_fence(one)]),
+    Rule(_GROUP, "writing to named pipes", lambda evidence: [_fence(evidence)]),
 )
 LIMITS_IN_FORCE: Final = (
     Rule("limits", "cgroup", _cgroup),

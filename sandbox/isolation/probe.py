@@ -37,8 +37,8 @@ def run(job, _report):
 
     Observations come first, because a successful attempt could change them.
     """
-    found = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
-    return {"code": 0, "look": found}
+    results = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
+    return {"code": 0, "look": results}
 
 
 # --- how attempts are made ---
@@ -93,8 +93,8 @@ def try_each(actions):
                 break
             report(name, result)
 
-    found = dict(in_child(refusals)[0])
-    return found | {name: attempt(action) for name, action in actions.items() if name not in found}
+    outcomes = dict(in_child(refusals)[0])
+    return outcomes | {name: attempt(action) for name, action in actions.items() if name not in outcomes}
 
 
 def own_name(folder):
@@ -168,7 +168,9 @@ def sockets(_folders):
                     return
         raise refused
 
-    return {str(one): lambda one=one: any_of(one) for one in FAMILIES if one != socket.AF_UNIX}
+    return {
+        str(family): lambda family=family: any_of(family) for family in FAMILIES if family != socket.AF_UNIX
+    }
 
 
 def writing(folders):
@@ -212,10 +214,10 @@ def processes(most):
     except OSError as error:
         reason = name_of(error.errno)
     finally:
-        for one in children:
-            os.kill(one, signal.SIGKILL)
-            os.waitpid(one, 0)
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
     return [len(children), reason]
 
 
-SECTIONS = {one.__name__: one for one in (files, attempts, processes)}
+SECTIONS = {section.__name__: section for section in (files, attempts, processes)}

@@ -23,10 +23,10 @@ _NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852
 
 def _nonces(evidence: Evidence) -> Iterator[Judgement]:
     for path, nonce in evidence.nonces.items():
-        found = str(evidence.look["files"]["nonces"].get(path))
+        answer = str(evidence.look["files"]["nonces"].get(path))
         place = path.rpartition("/")[0]
-        shown = "its nonce" if found == nonce else found[:40]
-        yield Judgement("its nonce", shown, verdict(found == nonce), f"{place} is this host's folder")
+        shown = "its nonce" if answer == nonce else answer[:40]
+        yield Judgement("its nonce", shown, verdict(answer == nonce), f"{place} is this host's folder")
 
 
 def _folders(evidence: Evidence) -> Iterator[Judgement]:
@@ -43,12 +43,12 @@ def _folders(evidence: Evidence) -> Iterator[Judgement]:
         same_one = same_kernel and (there.device, there.inode) == (requested.device, requested.inode)
         if by_names:
             same_one |= there.names == requested.names != _NO_NAMES
-        found = "the same" if same_one else f"another ({there.names})"[:60]
+        shown = "the same" if same_one else f"another ({there.names})"[:60]
         if not same_one and there.names == _CLOSED:
-            found = closed_folder(path, evidence.template.user, evidence.security_options)
+            shown = closed_folder(path, evidence.template.user, evidence.security_options)
         if by_names and not same_one and requested.names == _NO_NAMES:
-            found = "empty, so that it cannot be told from others; put a file into it"
-        yield same("the same", found, f"{path} is this host's folder")
+            shown = "empty, so that it cannot be told from others; put a file into it"
+        yield same("the same", shown, f"{path} is this host's folder")
 
 
 def closed_folder(path: str, user: tuple[int, int], security_options: Sequence[str] = ()) -> str:
@@ -70,16 +70,16 @@ def closed_folder(path: str, user: tuple[int, int], security_options: Sequence[s
 def attempts_refused(group: str) -> Judge:
     def judge(evidence: Evidence) -> Iterator[Judgement]:
         attempts = evidence.look["attempts"]
-        found: Mapping[str, str] = attempts.get(group) or {}
+        results: Mapping[str, str] = attempts.get(group) or {}
         # a Pod's scratch cannot be mounted noexec; code that is loaded from it has the same filter and Landlock rules
         # as its process
-        apart = _LOADING if evidence.limits_by_node else ""
-        worked = sorted(name for name, result in found.items() if result in WORKED and name != apart)
+        accepted = _LOADING if evidence.limits_by_node else ""
+        worked = sorted(name for name, result in results.items() if result in WORKED and name != accepted)
         if worked:
-            yield Judgement("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
-        elif found:
+            yield Judgement("refused", f"{len(worked)} of {len(results)} worked: {few(worked)}", "failed")
+        elif results:
             yield Judgement(
-                "refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held"
+                "refused", f"{len(results)} refused: {', '.join(sorted(set(results.values())))}", "held"
             )
         elif group != FOREIGN or group not in attempts:  # only x86_64 has other architectures
             yield Judgement("refused", "nothing was tried", "failed")
@@ -90,7 +90,7 @@ def attempts_refused(group: str) -> Judge:
 def _confined(evidence: Evidence) -> Iterator[Judgement]:
     """Judges if the container is confined by the security module of the engine's host, if there is one."""
     label = evidence.look["files"]["security label"]
-    modules = [one for one in evidence.security_options if "apparmor" in one or "selinux" in one]
+    modules = [option for option in evidence.security_options if "apparmor" in option or "selinux" in option]
     if modules:
         yield Judgement("confined", label or "none", verdict(confines(label)))
     else:
@@ -107,8 +107,10 @@ CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
 KERNEL: Final = Rule(
     "container",
     "kernel",
-    lambda one: [
-        note(f"{one.look['files']['kernel']}, under {one.template.runtime or 'the default runtime'}")
+    lambda evidence: [
+        note(
+            f"{evidence.look['files']['kernel']}, under {evidence.template.runtime or 'the default runtime'}"
+        )
     ],
 )
 # by the probe's group of attempts: quick groups, each for a different barrier (seccomp filter, mounts, user)

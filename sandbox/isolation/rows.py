@@ -97,10 +97,13 @@ def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
     rows: list[Row] = []
     for rule in rules:
         try:
-            found = list(rule.judge(evidence))
+            judgements = list(rule.judge(evidence))
         except _MALFORMED as error:
-            found = [Judgement("", f"malformed: {error!r}"[:200], "failed")]
-        rows += [Row(rule.group, one.name or rule.name, *one[:3], one.cis or rule.cis) for one in found]
+            judgements = [Judgement("", f"malformed: {error!r}"[:200], "failed")]
+        rows += [
+            Row(rule.group, judgement.name or rule.name, *judgement[:3], judgement.cis or rule.cis)
+            for judgement in judgements
+        ]
     return tuple(rows)
 
 

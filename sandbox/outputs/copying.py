@@ -93,13 +93,13 @@ class Copier:
 
     def _make(self, folder: int, name: str) -> int:
         os.mkdir(name, 0o700, dir_fd=folder)
-        with opened_folder(folder, name) as made:
-            self._give(made)
-            return os.dup(made)
+        with opened_folder(folder, name) as created:
+            self._give(created)
+            return os.dup(created)
 
-    def _give(self, made: int) -> None:
+    def _give(self, folder: int) -> None:
         if self.user is not None:
-            os.fchown(made, *self.user)
+            os.fchown(folder, *self.user)
 
     def _refuse_closed(self, status: os.stat_result, what: int) -> None:
         if self.user is not None and not self.trusted and not mode_allows(status, self.user, what):

@@ -81,13 +81,13 @@ class DirOps:
         """Tries an exchange in a private folder. Raises OutputRejected if the file system does not support it."""
         if self._exchanges:
             return
-        one, other = DirEntry(folder, "exchange-1"), DirEntry(folder, "exchange-2")
+        first, second = DirEntry(folder, "exchange-1"), DirEntry(folder, "exchange-2")
         try:
-            for entry in (one, other):
+            for entry in (first, second):
                 os.close(os.open(entry.name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
-            self._exchanges = self._rename(one, other, EXCHANGE)
+            self._exchanges = self._rename(first, second, EXCHANGE)
         finally:
-            for entry in (one, other):
+            for entry in (first, second):
                 with suppress(FileNotFoundError):
                     os.unlink(entry.name, dir_fd=folder)
         if not self._exchanges:

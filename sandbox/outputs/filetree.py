@@ -79,8 +79,8 @@ def listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
 
     Reopens the folder, because btrfs lists the names that existed when the folder was opened.
     """
-    with opened_folder(folder, ".") as fresh, os.scandir(fresh) as found:
-        yield found
+    with opened_folder(folder, ".") as fresh, os.scandir(fresh) as entries:
+        yield entries
 
 
 @contextmanager
@@ -121,10 +121,10 @@ def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
 
 def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[Entry]:
     with os.scandir(folder) as names:
-        for found in names:
+        for dir_entry in names:
             with suppress(*_VANISHED):
-                status = os.stat(found.name, dir_fd=folder, follow_symlinks=False)
-                entry = Entry(folder, found.name, prefix + found.name, status)
+                status = os.stat(dir_entry.name, dir_fd=folder, follow_symlinks=False)
+                entry = Entry(folder, dir_entry.name, prefix + dir_entry.name, status)
                 if not entry.is_folder:
                     yield entry
                     continue
@@ -132,7 +132,7 @@ def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[En
                     inner = None
                     if deeper:
                         with suppress(PermissionError):
-                            inner = opened.enter_context(opened_folder(folder, found.name, repair=repair))
+                            inner = opened.enter_context(opened_folder(folder, dir_entry.name, repair=repair))
                     if inner is None:
                         yield replace(entry, blocked=True)
                         continue
@@ -238,8 +238,8 @@ def _each(folder: int, end: float) -> Iterator[str]:
     """
     before: list[str] = []
     while True:
-        with listed(folder) as found:
-            names = [entry.name for entry in islice(found, _BATCH)]
+        with listed(folder) as entries:
+            names = [entry.name for entry in islice(entries, _BATCH)]
         if names == before or (before and _renamed(before, names)):
             return
         before = names
@@ -254,7 +254,7 @@ def _renamed(before: list[str], names: list[str]) -> bool:
 
     A job may use such names, too, so each is tried first.
     """
-    return len(before) <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names)
+    return len(before) <= len(names) < _BATCH and all(name.startswith(_STILL_OPEN) for name in names)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Pe
 
 def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
     """The top-level entries of an open staging folder, sorted by name. Raises OutputRejected, OSError."""
-    found: dict[str, Staged] = {}
+    outputs: dict[str, Staged] = {}
     usage = StagingUsage()
     for entry in walk(top, repair=True):
         _refuse_unfit(entry)
@@ -73,11 +73,11 @@ def collect(top: int, limits: Limits) -> tuple[Staged, ...]:
             raise OutputRejected("the outputs exceed the limits. Write less, or raise the limits.")
         name, _, inner = entry.path.partition("/")
         if not inner:
-            found[name] = Staged(name, entry.is_folder, 0, 0, Identity.of(entry.status))
+            outputs[name] = Staged(name, entry.is_folder, 0, 0, Identity.of(entry.status))
         if not entry.is_folder:
-            one = found[name]
-            found[name] = replace(one, size=one.size + entry.status.st_size, files=one.files + 1)
-    return tuple(found[name] for name in sorted(found))
+            staged = outputs[name]
+            outputs[name] = replace(staged, size=staged.size + entry.status.st_size, files=staged.files + 1)
+    return tuple(outputs[name] for name in sorted(outputs))
 
 
 def _refuse_unfit(entry: Entry) -> None:
@@ -112,8 +112,8 @@ def seal(
                     raise changed
                 sha256 = _seal_file(file, place.name, permissions)
                 os.fsync(file)
-                made = replace(target, identity=Identity.of(os.fstat(file)), is_folder=False)
-                return PublishedFile(made, status.st_size, sha256)
+                published = replace(target, identity=Identity.of(os.fstat(file)), is_folder=False)
+                return PublishedFile(published, status.st_size, sha256)
         with opened_folder(place.folder, place.name, repair=True) as top:
             if os.fstat(top).st_ino != staged.identity.inode:
                 raise changed
@@ -131,9 +131,9 @@ def seal(
             parts.sort(key=lambda part: part.relative.encode())
             permissions.apply(top, is_folder=True)
             sync_tree(top, len(parts))
-            made = replace(target, identity=Identity.of(os.fstat(top)), is_folder=True)
+            published = replace(target, identity=Identity.of(os.fstat(top)), is_folder=True)
             size = sum(part.size for part in parts)
-            return PublishedFile(made, size, tree_digest(parts), tuple(parts), listing(top))
+            return PublishedFile(published, size, tree_digest(parts), tuple(parts), listing(top))
 
 
 def _seal_file(file: int, name: str, permissions: Permissions) -> str:

@@ -105,7 +105,7 @@ class Step:
     @property
     def places(self) -> tuple[PurePosixPath, ...]:
         """All names in the workspace that the step creates or removes."""
-        return tuple(one for one in (self.target, self.origin, self.drain) if one is not None)
+        return tuple(path for path in (self.target, self.origin, self.drain) if path is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,23 +65,23 @@ class StagingLayout:
 
     def make(self, parent: int, name: str, step: str) -> "LockedFolder":
         """Creates a folder in `staging` or `undo`, locked before any other process can see it. Raises FileExistsError."""
-        made = None
+        locked = None
         with self.exclusive():
             try:
                 with self.ops.step(f"{step}.folder"):
                     os.mkdir(name, 0o700, dir_fd=parent)
                 with self.ops.step(f"{step}.lock"):
-                    made = self.claim(parent, name)
+                    locked = self.claim(parent, name)
             except FileExistsError:
                 raise
             except BaseException:  # re-raised: even after an interrupt, no folder without an owner may remain
-                if made is not None:
-                    made.close()
+                if locked is not None:
+                    locked.close()
                 remove(parent, name)
                 raise
-        if made is None:
+        if locked is None:
             raise StagingFailed(f"{name} was taken by another process as it was made. Try again.")
-        return made
+        return locked
 
     def claim(self, parent: int, name: str) -> "LockedFolder | None":
         """Locks and opens a folder. None if another process holds the lock, or if it is missing or not a folder."""
@@ -149,8 +149,10 @@ class LockedFolder:
 
 def ids(parent: int) -> list[str]:
     """The sorted names of folders that are valid ids. Other entries are ignored."""
-    with listed(parent) as found:
-        return sorted(one.name for one in found if valid_id(one.name) and one.is_dir(follow_symlinks=False))
+    with listed(parent) as entries:
+        return sorted(
+            entry.name for entry in entries if valid_id(entry.name) and entry.is_dir(follow_symlinks=False)
+        )
 
 
 @contextmanager
@@ -190,12 +192,12 @@ def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
 
     Raises StagingFailed if it belongs to another user or other users can write to it.
     """
-    made = False
+    is_new = False
     with suppress(FileExistsError):
         os.mkdir(place.name, 0o700, dir_fd=parent)
-        made = True
+        is_new = True
     with opened_folder(parent, place.name) as folder:
-        if made:
+        if is_new:
             with os.scandir(folder) as inside:
                 if next(inside, None) is None:  # otherwise, another folder took its place meanwhile
                     os.fchmod(folder, mode)

@@ -42,8 +42,10 @@ class PublicationRequest:
     @property
     def removals(self) -> tuple[WorkspacePath, ...]:
         """Everything to remove, without duplicates and without targets that are replaced."""
-        targets = {one.relative for one in self.targets}
-        return tuple({one.relative: one for one in self.removes if one.relative not in targets}.values())
+        targets = {place.relative for place in self.targets}
+        return tuple(
+            {place.relative: place for place in self.removes if place.relative not in targets}.values()
+        )
 
     @property
     def present_removals(self) -> tuple[WorkspacePath, ...]:
@@ -51,12 +53,15 @@ class PublicationRequest:
 
     @property
     def targets(self) -> tuple[WorkspacePath, ...]:
-        return (*(one.target for one in self.publications), *(one.target for one in self.transfers))
+        return (
+            *(change.target for change in self.publications),
+            *(change.target for change in self.transfers),
+        )
 
     @property
     def unstaged(self) -> tuple[WorkspacePath, ...]:
         """The places that change without a staged file or folder: removed, renamed, or replaced by a renamed file."""
-        renamed = (place for one in self.transfers for place in (one.source, one.target))
+        renamed = (place for transfer in self.transfers for place in (transfer.source, transfer.target))
         return (*self.removals, *renamed)
 
 
@@ -67,13 +72,22 @@ def publish(layout: StagingLayout, request: PublicationRequest) -> Published:
             _check_request(layout, request)
             for place in request.unstaged:
                 _check_unchanged(layout, place)
-            permissions = [_check_unchanged(layout, one.target) for one in request.publications]
+            permissions = [
+                _check_unchanged(layout, publication.target) for publication in request.publications
+            ]
             sealed = []
-            for one, given in zip(request.publications, permissions, strict=True):
-                output, staged = DirEntry(request.out, one.staged_name), request.staged[one.staged_name]
-                sealed.append(seal(output, staged, one.target, given, layout.ops))
+            for publication, rights in zip(request.publications, permissions, strict=True):
+                output, staged = (
+                    DirEntry(request.out, publication.staged_name),
+                    request.staged[publication.staged_name],
+                )
+                sealed.append(seal(output, staged, publication.target, rights, layout.ops))
             # the contents of a removed folder must match the plan; the folder's own size and time do not show a change
-            emptied = (one.target for one in request.publications if one.target.relative in request.listings)
+            emptied = (
+                publication.target
+                for publication in request.publications
+                if publication.target.relative in request.listings
+            )
             for place in (*request.unstaged, *emptied):
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
                     raise OutputRejected(
@@ -89,7 +103,7 @@ def publish(layout: StagingLayout, request: PublicationRequest) -> Published:
         raise
     except SandboxError as error:  # callers of staging expect OutputRejected for a refused path
         raise OutputRejected(f"nothing was published: {error}") from error
-    replaced = tuple(one for one in request.targets if one.identity is not None)
+    replaced = tuple(place for place in request.targets if place.identity is not None)
     moved = []
     for transfer in request.transfers:
         source = transfer.source
@@ -103,9 +117,11 @@ def _publish_in(entry: LockedFolder, request: PublicationRequest, record: Record
     try:
         if any(step.new is not None and step.old is not None for step in record.steps):
             ops.require_exchange(entry.folder)
-        for number, one in enumerate(request.publications, len(request.present_removals)):
+        for number, publication in enumerate(request.publications, len(request.present_removals)):
             # moved into its slot, so that the staging folder can always be removed
-            ops.move("adopt", DirEntry(request.out, one.staged_name), DirEntry(entry.folder, str(number)))
+            ops.move(
+                "adopt", DirEntry(request.out, publication.staged_name), DirEntry(entry.folder, str(number))
+            )
         os.fsync(entry.layout.undo)
     except BaseException:  # re-raised: nothing is published yet, so nothing may stay
         with suppress(OSError):
@@ -123,12 +139,12 @@ def _check_request(layout: StagingLayout, request: PublicationRequest) -> None:
         raise StagingFailed(f"{request.call_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
     if not request.targets and not request.removals:
         raise OutputRejected("there is nothing to publish.")
-    for one in request.publications:
-        staged = request.staged.get(one.staged_name)
+    for publication in request.publications:
+        staged = request.staged.get(publication.staged_name)
         if staged is None:
-            raise OutputRejected(f"{one.staged_name!r} is not among the collected outputs.")
-        _refuse_other_kind(one.target, is_folder=staged.is_folder)
-    if len({one.staged_name for one in request.publications}) != len(request.publications):
+            raise OutputRejected(f"{publication.staged_name!r} is not among the collected outputs.")
+        _refuse_other_kind(publication.target, is_folder=staged.is_folder)
+    if len({publication.staged_name for publication in request.publications}) != len(request.publications):
         raise OutputRejected("one output is to be published twice.")
     for transfer in request.transfers:
         source, target = transfer.source, transfer.target
@@ -142,7 +158,7 @@ def _check_request(layout: StagingLayout, request: PublicationRequest) -> None:
 
 
 def _check_places(layout: StagingLayout, request: PublicationRequest) -> None:
-    places = [*request.targets, *(one.source for one in request.transfers), *request.removals]
+    places = [*request.targets, *(transfer.source for transfer in request.transfers), *request.removals]
     for place in places:
         parts = place.relative.parts
         if place.workspace.root != layout.workspace.root:
@@ -184,9 +200,18 @@ def _record(request: PublicationRequest, sealed: list[PublishedFile]) -> Record:
     # removals come first, because SQLite would replay a stale -wal file into a new database
     for gone in request.present_removals:
         steps.append(Step(str(len(steps)), gone.relative, None, _mark(gone)))
-    for one, made in zip(request.publications, sealed, strict=True):
-        steps.append(Step(str(len(steps)), one.target.relative, _mark(made.located), _mark(one.target)))
-        contents.append(Content(one.target.relative, made.size, made.sha256, made.listing))
+    for publication, published in zip(request.publications, sealed, strict=True):
+        steps.append(
+            Step(
+                str(len(steps)),
+                publication.target.relative,
+                _mark(published.located),
+                _mark(publication.target),
+            )
+        )
+        contents.append(
+            Content(publication.target.relative, published.size, published.sha256, published.listing)
+        )
     for transfer in request.transfers:
         source, target = transfer.source, transfer.target
         step = Step(str(len(steps)), target.relative, _mark(source), _mark(target), origin=source.relative)
@@ -196,6 +221,6 @@ def _record(request: PublicationRequest, sealed: list[PublishedFile]) -> Record:
     return Record(request.call_id, request.staging_id, State.PREPARED, now, tuple(steps), tuple(contents))
 
 
-def _mark(found: WorkspacePath) -> Mark | None:
+def _mark(place: WorkspacePath) -> Mark | None:
     """The mark by which a file or folder is recognised later; None if it did not exist."""
-    return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)
+    return None if place.identity is None else Mark.of(place.identity, is_folder=place.is_folder)

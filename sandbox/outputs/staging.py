@@ -226,7 +226,7 @@ class Staging(AbstractContextManager["Staging"]):
         """
         with staging_errors("reading the outputs"):
             staged = collect(self._folder, limits)
-        self._collected = {one.name: one for one in staged}
+        self._collected = {output.name: output for output in staged}
         return staged
 
     def publish(
@@ -259,9 +259,9 @@ class Staging(AbstractContextManager["Staging"]):
         if self._locked is None:
             return
         locked, self._locked = self._locked, None
-        with ExitStack() as held:
-            held.callback(locked.close)
-            held.callback(os.close, self._out)
+        with ExitStack() as cleanup:
+            cleanup.callback(locked.close)
+            cleanup.callback(os.close, self._out)
             with (
                 staging_errors("removing a staging folder"),
                 self.area.layout() as layout,

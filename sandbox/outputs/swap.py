@@ -94,8 +94,8 @@ def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]
 
 def mark_finished(entry: LockedFolder, record: Record, state: State) -> None:
     """Records that the steps have ended, and the disk space that the slots use now."""
-    kept = sum(disk_bytes(entry.folder, step.slot) for step in record.steps)
-    entry.save(replace(record, state=state, kept_bytes=kept))
+    size = sum(disk_bytes(entry.folder, step.slot) for step in record.steps)
+    entry.save(replace(record, state=state, kept_bytes=size))
 
 
 def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:

@@ -66,7 +66,7 @@ def _refuse_changed(entry: LockedFolder, record: Record) -> None:
     workspace = entry.layout.workspace
     listings = {content.target: content.listing for content in record.contents}
     for step in record.steps:
-        status, kept = _status(workspace, step.target), DirEntry(entry.folder, step.slot).status()
+        status, slot_status = _status(workspace, step.target), DirEntry(entry.folder, step.slot).status()
         same = status is None if step.new is None else step.new.fits(status)
         if same and step.new is not None and step.new.is_folder:
             with open_folder(workspace, step.target) as folder:
@@ -75,7 +75,7 @@ def _refuse_changed(entry: LockedFolder, record: Record) -> None:
             raise StagingFailed(f"{str(step.target)!r} changed since; undoing would lose that change.")
         if step.origin is not None and _status(workspace, step.origin) is not None:
             raise StagingFailed(f"{str(step.origin)!r} exists again; move it away, then undo.")
-        if step.old is not None and not step.old.fits(kept):
+        if step.old is not None and not step.old.fits(slot_status):
             raise StagingFailed(f"what {str(step.target)!r} was before is no longer kept.")
 
 
@@ -98,10 +98,10 @@ def _located(workspace: Workspace, path: PurePosixPath, mark: Mark | None) -> Wo
 def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
     """Removes the oldest calls beyond the limits and returns their ids. Conflicts and open journals are kept."""
     pruned = []
-    kept_bytes = 0
+    total_bytes = 0
     for number, record in enumerate(_finished(layout)):
-        kept_bytes += record.kept_bytes
-        if number < keep.calls and (number == 0 or kept_bytes <= keep.bytes):
+        total_bytes += record.kept_bytes
+        if number < keep.calls and (number == 0 or total_bytes <= keep.bytes):
             continue
         # the entry is in use, or we cannot remove it; the next publication tries again
         with suppress(OSError, JournalDamaged):
@@ -118,26 +118,26 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
 
 def kept(layout: StagingLayout) -> tuple[KeptPublication, ...]:
     """The publications in the undo store, newest first."""
-    found = []
+    publications = []
     for record in _finished(layout):
         folders = {step.target for step in record.steps if step.new is not None and step.new.is_folder}
         files = []
-        for one in record.contents:
-            located = WorkspacePath(layout.workspace, one.target, is_folder=one.target in folders)
-            files.append(PublishedFile(located, one.size, one.sha256))
-        found.append(KeptPublication(record.call_id, record.state is State.UNDONE, tuple(files)))
-    return tuple(found)
+        for content in record.contents:
+            located = WorkspacePath(layout.workspace, content.target, is_folder=content.target in folders)
+            files.append(PublishedFile(located, content.size, content.sha256))
+        publications.append(KeptPublication(record.call_id, record.state is State.UNDONE, tuple(files)))
+    return tuple(publications)
 
 
 def _finished(layout: StagingLayout) -> list[Record]:
     """The closed journals, newest first."""
-    found = []
+    records = []
     for call_id in ids(layout.undo):
         with suppress(OSError, JournalDamaged), opened_folder(layout.undo, call_id) as folder:
             record = load(folder, call_id)
             if record is not None and record.state in _CLOSED:
-                found.append(record)
-    return sorted(found, key=lambda record: (record.time_ns, record.call_id), reverse=True)
+                records.append(record)
+    return sorted(records, key=lambda record: (record.time_ns, record.call_id), reverse=True)
 
 
 def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, ...]:
@@ -149,9 +149,9 @@ def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, .
     with staging_errors("recovering"), layout.exclusive():
         entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
         names = ids(layout.staging) if discard else []
-        stagings = [one for name in names if (one := layout.claim(layout.staging, name))]
+        stagings = [claimed for name in names if (claimed := layout.claim(layout.staging, name))]
     recovered = [done for entry in entries if (done := _recover_entry(entry)) is not None]
-    reported = {one.staging_id for one in recovered}
+    reported = {recovery.staging_id for recovery in recovered}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}
     for staging in stagings:
         name = staging.name

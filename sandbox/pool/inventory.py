@@ -32,12 +32,12 @@ class Inventory:
 
     def claim(self, kind: SlotKey, fingerprint: object, now: float) -> IdleSlot | None:
         """The oldest idle slot of the kind, which had the most time to warm up."""
-        self.due = {one: min(due, now + AMONG_OTHERS_SECONDS) for one, due in self.due.items()}
-        for one in self.idle:
-            if one.kind == kind and one.fingerprint == fingerprint:
-                self.idle.remove(one)
-                self.due[one] = now + (AMONG_OTHERS_SECONDS if self.due else ALONE_SECONDS)
-                return one
+        self.due = {idle_slot: min(due, now + AMONG_OTHERS_SECONDS) for idle_slot, due in self.due.items()}
+        for idle_slot in self.idle:
+            if idle_slot.kind == kind and idle_slot.fingerprint == fingerprint:
+                self.idle.remove(idle_slot)
+                self.due[idle_slot] = now + (AMONG_OTHERS_SECONDS if self.due else ALONE_SECONDS)
+                return idle_slot
         return None
 
     def finish(self, claimed: IdleSlot, now: float) -> None:
@@ -54,28 +54,28 @@ class Inventory:
 
     def retire(self, targets: Targets, unusable: Container[IdleSlot]) -> list[IdleSlot]:
         """Removes and returns idle slots that are unusable, of a kind without demand, or more than needed."""
-        kept: list[IdleSlot] = []
+        remaining: list[IdleSlot] = []
         retired: list[IdleSlot] = []
-        for one in self.idle:
-            wanted = next((count for kind, count in targets if kind == one.kind), 0)
-            alike = sum(other.kind == one.kind for other in kept)
-            (retired if one in unusable or alike >= wanted else kept).append(one)
-        self.idle = kept
+        for idle_slot in self.idle:
+            wanted = next((count for kind, count in targets if kind == idle_slot.kind), 0)
+            same_kind = sum(slot.kind == idle_slot.kind for slot in remaining)
+            (retired if idle_slot in unusable or same_kind >= wanted else remaining).append(idle_slot)
+        self.idle = remaining
         return retired
 
     def begin_refills(self, targets: Targets, now: float) -> list[SlotKey]:
         """The kinds of which to start a slot now, one entry per slot. They count as starting."""
         if now < self.resume:
             return []
-        self.due = {one: due for one, due in self.due.items() if due > now}
+        self.due = {idle_slot: due for idle_slot, due in self.due.items() if due > now}
         lacking: list[SlotKey] = []
         for kind, wanted in targets:
-            have = sum(one.kind == kind for one in self.idle) + self.starting.count(kind)
+            have = sum(idle_slot.kind == kind for idle_slot in self.idle) + self.starting.count(kind)
             lacking += [kind] * (wanted - have)
         room = min(REFILLS - len(self.starting), len(lacking) - len(self.due))
-        begun = lacking[: max(0, room)]
-        self.starting += begun
-        return begun
+        started = lacking[: max(0, room)]
+        self.starting += started
+        return started
 
     def refilled(self, kind: SlotKey, one: IdleSlot | None) -> None:
         """Notes the end of a refill: with a slot, or without one if it was cancelled or found no memory."""
@@ -96,7 +96,7 @@ class Inventory:
         """Seconds until the next change that no call triggers; None if there is none."""
         times: Iterable[float] = (
             *(due - now for due in self.due.values()),
-            *(one.born + age_seconds - now for one in self.idle),
+            *(idle_slot.born + age_seconds - now for idle_slot in self.idle),
             self.resume - now,
         )
         return min((seconds for seconds in times if seconds > 0), default=None)

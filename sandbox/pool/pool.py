@@ -99,18 +99,18 @@ class WarmPool:
             self._sizing.note(now, kind)
         while True:
             with self._lock:
-                one = self._inventory.claim(kind, fingerprint, now)
-            if one is None or one.slot.is_idle:
+                idle_slot = self._inventory.claim(kind, fingerprint, now)
+            if idle_slot is None or idle_slot.slot.is_idle:
                 break
-            self._discard_lost(one)
+            self._discard_lost(idle_slot)
         with self._lock:
-            self._hits += one is not None
-            self._misses += one is None
-        if one is None:
+            self._hits += idle_slot is not None
+            self._misses += idle_slot is None
+        if idle_slot is None:
             return self._start(kind, call, cancel)
-        one.slot.usage = Usage("warm")
+        idle_slot.slot.usage = Usage("warm")
         self._claims.wake()
-        return self._lease(one)
+        return self._lease(idle_slot)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         """A new container, for a kind that no other call is likely to need. Raises as `claim`."""
@@ -175,8 +175,8 @@ class WarmPool:
         self._refilling.shutdown()
         with self._lock:
             left, self._inventory.idle = self._inventory.idle, []
-        for one in left:
-            self._remove_later(one.discard)
+        for idle_slot in left:
+            self._remove_later(idle_slot.discard)
         self._removing.shutdown()
         for descriptor in (self._wakeup, self._claims, self._cancel):
             descriptor.close()
@@ -194,7 +194,7 @@ class WarmPool:
 
     def _make_room(self) -> bool:
         """Removes an idle slot, of this pool first. False if there is none."""
-        return self.evict_one() or any(one.evict_one() for one in self._others() if one is not self)
+        return self.evict_one() or any(pool.evict_one() for pool in self._others() if pool is not self)
 
     def evict_one(self) -> bool:
         """Removes the newest idle slot. False if there is none."""
@@ -227,11 +227,11 @@ class WarmPool:
             undo.pop_all()
         return IdleSlot(kind, slot, staging, fingerprint)
 
-    def _discard_lost(self, one: IdleSlot) -> None:
+    def _discard_lost(self, idle_slot: IdleSlot) -> None:
         with self._lock:
             self._lost += 1
-            self._inventory.due.pop(one, None)
-        self._remove_later(one.discard)
+            self._inventory.due.pop(idle_slot, None)
+        self._remove_later(idle_slot.discard)
 
     def _remove_later(self, removal: Callable[[], object], rest: float = 0.0) -> None:
         try:
@@ -267,7 +267,7 @@ class WarmPool:
             standing = []
         with self._lock:
             idle = tuple(self._inventory.idle)
-        unusable = {one for one in idle if self._is_unusable(one, now)}
+        unusable = {idle_slot for idle_slot in idle if self._is_unusable(idle_slot, now)}
         free = machine_memory().get("MemAvailable")
         more = _MANY if free is None else max(0, (free - _SPARE_BYTES) // _SLOT_BYTES)
         with self._lock:
@@ -275,14 +275,14 @@ class WarmPool:
             targets = self._sizing.targets(standing, now, fitting)
             retired = self._inventory.retire(targets, unusable)
             lacking = self._inventory.begin_refills(targets, now)
-        for one in retired:
-            self._remove_later(one.discard)
+        for idle_slot in retired:
+            self._remove_later(idle_slot.discard)
         for kind in lacking:
             self._refilling.submit(self._refill, kind)
 
-    def _is_unusable(self, one: IdleSlot, now: float) -> bool:
-        too_old = now - one.born > self._sizes.age_seconds
-        return too_old or one.fingerprint != mount_fingerprint(one.kind.template)
+    def _is_unusable(self, idle_slot: IdleSlot, now: float) -> bool:
+        too_old = now - idle_slot.born > self._sizes.age_seconds
+        return too_old or idle_slot.fingerprint != mount_fingerprint(idle_slot.kind.template)
 
     def _wait(self, now: float) -> bool:
         """Waits until the pool is woken, a slot is claimed, an idle slot ends or sends something, or the next check
@@ -291,32 +291,32 @@ class WarmPool:
         Returns False if only a slot was claimed: the pool checks nothing while that call needs the processors.
         """
         with self._lock:
-            due = self._inventory.next_change(now, self._sizes.age_seconds) or _LOOK_SECONDS
+            delay = self._inventory.next_change(now, self._sizes.age_seconds) or _LOOK_SECONDS
             watched: list[HasDescriptor] = [self._wakeup, self._claims, *self._inventory.idle]
-        found = readable(watched, max(_SHORTEST_LOOK, min(due, _LOOK_SECONDS)))
+        ready = readable(watched, max(_SHORTEST_LOOK, min(delay, _LOOK_SECONDS)))
         self._claims.clear()
-        if found == (self._claims,):
+        if ready == (self._claims,):
             return False
-        if self._wakeup in found and not self._closed:
+        if self._wakeup in ready and not self._closed:
             # the thread that woke this one goes first: it may be in the middle of a call
             time.sleep(REST_SECONDS)
         self._wakeup.clear()
-        for one in found:
-            if isinstance(one, IdleSlot):
+        for source in ready:
+            if isinstance(source, IdleSlot):
                 with self._lock:
-                    lost = self._inventory.forget(one)
+                    lost = self._inventory.forget(source)
                 if lost:
-                    self._discard_lost(one)
+                    self._discard_lost(source)
         return True
 
     def _refill(self, kind: SlotKey) -> None:
         """Starts an idle slot if there is memory for it and for one more container."""
-        one = None
+        idle_slot = None
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         try:
             if capacity is None or (reservation := capacity.take(size, leaving=size)) is not None:
                 name = f"slot-{secrets.token_hex(8)}"
-                one = self._launch(kind, name, name, self._cancel, reservation)
+                idle_slot = self._launch(kind, name, name, self._cancel, reservation)
             else:
                 with self._lock:
                     self._inventory.postpone(time.monotonic() + FIRST_PAUSE)
@@ -328,7 +328,7 @@ class WarmPool:
             _log.warning("not_refilled", reason=str(error), exc_info=not isinstance(error, SandboxError))
         finally:
             with self._lock:
-                self._inventory.refilled(kind, one)
-                if one is not None:
+                self._inventory.refilled(kind, idle_slot)
+                if idle_slot is not None:
                     self._started += 1
             self._wakeup.wake()

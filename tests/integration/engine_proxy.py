@@ -31,8 +31,8 @@ class EngineProxy:
 
     def cut(self) -> None:
         """Closes every open connection; new connections are accepted."""
-        for one in list(self._open):
-            _end(one)
+        for connection in list(self._open):
+            _end(connection)
 
     def close(self) -> None:
         """Closes every connection and waits for every thread."""
@@ -40,8 +40,8 @@ class EngineProxy:
         self.cut()
         for thread in self._threads:
             thread.join()
-        for one in (self._listening, *self._open):
-            one.close()
+        for closable in (self._listening, *self._open):
+            closable.close()
 
     def _begin(self, target, *arguments) -> None:
         self._threads.append(threading.Thread(target=target, args=arguments))
@@ -71,6 +71,6 @@ class EngineProxy:
         _end(source if asking else target)
 
 
-def _end(one: socket.socket) -> None:
+def _end(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)

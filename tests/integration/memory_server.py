@@ -81,16 +81,16 @@ def request_to(box: Box, **measured: Any) -> dict[str, Any] | None:
     """What a worker is asked after it has sent its measurements; None if its container ends without a job."""
     box.say(frame(b"R", measured))
     head = _exactly(box, 4)
-    found: dict[str, Any] | None = (
+    request: dict[str, Any] | None = (
         json.loads(_exactly(box, int.from_bytes(head)))["request"] if head else None
     )
-    return found
+    return request
 
 
 def write_outputs(box: Box, request: Mapping[str, Any], data: bytes) -> None:
     staging = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
-    for one in request["outputs"]:
-        Path(staging[0].host_path, Path(one["path"]).name).write_bytes(data)
+    for output in request["outputs"]:
+        Path(staging[0].host_path, Path(output["path"]).name).write_bytes(data)
 
 
 def _local(arguments: Making, context: Any) -> WorkspacePath:
@@ -107,8 +107,8 @@ def _make(arguments: Making, context: Any) -> Draft:
     source = context.remote.place(arguments.path) if "://" in arguments.path else _local(arguments, context)
     target = context.workspaces.output(arguments.output)
     replaces = (target,) if target.identity is not None else ()
-    made = Output(target, kind="file", replaces=replaces)
-    return Draft(Command("make", (), (str(source),), made.inside), (source,), (made,))
+    output = Output(target, kind="file", replaces=replaces)
+    return Draft(Command("make", (), (str(source),), output.inside), (source,), (output,))
 
 
 class Knowing(Preflight):
@@ -118,12 +118,12 @@ class Knowing(Preflight):
         self.known: set[Path] = set()
 
     def description(self, draft: Draft, /) -> Draft | None:
-        unknown = tuple(one for one in draft.inputs if one.path not in self.known)
+        unknown = tuple(place for place in draft.inputs if place.path not in self.known)
         looked = Draft(Command("describe", (), tuple(map(str, unknown))), (), looked_at=unknown)
         return looked if unknown else None
 
     def described(self, places: Any, _rows: object, /) -> None:
-        self.known |= {one.path for one in places}
+        self.known |= {place.path for place in places}
 
     def within(self, _limits: object, /) -> "Knowing":
         return self
@@ -133,7 +133,9 @@ class Knowing(Preflight):
 
 
 def _companions() -> Callable[[WorkspacePath], Iterator[Path]]:
-    return lambda one: iter(path for path in one.path.parent.glob(f"{one.path.stem}.*") if path != one.path)
+    return lambda located: iter(
+        path for path in located.path.parent.glob(f"{located.path.stem}.*") if path != located.path
+    )
 
 
 def toolbox(world: World) -> Toolbox:
@@ -225,7 +227,7 @@ class Server:
 
     def states(self) -> list[str]:
         rows = (*self.app.approvals.approvals.pending(), *self.app.approvals.approvals.decided())
-        return sorted(one.state for one in rows)
+        return sorted(approval.state for approval in rows)
 
     def decide(self, *, yes: bool = True, way: Any = "console") -> Approval | None:
         """Decides the newest question on the console."""
@@ -237,19 +239,21 @@ class Server:
         return [json.loads(line)["event"] for line in lines]
 
     def history(self) -> list[str]:
-        return [one.tool for one in self.app.registry.search().items]
+        return [call.tool for call in self.app.registry.search().items]
 
 
 def _hosted(hosting: Hosting, world: World, box: Toolbox, concurrent: int) -> MemoryHosting:
-    made = MemoryHosting.__new__(MemoryHosting)
-    made.__dict__ |= hosting.__dict__
+    hosted = MemoryHosting.__new__(MemoryHosting)
+    hosted.__dict__ |= hosting.__dict__
     engine = MemoryEngine(world.worker)
     runner = Runner(engine, "me")
     pool = WarmPool(runner, Sizes(0, 0, 600.0), lambda: (), lambda: ())
     image = Image("mem", "sha256:a", "sha256:a", "1", standin=False)
-    made.world = world
-    made.host = Host(engine, engine.info(), runner, pool, concurrent, box, image, Delivery(("worker",), b""))
-    return made
+    hosted.world = world
+    hosted.host = Host(
+        engine, engine.info(), runner, pool, concurrent, box, image, Delivery(("worker",), b"")
+    )
+    return hosted
 
 
 @contextmanager
@@ -272,14 +276,14 @@ def server(
     world.gate.set()
     world.engine.set()
     box = made_box(world)
-    given = {
+    options = {
         "workspaces": [str(root)],
         "state_dir": str(folder / "state"),
         "approval_wait": 0.0,
         "timeout_seconds": 20.0,
         **settings,
     }
-    with running(load_settings(**given), boxes=Toolboxes((box,))) as app:
+    with running(load_settings(**options), boxes=Toolboxes((box,))) as app:
         hosting = _hosted(app.hosting, world, box, concurrent)
         pipeline = replace(
             app.pipeline,

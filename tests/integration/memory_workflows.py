@@ -79,10 +79,10 @@ class Joining(Arguments):
 def _join(arguments: Joining, context: Any) -> Draft:
     sources = tuple(context.workspaces.input(path) for path in arguments.input)
     target = context.workspaces.output(arguments.output)
-    made = Output(target, kind="file", replaces=(target,) if target.identity else ())
+    output = Output(target, kind="file", replaces=(target,) if target.identity else ())
     name = target.name.partition(".")[0]
-    command = Command("join", (name, arguments.word), tuple(map(str, sources)), made.inside)
-    return Draft(command, sources, (made,), work=Work("join"))
+    command = Command("join", (name, arguments.word), tuple(map(str, sources)), output.inside)
+    return Draft(command, sources, (output,), work=Work("join"))
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Steps(World):
                 self.ran.append(name)
             code = self.then() if name == self.at else 0
             if code == 0:
-                data = joined(word, *(Path(one).read_bytes() for one in request["inputs"]))
+                data = joined(word, *(Path(path).read_bytes() for path in request["inputs"]))
                 if name == self.at:
                     self.read()
                 write_outputs(box, request, data)
@@ -139,15 +139,15 @@ def toolbox(
 @contextmanager
 def workflows(folder: Path, world: Steps, box: Callable[[World], Toolbox] = toolbox) -> Iterator[Server]:
     """A server on `folder/ws` with these tools, whose containers measure nothing and have enough memory."""
-    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as made:
+    with pytest.MonkeyPatch.context() as patch, server(folder, world=world, made_box=box) as served:
         measure_nothing(patch)
-        pipeline, operations = made.app.pipeline, made.app.pipeline.operations
-        checker = Checker(pipeline.drafting, StepStore(made.app.settings.state.workflows))
+        pipeline, operations = served.app.pipeline, served.app.pipeline.operations
+        checker = Checker(pipeline.drafting, StepStore(served.app.settings.state.workflows))
         operations["workflow_check"] = replace(operations["workflow_check"], checker=checker)  # type: ignore[type-var]
         operations["workflow_run"] = replace(  # type: ignore[type-var]
             operations["workflow_run"], checker=checker, pipeline=lambda: pipeline
         )
-        yield made
+        yield served
 
 
 async def run(made: Server, *, word: str = "", fresh: bool = False, yes: bool | None = True) -> Reply:
@@ -161,8 +161,8 @@ def main(folder: Path, step: str, word: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return 1
 
-    with workflows(folder, Steps(at=step, then=end)) as made:
-        reply = anyio.run(lambda: run(made, word=word))
+    with workflows(folder, Steps(at=step, then=end)) as served:
+        reply = anyio.run(lambda: run(served, word=word))
     if reply.error is not None:
         sys.exit(str(reply.error))
 

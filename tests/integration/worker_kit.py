@@ -154,10 +154,10 @@ class Box:
         """Returns one answer for each job, in order; `first` is run before the handler is loaded."""
         filled = [{**EMPTY, "preview_pixels": 0, **job} for job in jobs]
         python, isolated, switch, _worker, *words = gdal_command()
-        said = self.oracle.must(
+        output = self.oracle.must(
             python, isolated, switch, f"{first}\n{HOST}", *words, json.dumps([warmed, filled])
         )
-        rows = [json.loads(line) for line in said.splitlines()]
+        rows = [json.loads(line) for line in output.splitlines()]
         assert len(rows) == len(jobs)
         return [
             Done(
@@ -178,10 +178,10 @@ class Box:
         """Pixels of the PNGs, as an independent GDAL reads them."""
         folder = self.oracle.folder("pictures")
         paths = [folder / f"{number}.png" for number in range(len(done))]
-        for path, one in zip(paths, done, strict=True):
-            path.write_bytes(one.picture or b"")
-        told = json.loads(self.oracle.python(PIXELS, *map(str, paths)))
-        return [Picture(width, height, list(map(base64.b64decode, bands))) for width, height, bands in told]
+        for path, result in zip(paths, done, strict=True):
+            path.write_bytes(result.picture or b"")
+        rows = json.loads(self.oracle.python(PIXELS, *map(str, paths)))
+        return [Picture(width, height, list(map(base64.b64decode, bands))) for width, height, bands in rows]
 
 
 def described(path: str, *sources: str) -> dict[str, Any]:

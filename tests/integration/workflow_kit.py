@@ -55,9 +55,9 @@ def serving(ground: Path, *more: str) -> Iterator[GdalMcpClient]:
 
 def files(ground: Path) -> dict[str, bytes]:
     return {
-        str(one.relative_to(ground)): one.read_bytes()
-        for one in ground.rglob("*")
-        if one.is_file() and ".gdal-mcp" not in one.parts
+        str(path.relative_to(ground)): path.read_bytes()
+        for path in ground.rglob("*")
+        if path.is_file() and ".gdal-mcp" not in path.parts
     }
 
 
@@ -73,26 +73,26 @@ def program(ground: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def events(state: Path, kind: str, tool: str) -> list[dict[str, Any]]:
     log = state / "audit.jsonl"
     rows = [json.loads(line)["event"] for line in log.read_text().splitlines()] if log.exists() else []
-    return [one for one in rows if one["type"] == kind and one.get("tool") == tool]
+    return [event for event in rows if event["type"] == kind and event.get("tool") == tool]
 
 
 def containers(call_id: str) -> list[str]:
-    asked = ["docker", "ps", "-a", "-q", "--filter", f"label={CALL}={call_id}"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    command = ["docker", "ps", "-a", "-q", "--filter", f"label={CALL}={call_id}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
     """The path of each output of a workflow if its steps are made one by one."""
-    workflow, made = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
+    workflow, outputs = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
     for step, declared in workflow.steps.items():
-        arguments = workflow.arguments(step, made)
+        arguments = workflow.arguments(step, outputs)
         arguments["output"] = f"single/{arguments['output']}"
         result = client.call(declared.tool, **arguments)
-        made[step] = (result["output"],)
-    return {target: made[source.step][0] for source, target, _ in workflow.published}
+        outputs[step] = (result["output"],)
+    return {target: outputs[source.step][0] for source, target, _ in workflow.published}
 
 
 def mistaken(name: str, step: str, **arguments: Any) -> dict[str, Any]:
     document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
-    next(one for one in document["steps"] if one["id"] == step)["arguments"].update(arguments)
+    next(entry for entry in document["steps"] if entry["id"] == step)["arguments"].update(arguments)
     return document

@@ -116,10 +116,10 @@ class Oracle:
 
     def folder(self, name: str) -> Path:
         """A new empty folder to which it may write."""
-        made = self.out / name
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(parents=True)
-        return made
+        empty = self.out / name
+        shutil.rmtree(empty, ignore_errors=True)
+        empty.mkdir(parents=True)
+        return empty
 
     def raster(self, path: Path) -> dict[str, Any]:
         """GDAL's description of a raster, with a checksum of every band."""
@@ -136,9 +136,9 @@ class Oracle:
         return [layer["featureCount"] for layer in self.vector(path)["layers"]]
 
 
-def _succeeded(said: Said, argv: tuple[str, ...]) -> str:
-    assert said.code == 0, f"{argv}: {said.stderr or said.stdout}"
-    return said.stdout
+def _succeeded(result: Said, argv: tuple[str, ...]) -> str:
+    assert result.code == 0, f"{argv}: {result.stderr or result.stdout}"
+    return result.stdout
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ class _Commands:
 def _running_commands(container: DockerContainer) -> Iterator[_Commands]:
     wrapped = container.get_wrapped_container()
     api = wrapped.client.api
-    made = api.exec_create(wrapped.id, ["python3", "-c", _RUNS], stdin=True, workdir="/tmp")
-    stream = api.exec_start(made["Id"], socket=True)
+    execution = api.exec_create(wrapped.id, ["python3", "-c", _RUNS], stdin=True, workdir="/tmp")
+    stream = api.exec_start(execution["Id"], socket=True)
     connection = stream._sock
     try:
         yield _Commands(connection)

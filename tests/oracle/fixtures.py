@@ -16,15 +16,15 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def seen_by_oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("grounds")
-    made.chmod(0o755)
-    return made
+    folder = tmp_path_factory.mktemp("grounds")
+    folder.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def oracle(image: Image, seen_by_oracle: Path) -> Iterator[Oracle]:
-    with oracle_over(image.id, seen_by_oracle) as made:
-        yield made
+    with oracle_over(image.id, seen_by_oracle) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def grounds(seen_by_oracle: Path) -> Path:
     """The folder for the tests of one test folder: workspaces, state, and files outside them. Each importing module
     has its own.
     """
-    made = seen_by_oracle / str(next(_NUMBERS))
-    made.mkdir(mode=0o755)
-    made.chmod(0o755)
-    return made
+    folder = seen_by_oracle / str(next(_NUMBERS))
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    return folder

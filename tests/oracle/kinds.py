@@ -93,10 +93,10 @@ def makes_sense(kind: Kind) -> bool:
     return kind.hidden != "nan" or "Float" in kind.type
 
 
-ALL: Final = tuple(filter(makes_sense, (Kind(*one) for one in product(TYPES, LAYOUTS, SIZES, HIDDEN))))
+ALL: Final = tuple(filter(makes_sense, (Kind(*values) for values in product(TYPES, LAYOUTS, SIZES, HIDDEN))))
 # each type once; types that share GDAL's code for statistics also in more layouts, and with each kind of mask
 FEW: Final = (
-    *(Kind(one, "tiles", "odd", "nothing") for one in TYPES),
+    *(Kind(data_type, "tiles", "odd", "nothing") for data_type in TYPES),
     *(
         Kind("Int16", *rest)
         for rest in (
@@ -117,4 +117,4 @@ FEW: Final = (
 
 def listed(kinds: tuple[Kind, ...]) -> str:
     """The input of `PROGRAM`."""
-    return json.dumps([one.described() for one in kinds])
+    return json.dumps([kind.described() for kind in kinds])

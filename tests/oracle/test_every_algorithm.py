@@ -37,10 +37,10 @@ def points() -> str:
 
 @pytest.fixture(scope="module")
 def place(grounds: Path, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "every")
+    created = Place.made(grounds / "every")
     folder = oracle.folder("every-data")
-    make_data(oracle, made.workspace)
-    shutil.copytree(made.workspace, folder, dirs_exist_ok=True)
+    make_data(oracle, created.workspace)
+    shutil.copytree(created.workspace, folder, dirs_exist_ok=True)
     (folder / "ramp.txt").write_text(RAMP)
     (folder / "table.csv").write_text("lon,lat,value\n2,48,1\n3,49,2\n")
     (folder / "points.geojson").write_text(points())
@@ -49,12 +49,12 @@ def place(grounds: Path, oracle: Oracle) -> Place:
     (folder / "listed" / "inner" / "table.csv").write_text("a,b\n1,2\n")
     for command in PREPARE:
         oracle.must("sh", "-c", f"cd {folder} && {command}")
-    shutil.copytree(folder, made.workspace, dirs_exist_ok=True)
+    shutil.copytree(folder, created.workspace, dirs_exist_ok=True)
     for run in RUNS.values():
         for line in run.get("setup", ()):
-            old, new = (made.path(name) for name in line.split(" -> "))
+            old, new = (created.path(name) for name in line.split(" -> "))
             (shutil.copytree if old.is_dir() else shutil.copy)(old, new)
-    return made
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,10 @@ def replies(place: Place, oracle: Oracle, grounds: Path) -> Iterator[dict[str, A
     command = place.command("--approval", "never", "--no-preview")  # with the limits of calls
     with talking(command, grounds / "every.log", person=Person()) as talk:
         calls = {name: _started(talk, name, run) for name, run in MADE.items()}
-        made = {name: call.result(timeout=300) for name, call in calls.items()}
+        results = {name: call.result(timeout=300) for name, call in calls.items()}
         yield {
-            name: (one, None if one.is_error else talk.record(one.structured_content)["argv"])
-            for name, one in made.items()
+            name: (result, None if result.is_error else talk.record(result.structured_content)["argv"])
+            for name, result in results.items()
         }
 
 
@@ -99,22 +99,22 @@ def test_what_it_prints_is_the_same(replies, oracle, subtests):
     for name in [name for name, run in COMPARED.items() if run.get("reads")]:
         with subtests.test(name=name):
             reply, argv = replies[name]
-            found = reply.structured_content
+            content = reply.structured_content
             # where our containers store the statistics of read-only data; progress goes through the protocol
             printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *argv)
             printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
-            said = found.get("untrusted", {})
+            untrusted = content.get("untrusted", {})
             if name == "mdim info":
                 # of arrays and dimensions, parts that the facts contain are left out; each CRS appears once
-                assert said["report"].pop("crs")
-                assert said["report"]["arrays"]
-                assert within(said["report"], json.loads(printed))
+                assert untrusted["report"].pop("crs")
+                assert untrusted["report"]["arrays"]
+                assert within(untrusted["report"], json.loads(printed))
             elif name == "raster info":
-                assert said["report"] == with_full_statistics(json.loads(printed))
-            elif "report" in said:
-                assert said["report"] == json.loads(printed)
+                assert untrusted["report"] == with_full_statistics(json.loads(printed))
+            elif "report" in untrusted:
+                assert untrusted["report"] == json.loads(printed)
             else:
-                assert said.get("text", "") == printed
+                assert untrusted.get("text", "") == printed
 
 
 def with_full_statistics(report: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_what_it_makes_is_the_same(replies, oracle, place, subtests):
     for name in [name for name, run in COMPARED.items() if "makes" in run]:
         with subtests.test(name=name):
             (reply, argv), run = replies[name], COMPARED[name]
-            found = reply.structured_content
+            content = reply.structured_content
             if name in FILE_OPERATIONS:
                 _check_operation(run, place, oracle)
                 continue
@@ -148,7 +148,7 @@ def test_what_it_makes_is_the_same(replies, oracle, place, subtests):
                 old = oracle.out / "every-before" / new
                 (shutil.copytree if old.is_dir() else shutil.copy)(old, into / new)
             oracle.must(*(word.replace(STAGING, str(into)) for word in argv))
-            target = Path(found["outputs"][0]["path"])
+            target = Path(content["outputs"][0]["path"])
             assert _seen(run["makes"], oracle, target) == _seen(run["makes"], oracle, into / target.name)
 
 
@@ -167,8 +167,8 @@ def _check_operation(run: dict[str, Any], place: Place, oracle: Oracle) -> None:
 def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
     """The comparable content of an output."""
     if kind == "raster":
-        seen = oracle.raster(path)
-        return {key: value for key, value in seen.items() if key not in ("description", "files")}
+        facts = oracle.raster(path)
+        return {key: value for key, value in facts.items() if key not in ("description", "files")}
     if kind == "vector":
         layers = oracle.vector(path)["layers"]
         assert layers
@@ -176,7 +176,7 @@ def _seen(kind: str, oracle: Oracle, path: Path) -> Any:
     if kind == "multidim":
         return json.loads(oracle.must("gdal", "mdim", "info", "--detailed", f"--input={path}")) | {"name": ""}
     if kind == "tree":
-        names = sorted(str(one.relative_to(path)) for one in path.rglob("*"))
+        names = sorted(str(entry.relative_to(path)) for entry in path.rglob("*"))
         assert names
         return names
     assert path.stat().st_size > 0
@@ -187,6 +187,6 @@ def test_reading_and_writing_match_the_catalogue() -> None:
     writing = {Role.OUTPUT, Role.UPDATE}
     for name, run in MADE.items():
         arguments = packaged().algorithms[name].long_names
-        used = {arguments[given].role for given in run["arguments"] if given in arguments}
+        used = {arguments[argument].role for argument in run["arguments"] if argument in arguments}
         if name not in FILE_OPERATIONS and "pipeline" not in name:
             assert bool(used & writing) == ("makes" in run), name

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.engine
 
 TOLERANCE = 1e-9  # relative difference: sums in another order differ in the last digits
 AT_ONCE = 6  # simultaneous calls; each has a container
-REST = tuple(one for one in ALL if one not in FEW)
+REST = tuple(kind for kind in ALL if kind not in FEW)
 INFO = {"stats": True, "min-max": True, "checksum": True, "hist": True}
 ZONES = """{"type": "FeatureCollection", "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32631"}}, "features": [
 {"type": "Feature", "properties": {"n": 1}, "geometry": {"type": "Polygon", "coordinates":
@@ -29,19 +29,19 @@ RAMP = "nv 0 0 0\n0% 0 0 255\n50% 0 255 0\n100% 255 0 0\n"
 
 @pytest.fixture(scope="module")
 def place(grounds: Path, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "kinds")
+    created = Place.made(grounds / "kinds")
     folder = oracle.folder("kinds")
     oracle.python(PROGRAM, str(folder), listed(FEW))
     (folder / "zones.geojson").write_text(ZONES)
     (folder / "ramp.txt").write_text(RAMP)
     for kind in ("Int16", "Float32"):  # two halves of a mosaic, whose statistics GDAL takes from the sources
-        whole, halves = folder / f"{kind}-tiles-odd-nothing.tif", []
+        full, halves = folder / f"{kind}-tiles-odd-nothing.tif", []
         for number, left in enumerate((0, 150)):
             halves.append(folder / f"{kind}-{number}.tif")
             window = ["-srcwin", f"{left}", "0", f"{(150, 151)[number]}", "203", "-a_nodata", "0"]
-            oracle.must("gdal_translate", "-q", *window, str(whole), str(halves[-1]))
-    shutil.copytree(folder, made.workspace, dirs_exist_ok=True)
-    return made
+            oracle.must("gdal_translate", "-q", *window, str(full), str(halves[-1]))
+    shutil.copytree(folder, created.workspace, dirs_exist_ok=True)
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def talk(place: Place, grounds: Path) -> Iterator[Talk]:
     """A server with the default limits of calls."""
     with talking(
         place.command("--approval", "never", "--no-preview"), grounds / "kinds.log", person=Person()
-    ) as made:
-        yield made
+    ) as connected:
+        yield connected
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -88,7 +88,7 @@ def kept_in(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
 
 def reports(talk: Talk, names: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Reports of calls about the bands of these files, several calls at a time."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    bands: dict[str, list[dict[str, Any]]] = {}
     for start in range(0, len(names), AT_ONCE):
         batch = names[start : start + AT_ONCE]
         calls = [
@@ -102,8 +102,8 @@ def reports(talk: Talk, names: list[str]) -> dict[str, list[dict[str, Any]]]:
         for name, call in zip(batch, calls, strict=True):
             reply = call.result(timeout=120)
             assert not reply.is_error, reply.structured_content
-            found[name] = reply.structured_content["untrusted"]["report"]["bands"]
-    return found
+            bands[name] = reply.structured_content["untrusted"]["report"]["bands"]
+    return bands
 
 
 def compare_info(
@@ -119,7 +119,7 @@ def compare_info(
 
 
 def test_statistics_histograms_and_checksums(talk, place, oracle, subtests):
-    compare_info(talk, place, oracle, [f"{one.name}.tif" for one in FEW], subtests)
+    compare_info(talk, place, oracle, [f"{kind.name}.tif" for kind in FEW], subtests)
 
 
 def draw(kinds: tuple[Kind, ...], place: Place, oracle: Oracle) -> None:
@@ -134,7 +134,7 @@ def draw(kinds: tuple[Kind, ...], place: Place, oracle: Oracle) -> None:
 @pytest.mark.nightly
 def test_statistics_histograms_and_checksums_of_every_kind(talk, place, oracle, subtests):
     draw(REST, place, oracle)
-    compare_info(talk, place, oracle, [f"{one.name}.tif" for one in REST], subtests)
+    compare_info(talk, place, oracle, [f"{kind.name}.tif" for kind in REST], subtests)
 
 
 # by name: the call, and the equivalent program without any of our settings; {i} is the input, {o} the output
@@ -187,9 +187,10 @@ WRITES = {
 HOLES = {"raster fill-nodata", "raster neighbors"}  # for rasters with nodata
 IN_PLACE = {"raster edit": "dataset", "raster overview add": "input"}
 WRITTEN = tuple(
-    Kind(one, "tiles", "odd", "nothing") for one in ("UInt8", "Int16", "Int32", "Float32", "Float64")
+    Kind(data_type, "tiles", "odd", "nothing")
+    for data_type in ("UInt8", "Int16", "Int32", "Float32", "Float64")
 )
-WITH_HOLES = tuple(replace(one, hidden="nodata") for one in WRITTEN)
+WITH_HOLES = tuple(replace(kind, hidden="nodata") for kind in WRITTEN)
 QUICK = {"raster edit", "raster convert", "raster overview add", "raster color-map"}
 
 
@@ -200,13 +201,13 @@ def compare_written(
     source, output = f"{kind.name}.tif", f"{algorithm.replace(' ', '-')}-{kind.type}.tif"
     if algorithm in IN_PLACE:
         shutil.copy(place.path(source), place.path(output))
-        given = {IN_PLACE[algorithm]: output, **arguments}
+        call_arguments = {IN_PLACE[algorithm]: output, **arguments}
     else:
         place.path(output).unlink(missing_ok=True)  # in the shorter test
         name = [f"X={source}"] if algorithm == "raster calc" else source
-        given = {"input": name, "output": output, **arguments}
+        call_arguments = {"input": name, "output": output, **arguments}
     with subtests.test(name=f"{algorithm} {kind.name}"):
-        talk.done("gdal_write", algorithm=algorithm, arguments=given)
+        talk.done("gdal_write", algorithm=algorithm, arguments=call_arguments)
         into = oracle.folder(f"{algorithm.replace(' ', '-')}-{kind.type}") / output
         words = command.format(i=place.path(source), o=into, f=place.workspace)
         oracle.must("env", "GDAL_PAM_ENABLED=NO", "sh", "-c", words)
@@ -234,23 +235,26 @@ VECTORS = {
     "zonal-stats": (
         "csv",
         {"zones": "zones.geojson", "stat": ["variance", "stdev", "mode"]},
-        ["--zones={f}/zones.geojson", *(f"--stat={one}" for one in ("variance", "stdev", "mode"))],
+        [
+            "--zones={f}/zones.geojson",
+            *(f"--stat={statistic}" for statistic in ("variance", "stdev", "mode")),
+        ],
     ),
 }
 
 
 @pytest.mark.nightly
 def test_features_of_rasters_of_every_type(talk, place, oracle, subtests):
-    kinds = tuple(Kind(one.type, "one-strip", "small", "nodata") for one in WRITTEN)
+    kinds = tuple(Kind(kind.type, "one-strip", "small", "nodata") for kind in WRITTEN)
     draw(kinds, place, oracle)
-    for algorithm, (ending, given, options) in VECTORS.items():
+    for algorithm, (ending, extra, options) in VECTORS.items():
         for kind in kinds:
             source, name = f"{kind.name}.tif", f"{algorithm}-{kind.type}.{ending}"
             with subtests.test(name=name):
-                arguments = {"input": source, "output": name, **given}
+                arguments = {"input": source, "output": name, **extra}
                 talk.done("gdal_write", algorithm=f"raster {algorithm}", arguments=arguments)
                 into = oracle.folder(name) / name
-                words = [one.format(f=place.workspace) for one in options]
+                words = [option.format(f=place.workspace) for option in options]
                 oracle.must("gdal", "raster", algorithm, "-q", *words, str(place.path(source)), str(into))
                 assert place.path(name).read_text() == into.read_text()
 
@@ -262,9 +266,9 @@ def test_a_mosaic_has_the_statistics_of_its_sources(talk, place, oracle, subtest
         mosaic, output = f"{kind}.vrt", f"{kind}-mosaic.tif"
         sources = [f"{kind}-0.tif", f"{kind}-1.tif"]
         talk.done("gdal_write", algorithm="raster mosaic", arguments={"input": sources, "output": mosaic})
-        given = {"input": mosaic, "output": output, "output-format": "COG", "creation-option": statistics}
+        arguments = {"input": mosaic, "output": output, "output-format": "COG", "creation-option": statistics}
         with subtests.test(name=kind):
-            talk.done("gdal_write", algorithm="raster convert", arguments=given)
+            talk.done("gdal_write", algorithm="raster convert", arguments=arguments)
             into = oracle.folder(f"mosaic-{kind}") / output
             words = ("gdal", "raster", "convert", "-q", "--format=COG", "--co=STATISTICS=YES")
             oracle.must(*words, str(place.path(mosaic)), str(into))
@@ -273,14 +277,16 @@ def test_a_mosaic_has_the_statistics_of_its_sources(talk, place, oracle, subtest
 
 def test_zones_of_every_type(talk, place, oracle, subtests):
     for kind in WRITTEN[1::2]:
-        given = {
+        arguments = {
             "zones": "zones.geojson",
             "output": f"zones-{kind.type}.csv",
             "stat": ["count", "mean", "min", "max"],
         }
         with subtests.test(name=kind.type):
             talk.done(
-                "gdal_write", algorithm="raster zonal-stats", arguments={"input": f"{kind.name}.tif", **given}
+                "gdal_write",
+                algorithm="raster zonal-stats",
+                arguments={"input": f"{kind.name}.tif", **arguments},
             )
             into = oracle.folder(f"zones-{kind.type}") / "zones.csv"
             words = ["--stat=count", "--stat=mean", "--stat=min", "--stat=max"]

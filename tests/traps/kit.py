@@ -35,16 +35,16 @@ class Case:
 def call(text: str) -> tuple[str, dict[str, Any]]:
     """A tool, or an algorithm, whose name has several words, with its arguments as JSON or plain text."""
     tool, *pairs = re.split(r" (?=[a-z][a-z_-]*=)", text)
-    given = {}
+    arguments = {}
     for name, _, value in (pair.partition("=") for pair in pairs):
         try:
-            given[name] = json.loads(value)
+            arguments[name] = json.loads(value)
         except ValueError:
-            given[name] = value
+            arguments[name] = value
     if " " not in tool:
-        return tool, given
+        return tool, arguments
     reads = tool in ("vector info", "raster pixel-info")
-    return "gdal_read" if reads else "gdal_write", {"algorithm": tool, "arguments": given}
+    return "gdal_read" if reads else "gdal_write", {"algorithm": tool, "arguments": arguments}
 
 
 def cases() -> Iterator[Case]:
@@ -60,14 +60,14 @@ def cases() -> Iterator[Case]:
 
 def quick(made: list[Case]) -> list[Case]:
     """The first trap of each code, and the first twin of every third code."""
-    traps, twins = ({one.code: one for one in reversed(made) if one.twin == which} for which in (0, 1))
+    traps, twins = ({case.code: case for case in reversed(made) if case.twin == which} for which in (0, 1))
     return [*traps.values(), *list(twins.values())[::TWINS]]
 
 
 def rows_of(told: dict[str, Any]) -> list[dict[str, Any]]:
     """All checks, of the call and of its outputs."""
-    outputs = (one for one in told.get("outputs", ()) if isinstance(one, dict))
-    return [*told.get("checks", ()), *(row for one in outputs for row in one["checks"])]
+    outputs = (output for output in told.get("outputs", ()) if isinstance(output, dict))
+    return [*told.get("checks", ()), *(row for output in outputs for row in output["checks"])]
 
 
 def codes(told: dict[str, Any]) -> set[str]:
@@ -79,36 +79,37 @@ def codes(told: dict[str, Any]) -> set[str]:
 def spring(talk: Talk, made: Iterable[Case], subtests: pytest.Subtests) -> None:
     """Sends all calls at once, after all requests that precede them: some calls change their own input."""
     made = list(made)
-    asked = [
+    validations = [
         None
         if case.twin or not case.marks & {"refused", "before"}
         else talk.start("validate_call", tool=case.tool, arguments=case.arguments)
         for case in made
     ]
-    told = [planned and planned.result(timeout=300).structured_content for planned in asked]
+    answers = [planned and planned.result(timeout=300).structured_content for planned in validations]
     under_way = [
-        (case, seen, talk.start(case.tool, **case.arguments)) for case, seen in zip(made, told, strict=True)
+        (case, validation, talk.start(case.tool, **case.arguments))
+        for case, validation in zip(made, answers, strict=True)
     ]
     for _, _, call in under_way:  # a corrected call would wait behind all of them
         call.result(timeout=300)
-    for case, seen, call in under_way:
+    for case, validation, call in under_way:
         with subtests.test(case.code, twin=case.twin, arguments=str(case.arguments)):
             done = call.result(timeout=300)
-            said = done.structured_content
-            assert done.is_error is case.refused, said
+            content = done.structured_content
+            assert done.is_error is case.refused, content
             ignored = {mark.removeprefix("ignoring:") for mark in case.marks}
-            if seen is not None:
-                assert case.code in codes(seen), seen
-                assert seen["valid"] is not case.refused
+            if validation is not None:
+                assert case.code in codes(validation), validation
+                assert validation["valid"] is not case.refused
             if case.twin:
-                assert codes(said) <= ignored, rows_of(said)
+                assert codes(content) <= ignored, rows_of(content)
                 continue
-            rows = [said["error"]["check"]] if case.refused else rows_of(said)
-            found = [row for row in rows if row["code"] == case.code]
-            assert found, said
-            assert "unmended" not in case.marks or "suggested_call" not in found[0], found
+            rows = [content["error"]["check"]] if case.refused else rows_of(content)
+            matches = [row for row in rows if row["code"] == case.code]
+            assert matches, content
+            assert "unmended" not in case.marks or "suggested_call" not in matches[0], matches
             if "mends" in case.marks:
                 mended = talk.done(
-                    found[0]["suggested_call"]["tool"], **found[0]["suggested_call"]["arguments"]
+                    matches[0]["suggested_call"]["tool"], **matches[0]["suggested_call"]["arguments"]
                 )
                 assert codes(mended) <= ignored, rows_of(mended)

@@ -82,8 +82,8 @@ class Api:
 
     def watch(self, selector: str, version: str) -> urllib3.BaseHTTPResponse:
         """A stream of events, one for each line. The API ends it after five minutes. The caller must close it."""
-        asked = {"watch": "1", "labelSelector": selector, "resourceVersion": version}
-        path = f"{self._pods()}?{urlencode({**asked, 'timeoutSeconds': _WATCH_SECONDS})}"
+        query = {"watch": "1", "labelSelector": selector, "resourceVersion": version}
+        path = f"{self._pods()}?{urlencode({**query, 'timeoutSeconds': _WATCH_SECONDS})}"
         with self._reaching():
             response = self._send("GET", path, lasting=_WATCH_SECONDS)
             if response.status != HTTPStatus.OK:
@@ -94,8 +94,8 @@ class Api:
         self._pool.clear()
 
     def _pods(self, name: str = "") -> str:
-        one = f"/{quote(name, safe='')}" if name else ""
-        return f"/api/v1/namespaces/{self.cluster.namespace}/pods{one}"
+        suffix = f"/{quote(name, safe='')}" if name else ""
+        return f"/api/v1/namespaces/{self.cluster.namespace}/pods{suffix}"
 
     def _request(self, method: str, path: str, body: Object | None = None) -> ApiAnswer:
         with self._reaching():
@@ -139,14 +139,14 @@ def _read(response: urllib3.BaseHTTPResponse) -> ApiAnswer:
 def _checked(answer: ApiAnswer) -> Object:
     """The object in an answer. Raises the error of `refusal` unless the answer is a success."""
     try:
-        found = parse_json(answer.data, MAX_VALUES)
+        parsed = parse_json(answer.data, MAX_VALUES)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise refusal(answer.status, answer.data[:600].decode("utf-8", "replace"))
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
-        return found
-    raise refusal(answer.status, str(found.get("message", ""))[:600])
+        return parsed
+    raise refusal(answer.status, str(parsed.get("message", ""))[:600])
 
 
 def refusal(status: int, said: str) -> SandboxError:

@@ -102,8 +102,8 @@ def _tls_context(authority: str | None, options: ClusterOptions) -> ssl.SSLConte
 
 
 def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
-    found: dict[str, Mapping[str, Any]] = {one["name"]: one[kind] for one in loaded[f"{kind}s"]}
-    return found[name]
+    entries: dict[str, Mapping[str, Any]] = {entry["name"]: entry[kind] for entry in loaded[f"{kind}s"]}
+    return entries[name]
 
 
 def _read_material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:

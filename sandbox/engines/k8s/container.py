@@ -91,10 +91,10 @@ class PodContainer:
 
     def _attach(self, cancel: Cancellation | None) -> PodWire:
         """Attaches to the streams. It starts trying early, because the API reports a running container 0.3 s late."""
-        begun = time.monotonic()
+        started = time.monotonic()
         first_try = min(self._pods.attach_seconds, default=_FIRST_TRY) * _ATTACH_FACTOR
         while True:
-            known, waited = self._pods.watch.known(self.id), time.monotonic() - begun
+            known, waited = self._pods.watch.known(self.id), time.monotonic() - started
             if known is not None and (reason := self._startup_error(known, waited)) is not None:
                 raise reason
             if waited > START_SECONDS:
@@ -118,7 +118,7 @@ class PodContainer:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self._pods.watch.known(self.id) is known:
             refuse_cancelled(cancel)
-            self._pods.watch.wait_for(self.id, lambda one: one is not known, min(left, _CANCEL_POLL_SECONDS))
+            self._pods.watch.wait_for(self.id, lambda pod: pod is not known, min(left, _CANCEL_POLL_SECONDS))
         refuse_cancelled(cancel)
 
     @staticmethod
@@ -138,8 +138,8 @@ class PodContainer:
         return EngineUnavailable(f"the container ended before its start, with {ended.exit_code}.")
 
     def state(self) -> ContainerState | None:
-        found, wire = self._pods.api.pod(self.id), self._wire
-        current = None if found is None else state(found)
+        pod, wire = self._pods.api.pod(self.id), self._wire
+        current = None if pod is None else state(pod)
         if current and current.running and not current.reason and wire is not None and wire.ended:
             # a container that closes its streams looks the same as a node whose runtime was restarted
             return replace(current, reason="its stream ended while it ran")
@@ -152,9 +152,9 @@ class PodContainer:
     def wait(self, seconds: float) -> ContainerState | None:
         end = time.monotonic() + seconds
         while True:
-            found, left = self.state(), end - time.monotonic()
-            if found is None or not found.running or left <= 0:
-                return found
+            current, left = self.state(), end - time.monotonic()
+            if current is None or not current.running or left <= 0:
+                return current
             self._pods.watch.wait_for(self.id, has_ended, min(left, _POLL_SECONDS))
             time.sleep(min(_PAUSE, max(0.0, left)))
 
@@ -165,27 +165,25 @@ class PodContainer:
             self._wire.close()
         # most programs end when their stdin closes, and the node reports that sooner than an end that it has to enforce
         self._pods.watch.wait_for(self.id, has_ended, _OWN_END_SECONDS)
-        end, asked = time.monotonic() + _REMOVAL_SECONDS, False
-        while (found := self._known()) is not None:
+        end, delete_requested = time.monotonic() + _REMOVAL_SECONDS, False
+        while (pod := self._known()) is not None:
             if time.monotonic() > end:
                 raise EngineUnavailable(
                     f"{self.id} was deleted, but its node does not report its end. The node may be lost; the Pod's own "
                     "deadline ends it."
                 )
             existed = True
-            if has_ended(found):
+            if has_ended(pod):
                 # a Pod without a container may be scheduled to a node at this moment; the resource version detects that
-                version = (
-                    "" if "terminated" in container_state(found) else found["metadata"]["resourceVersion"]
-                )
+                version = "" if "terminated" in container_state(pod) else pod["metadata"]["resourceVersion"]
                 if self._pods.api.delete(self.id, 0, version):
                     return
-            elif not asked:
-                asked = self._pods.api.delete(self.id, GRACE_SECONDS)
+            elif not delete_requested:
+                delete_requested = self._pods.api.delete(self.id, GRACE_SECONDS)
             self._pods.watch.wait_for(self.id, has_ended, _POLL_SECONDS)
             time.sleep(_PAUSE)
         # after a normal deletion, the node deletes the entry only once nothing of the Pod runs
-        if asked or not existed:
+        if delete_requested or not existed:
             return
         last = self._pods.watch.last_before_removal(self.id, max(_POLL_SECONDS, end - time.monotonic()))
         if last is None or not has_ended(last):

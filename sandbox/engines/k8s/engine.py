@@ -51,17 +51,17 @@ class PodImages(Images):
     def find(self, reference: str) -> ImageInfo | None:
         """Finds an image with a Pod that uses it and is never started. A node may pull it if it is named by digest."""
         self._answer()
-        asked = self.name_of(reference)
-        if asked not in self._known:
+        name = self.name_of(reference)
+        if name not in self._known:
             try:
-                made_from = self._try_out(asked)
+                made_from = self._try_out(name)
             except ImageMissing:
                 return None
-            named = asked if "@" in asked or asked.startswith("sha256:") else made_from
+            named = name if "@" in name or name.startswith("sha256:") else made_from
             id_ = f"sha256:{named.rpartition('sha256:')[2]}"
-            self._known[asked] = self._known[named] = id_
+            self._known[name] = self._known[named] = id_
             self._names[id_] = named
-        id_ = self._known[asked]
+        id_ = self._known[name]
         return ImageInfo(reference, id_, id_, {})
 
     def name_of(self, image: str) -> str:
@@ -103,7 +103,7 @@ class KubernetesEngine:
     def _info(self) -> EngineInfo:
         cluster, version = self.cluster, self._api.version()
         digits = ("".join(filter(str.isdigit, str(version[part]))) for part in ("major", "minor"))
-        major, minor = (int(one or 0) for one in digits)
+        major, minor = (int(text or 0) for text in digits)
         return EngineInfo(
             name="Kubernetes",
             version=str(version["gitVersion"]),
@@ -149,20 +149,20 @@ class KubernetesEngine:
         name = f"call-{secrets.token_hex(8)}"
         secrets_ = self.cluster.pull_secrets
         body = pod(template, image, name, labels, self._info.architecture, secrets_)
-        made, end = None, time.monotonic() + ROOM_SECONDS
-        while made is None:
+        created, end = None, time.monotonic() + ROOM_SECONDS
+        while created is None:
             refuse_cancelled(cancel)
             try:
-                made = self._api.create(body)
+                created = self._api.create(body)
             except CapacityExhausted:
                 if time.monotonic() > end:
                     raise
                 time.sleep(ROOM_SECONDS / 40)
         container = PodContainer(self._pods, name, created=True)
         with removed_on_failure(container):
-            if found := tuple(differences(body["spec"], made["spec"])):
+            if failures := tuple(differences(body["spec"], created["spec"])):
                 raise IsolationRefused(
-                    f"the cluster made a different Pod than asked, so nothing was run: {failure_summary(found)}"
+                    f"the cluster made a different Pod than asked, so nothing was run: {failure_summary(failures)}"
                 )
         return container
 
@@ -173,8 +173,8 @@ class KubernetesEngine:
         """None: the API reports nothing about mounts except the Pod's own specification."""
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        found, now = self._api.pods(SELECTOR)
-        return tuple(leftover(one, now) for one in found["items"])
+        listing, now = self._api.pods(SELECTOR)
+        return tuple(leftover(entry, now) for entry in listing["items"])
 
     def _on_pod_event(self, pod: Object) -> None:
         """Ends the stream of a Pod that is drained, evicted or on a lost node, so that its reader does not wait."""
@@ -190,7 +190,7 @@ class KubernetesEngine:
         try:
             container.attach()
             self._watch.wait_for(
-                container.id, lambda one: one is not None and bool(image_of(one)), START_SECONDS
+                container.id, lambda entry: entry is not None and bool(image_of(entry)), START_SECONDS
             )
             if known := image_of(self._api.pod(container.id) or {}):
                 return known

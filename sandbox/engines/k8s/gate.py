@@ -77,7 +77,7 @@ def allow_image(fence, path, apart):
     """
     if path in apart:
         return
-    if not any(one.startswith(path.rstrip("/") + "/") for one in apart):
+    if not any(place.startswith(path.rstrip("/") + "/") for place in apart):
         fence.allow(path, LOOK | EXECUTE)
         return
     try:
@@ -114,8 +114,8 @@ def filter_calls(program):
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
-    held = ctypes.create_string_buffer(program, len(program))
-    if libc.prctl(PR_SET_SECCOMP, FILTER, ctypes.byref(Program(len(program) // 8, ctypes.addressof(held)))):
+    buffer = ctypes.create_string_buffer(program, len(program))
+    if libc.prctl(PR_SET_SECCOMP, FILTER, ctypes.byref(Program(len(program) // 8, ctypes.addressof(buffer)))):
         fail(NOT_FILTERED, "the filter of system calls cannot be loaded")
 
 

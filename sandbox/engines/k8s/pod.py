@@ -84,7 +84,7 @@ def pod(  # noqa: PLR0913, PLR0917 - what a Pod is made from
         },
         "spec": {
             **_spec(template, image, architecture, float(labels[DEADLINE]) - float(labels[STARTED])),
-            **({"imagePullSecrets": [{"name": one} for one in pull_secrets]} if pull_secrets else {}),
+            **({"imagePullSecrets": [{"name": secret} for secret in pull_secrets]} if pull_secrets else {}),
         },
     }
 
@@ -135,7 +135,7 @@ def _container(
         "image": image,
         # with a digest, a node that pulls the image gets the attested one; an id contains no registry to pull from
         "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
-        "command": [one.replace("$", "$$") for one in gated(template, architecture)],
+        "command": [argument.replace("$", "$$") for argument in gated(template, architecture)],
         "workingDir": str(SCRATCH_TARGET),
         "stdin": True,
         "stdinOnce": True,
@@ -184,19 +184,19 @@ def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict
     ]
     shown = () if template.cgroup_visible else ("/sys",)
     covered = (*_COVERED, *shown, *map(str, template.masks))
-    mounts += [{"name": "nothing", "mountPath": one, "readOnly": True} for one in covered]
+    mounts += [{"name": "nothing", "mountPath": path, "readOnly": True} for path in covered]
     return volumes, mounts
 
 
 def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
     """The arguments of the gate, followed by the template's command."""
-    writable = [str(one.target) for one in template.mounts if not one.read_only]
+    writable = [str(mount.target) for mount in template.mounts if not mount.read_only]
     config = {
         "rlimits": rlimits(template.limits),
         "environment": dict(template.environment),
         "filter": base64.b64encode(bpf(architecture)).decode(),
         "writable": [str(SCRATCH_TARGET), *writable],
-        "readable": [str(one.target) for one in template.mounts if one.read_only],
+        "readable": [str(mount.target) for mount in template.mounts if mount.read_only],
         "closed": list(_CLOSED),
         "start_seconds": START_SECONDS,
     }
@@ -224,7 +224,7 @@ def differences(requested: Any, made: Any, name: str = "spec") -> Iterator[Row]:
     # digest is fixed
     if kind in ("tolerations", "nodeSelector", "imagePullSecrets"):
         ours, theirs = requested or (), made or ()
-        if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != ours[one]) for one in ours):
+        if any(key not in theirs or (kind == "nodeSelector" and theirs[key] != ours[key]) for key in ours):
             yield differs(name, requested, made)
     elif isinstance(requested, Mapping) and isinstance(made, Mapping):
         free = _FILLED_IN.get(kind, set())
@@ -232,26 +232,26 @@ def differences(requested: Any, made: Any, name: str = "spec") -> Iterator[Row]:
             if key in requested or key not in free:
                 yield from differences(requested.get(key), made.get(key), f"{name}.{key}")
     elif isinstance(requested, list) and isinstance(made, list) and len(requested) == len(made):
-        for number, (one, other) in enumerate(zip(requested, made, strict=True)):
-            yield from differences(one, other, f"{name}[{number}]")
+        for number, (wanted, actual) in enumerate(zip(requested, made, strict=True)):
+            yield from differences(wanted, actual, f"{name}[{number}]")
     elif not _same(requested, made):
         yield differs(name, requested, made)
 
 
-def _same(requested: Any, made: Any) -> bool:
+def _same(requested: Any, actual: Any) -> bool:
     """True if the values are equal.
 
     False, empty and absent values count as equal, and so do quantities such as 1 and 1000m.
     """
-    if not requested and not made:
+    if not requested and not actual:
         return True
-    if isinstance(requested, str) and isinstance(made, str) and requested != made:
-        amounts = parse_quantity(requested), parse_quantity(made)
+    if isinstance(requested, str) and isinstance(actual, str) and requested != actual:
+        amounts = parse_quantity(requested), parse_quantity(actual)
         return None not in amounts and amounts[0] == amounts[1]
-    return bool(requested == made)
+    return bool(requested == actual)
 
 
 def parse_quantity(text: str) -> float | None:
     """The value of a Kubernetes quantity such as 250m or 2Gi; None if the text is not a quantity."""
-    found = _QUANTITY.fullmatch(text)
-    return float(found[1]) * _POWERS[found[2] or ""] if found else None
+    match = _QUANTITY.fullmatch(text)
+    return float(match[1]) * _POWERS[match[2] or ""] if match else None

@@ -55,15 +55,15 @@ def eviction_reason(pod: Object) -> str:
 def refusal(pod: Object) -> SandboxError | None:
     """The error if the container will never run; None if it still may."""
     waiting = container_state(pod).get("waiting") or {}
-    reason, said = str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:400]
+    reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:400]
     image = _status(pod).get("image") or pod["spec"]["containers"][0]["image"]
     if reason in _NO_IMAGE:
         return ImageMissing(
-            f"image {image} is not on the node, and the node cannot fetch it: {reason} {said}"
+            f"image {image} is not on the node, and the node cannot fetch it: {reason} {message}"
         )
     if reason in _NO_CONTAINER:
-        kind = IsolationRefused if "seccomp" in said else EngineUnavailable
-        return kind(f"the node cannot make the container: {reason}: {said}")
+        kind = IsolationRefused if "seccomp" in message else EngineUnavailable
+        return kind(f"the node cannot make the container: {reason}: {message}")
     if (pod.get("status") or {}).get("phase") == "Failed" and "terminated" not in container_state(pod):
         return EngineUnavailable(
             f"the cluster ended the Pod before it began: {eviction_reason(pod) or 'no reason'}"
@@ -73,10 +73,10 @@ def refusal(pod: Object) -> SandboxError | None:
 
 def unschedulable(pod: Object) -> CapacityExhausted | None:
     """An error if no node has room for the Pod now; None if it has a node, or the scheduler has not looked yet."""
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             return CapacityExhausted(
-                f"no node of the cluster has room for a call: {one.get('message', '')}"[:500]
+                f"no node of the cluster has room for a call: {condition.get('message', '')}"[:500]
                 + " Try again later, or add nodes."
             )
     return None
@@ -84,29 +84,31 @@ def unschedulable(pod: Object) -> CapacityExhausted | None:
 
 def image_of(pod: Object) -> str:
     """The node's name for the image, `NAME@sha256:...` or only the id; "" until the node reports it."""
-    said = str(_status(pod).get("imageID") or "").rpartition("://")[2]
-    return said if "sha256:" in said else ""
+    name = str(_status(pod).get("imageID") or "").rpartition("://")[2]
+    return name if "sha256:" in name else ""
 
 
 def is_terminating(pod: Object) -> bool:
     """True if the Pod is being deleted or evicted, or the cluster has lost its node."""
     status = pod.get("status") or {}
     lost = any(
-        one.get("type") == "Ready" and one.get("status") == "False" and "running" in container_state(pod)
-        for one in status.get("conditions") or ()
+        condition.get("type") == "Ready"
+        and condition.get("status") == "False"
+        and "running" in container_state(pod)
+        for condition in status.get("conditions") or ()
     )
     return lost or "deletionTimestamp" in pod["metadata"] or status.get("reason") == "Evicted"
 
 
 def last_modified(pod: Object) -> float:
     """The last change of the Pod's entry, in seconds since the epoch by the API's clock; infinity if unknown."""
-    times = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
-    return max((datetime.fromisoformat(one).timestamp() for one in times), default=math.inf)
+    times = [entry["time"] for entry in pod["metadata"].get("managedFields") or () if "time" in entry]
+    return max((datetime.fromisoformat(text).timestamp() for text in times), default=math.inf)
 
 
 def _status(pod: Object) -> Mapping[str, Any]:
-    found: Sequence[Mapping[str, Any]] = (pod.get("status") or {}).get("containerStatuses") or ({},)
-    return found[0]
+    statuses: Sequence[Mapping[str, Any]] = (pod.get("status") or {}).get("containerStatuses") or ({},)
+    return statuses[0]
 
 
 def container_state(pod: Object) -> Mapping[str, Any]:
@@ -114,5 +116,5 @@ def container_state(pod: Object) -> Mapping[str, Any]:
 
     One of `waiting`, `running`, and `terminated`, which is final.
     """
-    found: Mapping[str, Any] = _status(pod).get("state") or {}
-    return found
+    current: Mapping[str, Any] = _status(pod).get("state") or {}
+    return current

@@ -112,15 +112,15 @@ def probe_node(engine: KubernetesEngine, api: Api, image: str, architecture: str
     probe_pod["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _PROBE.replace("$", "$$")]
     name, end = api.create(probe_pod)["metadata"]["name"], time.monotonic() + _SECONDS
     try:
-        while not (found := api.pod(name) or probe_pod)["spec"].get("nodeName") and time.monotonic() < end:
+        while not (reported := api.pod(name) or probe_pod)["spec"].get("nodeName") and time.monotonic() < end:
             time.sleep(_PAUSE)  # waits for a node first, because `has_ended` is True for a Pod without one
         engine.container(name).wait(end - time.monotonic())
-        found = api.pod(name) or found
+        reported = api.pod(name) or reported
     finally:
         engine.container(name).remove()
-    for one in found.get("status", {}).get("containerStatuses") or ():
-        if message := (one["state"].get("terminated") or {}).get("message"):
-            facts, node = parse_json(message, _MAX_VALUES), found["spec"]["nodeName"]
+    for status in reported.get("status", {}).get("containerStatuses") or ():
+        if message := (status["state"].get("terminated") or {}).get("message"):
+            facts, node = parse_json(message, _MAX_VALUES), reported["spec"]["nodeName"]
             return NodeFindings(
                 node, facts["kernel"], facts["landlock"], facts["seccomp"] == "2", facts["network"]
             )

@@ -92,11 +92,11 @@ class PodWatch:
 
         A watch ends after some minutes, or with an error such as 410.
         """
-        found, _ = self._api.pods(self._selector)
+        listing, _ = self._api.pods(self._selector)
         with self._changed:
-            self._pods = {one["metadata"]["name"]: one for one in found["items"]}
+            self._pods = {pod["metadata"]["name"]: pod for pod in listing["items"]}
             self._changed.notify_all()
-        with self._api.watch(self._selector, found["metadata"]["resourceVersion"]) as response:
+        with self._api.watch(self._selector, listing["metadata"]["resourceVersion"]) as response:
             self._response = response
             for line in response:
                 if self._stop.is_set:

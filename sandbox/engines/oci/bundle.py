@@ -69,8 +69,8 @@ class Bundle:
     @property
     def labels(self) -> Mapping[str, str]:
         try:
-            found = json.loads((self.folder / _LABELS).read_bytes())
-            return {name: str(value) for name, value in found.items()}
+            stored = json.loads((self.folder / _LABELS).read_bytes())
+            return {name: str(value) for name, value in stored.items()}
         except (OSError, ValueError, AttributeError):  # removed meanwhile, or damaged
             return {}
 
@@ -123,10 +123,10 @@ class Bundle:
 
 def sweep(containers: Path) -> None:
     """Removes incomplete bundles, whose server was killed while it wrote or removed them."""
-    for one in containers.glob(f"{_TMP_PREFIX}*"):
+    for folder in containers.glob(f"{_TMP_PREFIX}*"):
         with contextlib.suppress(OSError):  # renamed meanwhile
-            if time.time() - one.stat().st_mtime > _TMP_SECONDS:
-                shutil.rmtree(one)
+            if time.time() - folder.stat().st_mtime > _TMP_SECONDS:
+                shutil.rmtree(folder)
 
 
 def bundles(containers: Path) -> list[str]:

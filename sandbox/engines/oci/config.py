@@ -125,8 +125,8 @@ def _resources(limits: Limits, *, rootless: bool) -> dict[str, Any]:
 
 def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:
     scratch, *masks = (
-        {"destination": str(one.target), "type": "tmpfs", "source": "tmpfs", "options": [*one.options]}
-        for one in tmpfs(template)
+        {"destination": str(mount.target), "type": "tmpfs", "source": "tmpfs", "options": [*mount.options]}
+        for mount in tmpfs(template)
     )
     groups = _CONTROL_GROUPS if template.cgroup_visible else ()
     return [*_PSEUDO, *groups, scratch, *map(_bind, template.mounts), *masks]
@@ -135,7 +135,7 @@ def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:
 def _bind(mount: Mount) -> dict[str, Any]:
     """A bind mount. If it is read-only, its submounts are, too; if it is writable, submounts are excluded."""
     if mount.read_only:
-        options = ["rbind", "rro", *(f"r{one}" for one in _SAFE), "rprivate"]
+        options = ["rbind", "rro", *(f"r{option}" for option in _SAFE), "rprivate"]
     else:
         options = ["bind", "rw", *_SAFE, "rprivate"]
     return {"destination": str(mount.target), "type": "bind", "source": mount.host_path, "options": options}

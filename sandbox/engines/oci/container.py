@@ -82,8 +82,8 @@ class OciContainer:
         try:
             self._bundle.with_root(image, targets, run_create)
         finally:
-            for one in theirs:
-                os.close(one)
+            for descriptor in theirs:
+                os.close(descriptor)
         pid = self._bundle.pid or 0
         try:
             self._first = _First(pid)

@@ -54,13 +54,13 @@ class OciEngine:
             )
         parent_group()
         try:
-            for one in (self.root, self._containers, self._states, self.images.folder):
-                one.mkdir(parents=True, exist_ok=True, mode=0o700)
-                status = one.stat()
+            for folder in (self.root, self._containers, self._states, self.images.folder):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                status = folder.stat()
                 # anyone who can write to it controls which programs run and which processes are killed
                 if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
                     raise EngineUnavailable(
-                        f"{one} belongs to user {status.st_uid}, or others may write to it. Name a folder of this user's alone."
+                        f"{folder} belongs to user {status.st_uid}, or others may write to it. Name a folder of this user's alone."
                     )
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be made: {error.strerror or error}.") from error
@@ -87,7 +87,7 @@ class OciEngine:
             cgroup_version="2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1",
             security_options=("name=seccomp", *security_options()),
             rootless=self._rootless,
-            runtimes=tuple(one.name for one in runtimes),
+            runtimes=tuple(runtime.name for runtime in runtimes),
             address=f"{SCHEME}{self.root}",
             identity=str(self.root),
             host=os.uname().nodename,
@@ -97,12 +97,12 @@ class OciEngine:
 
     @cached_property
     def _runtimes(self) -> tuple[Runtime, ...]:
-        return tuple(sorted(usable(installed()), key=lambda one: one.name != self._preferred))
+        return tuple(sorted(usable(installed()), key=lambda runtime: runtime.name != self._preferred))
 
     def _runtime(self, name: str) -> Runtime:
-        for one in self._runtimes:
-            if name in ("", one.name):
-                return one
+        for runtime in self._runtimes:
+            if name in ("", runtime.name):
+                return runtime
         raise EngineUnavailable(
             f"there is no runtime {name!r} that this engine may use. Leave the setting out."
         )
@@ -125,12 +125,12 @@ class OciEngine:
             pid = container.create(image, _mount_points(template), runtime)
             try:
                 # crun applies the seccomp filter only at the start
-                found = deviations(template, pid, group, filtered=runtime.name == "runc")
+                failures = deviations(template, pid, group, filtered=runtime.name == "runc")
             except OSError as error:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
-            if found:
+            if failures:
                 raise IsolationRefused(
-                    f"{runtime.name} made a weaker container than asked, so nothing was run: {failure_summary(found)}"
+                    f"{runtime.name} made a weaker container than asked, so nothing was run: {failure_summary(failures)}"
                 )
         return container
 
@@ -142,12 +142,12 @@ class OciEngine:
 
     def leftovers(self) -> tuple[Leftover, ...]:
         refuse_absent(self._containers)
-        found = ((name, Bundle(self._containers, name).labels) for name in bundles(self._containers))
-        return tuple(Leftover(name, labels) for name, labels in found if OWNER in labels)
+        labelled = ((name, Bundle(self._containers, name).labels) for name in bundles(self._containers))
+        return tuple(Leftover(name, labels) for name, labels in labelled if OWNER in labels)
 
 
 def _mount_points(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
     """The mount points of a template, each with True if it is a file."""
     binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
-    folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
-    return [*binds, *((one, False) for one in folders)]
+    folders = (*_PSEUDO, *(mount.target for mount in tmpfs(template)))
+    return [*binds, *((folder, False) for folder in folders)]

@@ -51,21 +51,21 @@ def fetch(store: ImageStore, reference: str, report: ReportProgress) -> None:
 
 def from_docker(store: ImageStore, client: docker.DockerClient, reference: str) -> ImageInfo:
     """Adds an image that a Docker has to the store. Raises PullFailed."""
-    found = DockerImages(client.api).find(reference)
-    if found is None:
+    image = DockerImages(client.api).find(reference)
+    if image is None:
         raise PullFailed(f"this Docker has no {reference}")
 
     def unpack(rootfs: Path) -> Mapping[str, Any]:
-        container = client.api.create_container(found.id, ["true"])["Id"]
+        container = client.api.create_container(image.id, ["true"])["Id"]
         try:
             _untar(rootfs, client.api.export(container))
         finally:
             client.api.remove_container(container)
         return {
-            "id": found.id,
-            "digest": found.digest,
+            "id": image.id,
+            "digest": image.digest,
             "names": [reference],
-            "labels": dict(found.labels),
+            "labels": dict(image.labels),
             "source": "docker export",
         }
 
@@ -124,14 +124,14 @@ def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
     None without such an image, or without skopeo. In Docker, the image has the same content id, because its
     configuration is unchanged.
     """
-    found = None
+    stored = None
     # the store does not exist, or the image is damaged
     with contextlib.suppress(EngineUnavailable, ImageMissing):
-        found = store.layout(reference)
-    if found is None or not shutil.which("skopeo"):
+        stored = store.layout(reference)
+    if stored is None or not shutil.which("skopeo"):
         yield None
         return
-    image, layout = found
+    image, layout = stored
     with tempfile.TemporaryDirectory(dir=layout.parent.parent, prefix=TMP_PREFIX) as temporary:
         file = Path(temporary) / "archive.tar"
         _run(
@@ -178,8 +178,8 @@ def _document(path: Path) -> dict[str, Any]:
         data = file.read(_MAX_DOCUMENT + 1)
     if len(data) > _MAX_DOCUMENT:
         raise ValueError(f"{path.name} is longer than {_MAX_DOCUMENT} bytes")
-    found: dict[str, Any] = parse_json(data, _MAX_VALUES)
-    return found
+    document: dict[str, Any] = parse_json(data, _MAX_VALUES)
+    return document
 
 
 def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: ReportProgress) -> None:

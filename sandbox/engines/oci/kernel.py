@@ -74,10 +74,10 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
         "status": {name: value.split() for name, value in status.items()},
         # no id maps are needed, because outside the container the status shows the host's ids
         "ids": {"uid": (), "gid": ()},
-        "mounts": [one._asdict() for one in mount_points(_text(own / "mountinfo"))],
+        "mounts": [point._asdict() for point in mount_points(_text(own / "mountinfo"))],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
         "rlimits": {
-            name: tuple(int(one) if one.isdigit() else -1 for one in limits[title][:2])
+            name: tuple(int(value) if value.isdigit() else -1 for value in limits[title][:2])
             for title, name in _RLIMITS.items()
         },
         "cgroup": group.limits(),
@@ -91,16 +91,16 @@ def _namespaces(pid: int) -> Row:
         return {name: os.readlink(f"/proc/{process}/ns/{name}") for name in names}  # noqa: PTH115 - no path
 
     ours, theirs = of("self"), of(pid)
-    found = same("none", ", ".join(name for name in names if ours[name] == theirs[name]) or "none")
-    return Row("container", "namespaces shared with the host", *found[:3])
+    judgement = same("none", ", ".join(name for name in names if ours[name] == theirs[name]) or "none")
+    return Row("container", "namespaces shared with the host", *judgement[:3])
 
 
 def _covers(template: SandboxTemplate, pid: int, mounts: list[dict[str, Any]]) -> Row:
     """The row on masked and read-only paths. Each needs its own mount, unless the path does not exist."""
     read_only = {row["target"]: "ro" in row["options"] for row in mounts}
-    open_ones = [path for path in masked(template) if path not in read_only]
+    unmasked = [path for path in masked(template) if path not in read_only]
     writable = [path for path in READ_ONLY if not read_only.get(path)]
-    bare = [path for path in (*open_ones, *writable) if os.path.lexists(f"/proc/{pid}/root{path}")]
+    bare = [path for path in (*unmasked, *writable) if os.path.lexists(f"/proc/{pid}/root{path}")]
     return Row("container", "paths of the host uncovered", *none(bare)[:3])
 
 
@@ -124,13 +124,13 @@ class ControlGroup:
 
     def _folders(self) -> list[Path]:
         folders = (Path(f"{point}{self.path}") for point in hierarchies())
-        return [one for one in folders if one.is_dir()]
+        return [folder for folder in folders if folder.is_dir()]
 
     def limits(self) -> dict[str, str | None]:
         """The limits in force, by the names of the worker's measurements."""
         folders = self._folders()
-        found = {name: _first(folders, *files) for name, files in _LIMITS.items()}
-        return {name: text.strip() if text is not None else None for name, text in found.items()}
+        texts = {name: _first(folders, *files) for name, files in _LIMITS.items()}
+        return {name: text.strip() if text is not None else None for name, text in texts.items()}
 
     def was_oom_killed(self) -> bool:
         """True if the kernel's OOM killer ended a process in the container."""
@@ -178,7 +178,9 @@ def _kill(folder: Path) -> None:
 @cache
 def hierarchies() -> tuple[Path, ...]:
     """The mount points of the control group hierarchies of both versions."""
-    return tuple(Path(one.target) for one in mount_points(mountinfo()) if one.type in ("cgroup", "cgroup2"))
+    return tuple(
+        Path(point.target) for point in mount_points(mountinfo()) if point.type in ("cgroup", "cgroup2")
+    )
 
 
 def obstacle() -> str:
@@ -191,12 +193,12 @@ def obstacle() -> str:
     if os.geteuid() != 0:
         return "this user is not root; a user who was delegated control groups names it: --engine oci"
     try:
-        held = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")), re.MULTILINE)
+        match = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")), re.MULTILINE)
     except OSError:
         return "the capabilities of this process cannot be read in /proc, as on systems other than Linux"
-    if held is None or not int(held[1], 16) & _CAP_SYS_ADMIN:
+    if match is None or not int(match[1], 16) & _CAP_SYS_ADMIN:
         return "this process may not mount anything, as in most containers (it lacks CAP_SYS_ADMIN)"
-    if all(os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies()):
+    if all(os.statvfs(folder).f_flag & os.ST_RDONLY for folder in hierarchies()):
         return "no control groups are mounted here that this process may write to, as in most containers"
     return ""
 

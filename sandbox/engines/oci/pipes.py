@@ -16,8 +16,8 @@ class PipeStreams:
     """Our ends of a container's stdin, stdout and stderr. `fileno` is readable if stdout or stderr is."""
 
     def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
-        for one in (stdin, stdout, stderr):
-            os.set_blocking(one, False)
+        for descriptor in (stdin, stdout, stderr):
+            os.set_blocking(descriptor, False)
         self._stdin = io.FileIO(stdin, "w")
         self._open = {STDOUT: io.FileIO(stdout, "r"), STDERR: io.FileIO(stderr, "r")}
         self._streams = {file.fileno(): stream for stream, file in self._open.items()}
@@ -55,9 +55,9 @@ class PipeStreams:
 
     def close(self) -> None:
         self._epoll.close()
-        for one in self._files:
+        for file in self._files:
             with contextlib.suppress(OSError):
-                one.close()
+                file.close()
 
 
 def piped() -> tuple[PipeStreams, tuple[int, int, int]]:

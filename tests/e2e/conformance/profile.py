@@ -42,17 +42,17 @@ def question(key: str) -> t.InputRequiredResult:
 
 def questions(*keys: str) -> t.InputRequiredResult:
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "confirm": {"type": "boolean"}}}
-    asked = {
+    requests = {
         key: t.ElicitRequest(params=t.ElicitRequestFormParams(message=f"{key}?", requested_schema=schema))
         for key in keys
     }
-    return t.InputRequiredResult(input_requests=asked, request_state="+".join(keys))
+    return t.InputRequiredResult(input_requests=requests, request_state="+".join(keys))
 
 
 def given(params: t.CallToolRequestParams, key: str) -> dict[str, Any] | None:
     """The content of an answer, if there is one."""
-    found = (params.input_responses or {}).get(key)
-    return (found.content or {}) if isinstance(found, t.ElicitResult) else None
+    response = (params.input_responses or {}).get(key)
+    return (response.content or {}) if isinstance(response, t.ElicitResult) else None
 
 
 async def greet(params: t.CallToolRequestParams, _tell: Tell) -> jobs.Answer:
@@ -164,7 +164,7 @@ class Handlers:
         prompts = [
             t.Prompt(
                 name=name, description=name, icons=[icons.PROMPT],
-                arguments=[t.PromptArgument(name=one, description=one, required=True) for one in arguments],
+                arguments=[t.PromptArgument(name=argument, description=argument, required=True) for argument in arguments],
             )
             for name, arguments in everything.PROMPTS.items()
         ]  # fmt: skip
@@ -179,8 +179,8 @@ class Handlers:
         self, _ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
         reject_cursor(params)
-        found = everything.RESOURCES.items()
-        rows = [t.Resource(uri=uri, name=uri, mime_type=kind) for uri, kind in found]
+        resources = everything.RESOURCES.items()
+        rows = [t.Resource(uri=uri, name=uri, mime_type=kind) for uri, kind in resources]
         return t.ListResourcesResult(resources=rows)
 
     async def list_templates(
@@ -193,13 +193,13 @@ class Handlers:
         return t.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
-        found = everything.resource(str(params.uri))
-        if found is None:
+        resource = everything.resource(str(params.uri))
+        if resource is None:
             raise not_found(str(params.uri), ctx.protocol_version)
-        return t.ReadResourceResult(contents=[found])
+        return t.ReadResourceResult(contents=[resource])
 
     async def complete(self, _ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
-        values = [one for one in ("paris", "park", "party") if one.startswith(params.argument.value)]
+        values = [word for word in ("paris", "park", "party") if word.startswith(params.argument.value)]
         return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
 
     async def set_level(self, _ctx: Context, _params: t.SetLevelRequestParams) -> t.EmptyResult:
@@ -211,11 +211,11 @@ def server(store: TaskStore, after: float = SOON, pending: set[str] | None = Non
     handlers = Handlers()
     rules = jobs.Rules(after, answer_seconds=30.0)
     calls = partial(jobs.running, store=store, rules=rules, pending=set() if pending is None else pending)
-    made = ProtocolServer(
+    conformance_server = ProtocolServer(
         "conformance", handlers, calls, 60.0, shared=False, version="0", icons=[icons.SERVER]
     )
-    made.add_request_handler("logging/setLevel", t.SetLevelRequestParams, handlers.set_level)
-    return made
+    conformance_server.add_request_handler("logging/setLevel", t.SetLevelRequestParams, handlers.set_level)
+    return conformance_server
 
 
 def main(folder: str) -> None:

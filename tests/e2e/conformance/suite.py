@@ -41,38 +41,38 @@ class Expected:
 
 def expected(server: str, era: str) -> Expected:
     """The expected results of a server."""
-    told = tomllib.loads(EXPECTED.read_text())[server][era]
-    gaps = {name: gap["reason"] for gap in told.get("gaps", ()) for name in gap["of"]}
-    return Expected(told["passed"], gaps)
+    table = tomllib.loads(EXPECTED.read_text())[server][era]
+    gaps = {name: gap["reason"] for gap in table.get("gaps", ()) for name in gap["of"]}
+    return Expected(table["passed"], gaps)
 
 
 def run(programs: Programs, url: str, era: str, folder: Path) -> list[Check]:
     """The checks of all scenarios of the suite for an era, whether scored or not."""
-    given = ("server", "--url", url, "--requirements", era, "--output-dir", str(folder))
-    ended = programs.conformance(*given, cwd=folder.parent, seconds=SECONDS)
-    found = list(_checks(folder))
-    assert found, ended.stdout[-3000:] + ended.stderr[-3000:]
-    return found
+    options = ("server", "--url", url, "--requirements", era, "--output-dir", str(folder))
+    ended = programs.conformance(*options, cwd=folder.parent, seconds=SECONDS)
+    checks = list(_checks(folder))
+    assert checks, ended.stdout[-3000:] + ended.stderr[-3000:]
+    return checks
 
 
 def _checks(folder: Path) -> Iterator[Check]:
     for path in sorted(folder.glob("server-*/checks.json")):
         scenario = _STAMP.sub("", path.parent.name).removeprefix("server-")
-        for one in json.loads(path.read_text()):
-            yield Check(scenario, one["id"], one["status"], one.get("errorMessage") or "")
+        for row in json.loads(path.read_text()):
+            yield Check(scenario, row["id"], row["status"], row.get("errorMessage") or "")
 
 
 def complaints(checks: Iterable[Check], wanted: Expected) -> list[str]:
     """Every difference from the expected results: failures, missing and new checks, and gaps that have been closed."""
     checks = list(checks)
-    passed = Counter(one.scenario for one in checks if one.status == _PASSED)
-    failed = [one for one in checks if one.status not in (_PASSED, _SAID)]
-    gaps = {one: _gap(one, wanted) for one in failed}
-    unknown = {one.scenario for one in checks} - wanted.passed.keys() - wanted.gaps.keys()
+    passed = Counter(check.scenario for check in checks if check.status == _PASSED)
+    failed = [check for check in checks if check.status not in (_PASSED, _SAID)]
+    gaps = {check: _gap(check, wanted) for check in failed}
+    unknown = {check.scenario for check in checks} - wanted.passed.keys() - wanted.gaps.keys()
     return [
         *(
-            f"{one.scenario}:{one.id}: {one.status}: {one.message[:500]}"
-            for one, gap in gaps.items()
+            f"{check.scenario}:{check.id}: {check.status}: {check.message[:500]}"
+            for check, gap in gaps.items()
             if not gap
         ),
         *(
@@ -89,4 +89,6 @@ def _gap(check: Check, wanted: Expected) -> str | None:
     """The gap that a failed check belongs to. No gap excuses a message that violates the protocol's schema."""
     if check.id == _SCHEMA:
         return None
-    return next((one for one in (f"{check.scenario}:{check.id}", check.scenario) if one in wanted.gaps), None)
+    return next(
+        (name for name in (f"{check.scenario}:{check.id}", check.scenario) if name in wanted.gaps), None
+    )

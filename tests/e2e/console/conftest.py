@@ -41,17 +41,19 @@ def stage(grounds: Path, containers: Containers) -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A real browser, from Debian; one for each file, because its driver blocks the thread's event loop."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "there is no Chromium; scripts/browser.sh installs it"
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert program, "there is no Chromium; scripts/browser.sh installs it"
     with sync_playwright() as driver:
         # a browser that runs as root cannot have its sandbox; it only shows the server's own page
-        made = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield made
-        made.close()
+        chromium = driver.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
 def opened(browser: Browser, stage: Stage) -> Iterator[Window]:
     """A window of a person who is signed in."""
-    with window(browser, stage.link()) as found:
-        yield found
+    with window(browser, stage.link()) as signed_in:
+        yield signed_in

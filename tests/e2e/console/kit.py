@@ -53,7 +53,7 @@ class Stage:
         with approvals(self.place) as store:
 
             def asked() -> list[Approval]:
-                return [one for one in store.pending() if tool in ("", one.tool)]
+                return [approval for approval in store.pending() if tool in ("", approval.tool)]
 
             until(lambda: len(asked()) == 1)
             return asked()[0]
@@ -65,8 +65,10 @@ class Stage:
 
 def links(state: Path) -> list[str]:
     """Addresses that sign a person in, one for each console that has published its address."""
-    found = runtime_file.running(state, lambda _server: True)
-    return [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
+    consoles = runtime_file.running(state, lambda _server: True)
+    return [
+        f"{console.address}#ticket={new_login_token(console.secret, time.time())}" for console in consoles
+    ]
 
 
 def console(state: Path) -> Ended:
@@ -84,9 +86,9 @@ class Person:
 
     @classmethod
     def by(cls, base: str, given: dict[str, str]) -> "Person":
-        told = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
-        assert told.status_code == 200, told.text
-        return cls(base, told.headers["set-cookie"].partition(";")[0], told.json()["key"])
+        response = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
+        assert response.status_code == 200, response.text
+        return cls(base, response.headers["set-cookie"].partition(";")[0], response.json()["key"])
 
     @property
     def headers(self) -> dict[str, str]:
@@ -134,9 +136,9 @@ class Window:
         (ARTEFACTS / ".gitignore").write_text("*\n")
         before = self.page.viewport_size
         assert before is not None
-        whole = self.page.evaluate("document.documentElement.scrollHeight")
+        full_height = self.page.evaluate("document.documentElement.scrollHeight")
         # a window as high as the page: otherwise, parts that stick to its lower edge would cover the middle
-        self.page.set_viewport_size({"width": before["width"], "height": max(before["height"], whole)})
+        self.page.set_viewport_size({"width": before["width"], "height": max(before["height"], full_height)})
         self.page.screenshot(path=ARTEFACTS / f"{name}.png")
         self.page.set_viewport_size(before)
 
@@ -151,22 +153,22 @@ def window(browser: Browser, link: str, **options: Any) -> Iterator[Window]:
     with browser.new_context(**options) as context:
         context.add_init_script(WATCH)
         page = context.new_page()
-        found = Window(page)
-        page.on("dialog", lambda dialog: (found.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        page.on("pageerror", lambda error: found.wrong.append(f"error {error}"))
+        opened = Window(page)
+        page.on("dialog", lambda dialog: (opened.wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("pageerror", lambda error: opened.wrong.append(f"error {error}"))
         page.goto(link)
         page.locator("#link-state", has_text="live").wait_for()
-        yield found
-        found.check()
+        yield opened
+        opened.check()
 
 
 def asked(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -> Approval:
     """An open question of this principal."""
     details = {"sentence": f"{principal} wants convert to write a.tif.", "command": ["gdal", "convert"]}
-    given = {"tool": "convert", "summary": "?", "effect": "create", "details": details, **more}
+    fields = {"tool": "convert", "summary": "?", "effect": "create", "details": details, **more}
     where = {"workspaces": (str(place.workspace),), "plan_digest": secrets.token_hex(32)}
     with approvals(place) as store:
-        return store.request(Approval(principal=principal, **where, **given), ttl)
+        return store.request(Approval(principal=principal, **where, **fields), ttl)
 
 
 @contextmanager
@@ -179,10 +181,10 @@ def published(place: Place, principal: str, path: Path) -> tuple[Call, Artifact]
     """A finished call of this principal, and its output at `path`."""
     argv = ("gdal", "convert", path.name)
     call = Call(secrets.token_hex(8), principal, "convert", {"output": path.name}, argv=argv)
-    made = Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))
+    artifact = Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))
     with closing(Registry(place.state / "registry.sqlite")) as registry:
         registry.begin_call(call)
         row = {"path": str(path), "kind": "dataset", "wgs84": [[15.0, 41.9, 15.1, 42.0]]}
         files = ({"path": str(path), "bytes": 1},)
         registry.finish_call(replace(call, outcome="OK", outputs=(row,), files=files))
-        return call, registry.add_artifacts(call.id, [made])[0]
+        return call, registry.add_artifacts(call.id, [artifact])[0]

@@ -101,9 +101,9 @@ DECIDED = replace(
 
 def running(name: str, question_id: str | None = None, **more: Any) -> dict[str, Any]:
     outputs: Any = more.pop("outputs", ("/srv/maps/out/warped.tif",))
-    whose = {"principal": WRITER, "client": "claude-desktop 1.2", "begun": NOW - 40, "outputs": outputs}
+    caller = {"principal": WRITER, "client": "claude-desktop 1.2", "begun": NOW - 40, "outputs": outputs}
     fields = {"tool": "reproject", "stage": "running", "fraction": 0.2, "scope": None, **more}
-    return serializers.running(RunningCall(name, **whose, **fields), ANN, question_id)
+    return serializers.running(RunningCall(name, **caller, **fields), ANN, question_id)
 
 
 STEPS = {
@@ -169,10 +169,12 @@ CALLS = [
 
 
 def output(number: int, name: str, *box: float, **facts: Any) -> dict[str, Any]:
-    path, made = f"/srv/maps/{name}", NOW - number * 5000
-    one = Artifact(path, path, name, 2 << 20, "image/tiff", "00", call_id="done", created=made, id=number)
+    path, created = f"/srv/maps/{name}", NOW - number * 5000
+    artifact = Artifact(
+        path, path, name, 2 << 20, "image/tiff", "00", call_id="done", created=created, id=number
+    )
     dataset = {"driver": "GTiff", "crs": "EPSG:32632", "wgs84": [box] if box else [], **facts}
-    return {**serializers.artifact(one, dataset if box else None), "tool": "reproject"}
+    return {**serializers.artifact(artifact, dataset if box else None), "tool": "reproject"}
 
 
 OUTPUTS = [
@@ -204,9 +206,9 @@ def counted() -> dict[str, Any]:
         closing(Registry(Path(folder) / "registry.sqlite")) as registry,
     ):
         for number, seconds in enumerate((0.5, 1.2, 4.0)):
-            one = registry.begin_call(Call(f"c{number}", WRITER, "convert", {}))
-            told = {"pool": "warm", "cpu_seconds": seconds}
-            registry.finish_call(replace(one, outcome="OK", durations={"run": seconds}, receipt=told))
+            new_call = registry.begin_call(Call(f"c{number}", WRITER, "convert", {}))
+            receipt = {"pool": "warm", "cpu_seconds": seconds}
+            registry.finish_call(replace(new_call, outcome="OK", durations={"run": seconds}, receipt=receipt))
         return figures(registry, {"convert"}, 0.0)
 
 
@@ -244,14 +246,14 @@ ANSWERS: dict[str, Any] = {
         ],
         "next": None,
     },
-    **{f"calls/{one.id}": shown_call(one) for one in CALLS},
+    **{f"calls/{call.id}": shown_call(call) for call in CALLS},
 }
 PICTURES = {
     "pictures/1": (320, 240), "pictures/2": (320, 320), "pictures/4": (64, 64),
     "questions/q1/picture/0": (320, 200), "workflows/w1/picture/warped": (320, 200),
 }  # fmt: skip
 ASKED = {
-    "pending": [serializers.question(one, ANN) for one in QUESTIONS],
+    "pending": [serializers.question(question, ANN) for question in QUESTIONS],
     "decided": [serializers.decision(DECIDED)],
 }
 EVENTS = [("questions", {"now": NOW, **ASKED}), ("running", {"now": NOW, "running": RUNNING})]
@@ -264,15 +266,15 @@ def event(name: str, told: dict[str, Any]) -> str:
 def answer(route: Route) -> None:
     """One request: a file of the page, JSON or a picture."""
     path = urlsplit(route.request.url).path.removeprefix("/console/")
-    asked = path.removeprefix("api/")
-    if path == asked:
-        found = STATIC / (path or "index.html")
-        headers = {"Content-Security-Policy": POLICY, "Content-Type": MEDIA.get(found.suffix, "text/plain")}
-        route.fulfill(body=found.read_bytes(), headers=headers)
-    elif asked in PICTURES:
-        route.fulfill(body=slope(*PICTURES[asked]), content_type="image/png")
-    elif asked in ANSWERS:
-        route.fulfill(json=ANSWERS[asked])
+    resource = path.removeprefix("api/")
+    if path == resource:
+        file = STATIC / (path or "index.html")
+        headers = {"Content-Security-Policy": POLICY, "Content-Type": MEDIA.get(file.suffix, "text/plain")}
+        route.fulfill(body=file.read_bytes(), headers=headers)
+    elif resource in PICTURES:
+        route.fulfill(body=slope(*PICTURES[resource]), content_type="image/png")
+    elif resource in ANSWERS:
+        route.fulfill(json=ANSWERS[resource])
     else:
         route.fulfill(status=404, json={"error": "There is none."})
 
@@ -283,13 +285,13 @@ def shown(browser: Browser, *, signed_in: bool = True, **options: Any) -> Iterat
     with browser.new_context(**options) as context:
         context.add_init_script(WATCH)
         if signed_in:
-            context.add_init_script(LIVE % json.dumps("".join(event(*one) for one in EVENTS)))
+            context.add_init_script(LIVE % json.dumps("".join(event(*arguments) for arguments in EVENTS)))
         context.route("**/*", answer)
         page = context.new_page()
-        found = Window(page)
-        page.on("pageerror", lambda error: found.wrong.append(f"error {error}"))
+        opened = Window(page)
+        page.on("pageerror", lambda error: opened.wrong.append(f"error {error}"))
         page.goto(BASE)
         if signed_in:
             page.locator("#link-state", has_text="live").wait_for(state="attached")
-        yield found
-        found.check()
+        yield opened
+        opened.check()

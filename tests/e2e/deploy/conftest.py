@@ -23,13 +23,13 @@ def built(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with everything that may be mounted."""
-    made = tmp_path_factory.mktemp("deployed")
-    made.chmod(0o755)
-    return made
+    folder = tmp_path_factory.mktemp("deployed")
+    folder.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def proxy(client: docker.DockerClient, deployed: Path) -> Iterator[Proxy]:
     """The proxy in front of the engine in use."""
-    with proxying(client, deployed / "engine", re.escape(str(deployed))) as made:
-        yield made
+    with proxying(client, deployed / "engine", re.escape(str(deployed))) as started:
+        yield started

@@ -73,7 +73,7 @@ def proxying(client: docker.DockerClient, folder: Path, sources: str) -> Iterato
         str(folder): {"bind": "/run/engine", "mode": "rw"},
         str(engine): {"bind": "/run/docker.sock", "mode": "rw"},
     }
-    made = client.containers.run(
+    container = client.containers.run(
         proxy_image(client),
         ["haproxy", "-db", "-f", "/etc/engine-proxy/haproxy.cfg"],
         entrypoint=[],
@@ -93,11 +93,11 @@ def proxying(client: docker.DockerClient, folder: Path, sources: str) -> Iterato
         },
     )
     try:
-        until(lambda: (folder / "docker.sock").exists() or _ended(made))
-        assert (folder / "docker.sock").exists(), made.logs().decode()
+        until(lambda: (folder / "docker.sock").exists() or _ended(container))
+        assert (folder / "docker.sock").exists(), container.logs().decode()
         yield Proxy(folder / "docker.sock")
     finally:
-        made.remove(force=True)
+        container.remove(force=True)
 
 
 def _ended(container: Any) -> bool:

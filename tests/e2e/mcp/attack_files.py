@@ -48,37 +48,37 @@ def _links_in_folders(ws: Path, outside: Path) -> None:
 
 def _archives(ws: Path) -> None:
     honest = (ws / "ok.tif").read_bytes()
-    with zipfile.ZipFile(ws / "ok.zip", "w") as made:
-        made.writestr("ok.tif", honest)
-        made.writestr("folder/in.tif", honest)
-    with zipfile.ZipFile(ws / "slip.zip", "w") as made:
-        made.writestr("../PWNED.tif", honest)
-        made.writestr("../../outside/secret.tif", honest)
-        made.writestr("/etc/PWNED.tif", honest)
-    with zipfile.ZipFile(ws / "nested.zip", "w") as made:
-        made.writestr("ok.zip", (ws / "ok.zip").read_bytes())
-    with tarfile.open(ws / "links.tar", "w") as made:
+    with zipfile.ZipFile(ws / "ok.zip", "w") as archive:
+        archive.writestr("ok.tif", honest)
+        archive.writestr("folder/in.tif", honest)
+    with zipfile.ZipFile(ws / "slip.zip", "w") as archive:
+        archive.writestr("../PWNED.tif", honest)
+        archive.writestr("../../outside/secret.tif", honest)
+        archive.writestr("/etc/PWNED.tif", honest)
+    with zipfile.ZipFile(ws / "nested.zip", "w") as archive:
+        archive.writestr("ok.zip", (ws / "ok.zip").read_bytes())
+    with tarfile.open(ws / "links.tar", "w") as archive:
         link = tarfile.TarInfo("secret.tif")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        made.addfile(link)
+        archive.addfile(link)
         plain = tarfile.TarInfo("ok.tif")
         plain.size = len(honest)
-        made.addfile(plain, io.BytesIO(honest))
+        archive.addfile(plain, io.BytesIO(honest))
 
 
 def everything(folder: Path) -> dict[str, bytes | str]:
     """Names, contents and targets below a folder, without following a link or waiting on a pipe."""
-    found: dict[str, bytes | str] = {}
+    contents: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink():
-            found[str(path)] = str(path.readlink())
+            contents[str(path)] = str(path.readlink())
         elif path.is_file():
-            found[str(path)] = path.read_bytes()
+            contents[str(path)] = path.read_bytes()
         else:
-            found[str(path)] = ""
-    return found
+            contents[str(path)] = ""
+    return contents
 
 
 def started_calls(place: Place) -> set[str]:
     """The calls with a command that were recorded as started, which is done before the container exists."""
-    return {one["call"] for one in place.audited if one["type"] == "call.started" and "object" in one}
+    return {event["call"] for event in place.audited if event["type"] == "call.started" and "object" in event}

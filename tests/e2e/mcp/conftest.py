@@ -32,7 +32,7 @@ class Containers:
 
     def of_owners(self, owners: set[str]) -> list[str]:
         """The calls whose containers exist, whether or not they run."""
-        return [one.labels[CALL] for one in self._of(owners)]
+        return [leftover.labels[CALL] for leftover in self._of(owners)]
 
     def none_of(self, owners: set[str]) -> bool:
         """True if all are gone; the container of a call that only reads may end a moment after the answer."""
@@ -41,22 +41,25 @@ class Containers:
 
     def kill(self, owners: set[str]) -> None:
         """Kills the running containers of these servers, as the kernel or an operator may."""
-        for one in self._of(owners):
-            process = self.engine.container(one.container).process()
+        for leftover in self._of(owners):
+            process = self.engine.container(leftover.container).process()
             assert process is not None
             os.kill(process, signal.SIGKILL)
 
     def running(self, owners: set[str]) -> list[str]:
         """The running containers of these servers."""
-        states = ((one.container, self.engine.container(one.container).state()) for one in self._of(owners))
+        states = (
+            (leftover.container, self.engine.container(leftover.container).state())
+            for leftover in self._of(owners)
+        )
         return [container for container, state in states if state is not None and state.running]
 
     def processes(self, owners: set[str]) -> set[str]:
         """The process ids of their first processes."""
-        return {str(self.engine.container(one.container).process()) for one in self._of(owners)}
+        return {str(self.engine.container(leftover.container).process()) for leftover in self._of(owners)}
 
     def _of(self, owners: set[str]) -> list[Leftover]:
-        return [one for one in self.engine.leftovers() if one.labels[OWNER] in owners]
+        return [leftover for leftover in self.engine.leftovers() if leftover.labels[OWNER] in owners]
 
 
 @pytest.fixture(scope="session")
@@ -67,9 +70,9 @@ def containers(engine: Engine) -> Containers:
 @pytest.fixture(scope="session")
 def place(grounds: Path, oracle: Oracle) -> Place:
     """The workspace of the shared servers, with the tests' data in it."""
-    made = Place.made(grounds / "shared")
-    make_data(oracle, made.workspace)
-    return made
+    created = Place.made(grounds / "shared")
+    make_data(oracle, created.workspace)
+    return created
 
 
 @pytest.fixture(scope="session")
@@ -123,8 +126,8 @@ def own(request: pytest.FixtureRequest, grounds: Path, place: Place) -> Place:
 @pytest.fixture(scope="module")
 def unasked(own: Place) -> Iterator[Talk]:
     """A client of a server on that workspace that needs no approval."""
-    with inside(own.command("--approval", "never"), person=Person()) as made:
-        yield made
+    with inside(own.command("--approval", "never"), person=Person()) as talk:
+        yield talk
 
 
 @pytest.fixture
@@ -137,11 +140,11 @@ def make_place(grounds: Path, place: Place) -> Iterator[Callable[..., Place]]:
     emptied, used = _EMPTIED.setdefault(grounds, []), list[Place]()
 
     def make(*names: str) -> Place:
-        made = emptied.pop() if emptied else Place.made(grounds / f"own-{next(_NUMBERS)}")
-        used.append(made)
+        own = emptied.pop() if emptied else Place.made(grounds / f"own-{next(_NUMBERS)}")
+        used.append(own)
         for name in names:
-            made.path(name).write_bytes(place.path(name).read_bytes())
-        return made
+            own.path(name).write_bytes(place.path(name).read_bytes())
+        return own
 
     yield make
-    emptied.extend(one for one in reversed(used) if one.emptied())
+    emptied.extend(own for own in reversed(used) if own.emptied())

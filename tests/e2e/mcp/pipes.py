@@ -135,17 +135,17 @@ def piped(
     command: list[str], log: Path, *, era: str = "legacy", env: Mapping[str, str] | None = None
 ) -> Iterator[Pipes]:
     """A server process, whose input ends with the block."""
-    whole = {**environment(), **(env or {})}
+    full_environment = {**environment(), **(env or {})}
     with log.open("ab") as errors:
         process = (
-            program().program(command[3:], whole, log)
+            program().program(command[3:], full_environment, log)
             if command[:4] == SERVE
             else subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=whole,
+                env=full_environment,
                 cwd=log.parent,
             )
         )

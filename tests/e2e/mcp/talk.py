@@ -61,11 +61,14 @@ def enveloped(params: Mapping[str, Any] | None, era: str, capabilities: Mapping[
     """The parameters of a request in an era: in the newer one, each request contains the client's name and
     capabilities.
     """
-    given = dict(params or {})
+    complete = dict(params or {})
     if era == ERAS[1]:
         named = {"protocolVersion": era, "clientInfo": CLIENT, "clientCapabilities": capabilities}
-        given["_meta"] = {**{META + key: value for key, value in named.items()}, **given.get("_meta", {})}
-    return given
+        complete["_meta"] = {
+            **{META + key: value for key, value in named.items()},
+            **complete.get("_meta", {}),
+        }
+    return complete
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,14 @@ class Place:
         """Removes everything except the attestation of this host. Returns False and removes nothing if a server died."""
         if self.owners or any((self.state / "views").glob("*")):
             return False
-        kept = self.state / "attestation-gdal.json"
+        attestation = self.state / "attestation-gdal.json"
         for path in (
             *self.workspace.iterdir(),
             *(self.state.iterdir() if self.state.is_dir() else (self.state,)),
         ):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path != kept:
+            elif path != attestation:
                 path.unlink(missing_ok=True)
         return True
 
@@ -112,10 +115,10 @@ class Place:
 
     def copy(self, folder: Path, *names: str) -> "Place":
         """A separate workspace with copies of these files."""
-        made = Place.made(folder)
+        place = Place.made(folder)
         for name in names:
-            made.path(name).write_bytes(self.path(name).read_bytes())
-        return made
+            place.path(name).write_bytes(self.path(name).read_bytes())
+        return place
 
     @property
     def owners(self) -> set[str]:
@@ -205,9 +208,9 @@ class Talk:
 
     def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """The stored record of the call with this result; it contains the complete receipt."""
-        [told] = self.ask("read_resource", f"gdal://calls/{result['receipt']['call_id']}").contents
-        found: dict[str, Any] = json.loads(told.text)
-        return found
+        [content] = self.ask("read_resource", f"gdal://calls/{result['receipt']['call_id']}").contents
+        stored: dict[str, Any] = json.loads(content.text)
+        return stored
 
     @property
     def modern(self) -> bool:
@@ -235,10 +238,10 @@ def talking(
 
 def settings_for(command: list[str], env: Mapping[str, str] | None = None) -> Settings:
     """The settings that the program derives from that command and environment."""
-    given = {name: value for name, value in environment(**(env or {})).items() if name.startswith(PREFIX)}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    own = {name: value for name, value in environment(**(env or {})).items() if name.startswith(PREFIX)}
+    rest = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     words = vars(build_parser().parse_args(command[len(SERVE) - 1 :]))
-    with mock.patch.dict(os.environ, {**kept, **given}, clear=True):
+    with mock.patch.dict(os.environ, {**rest, **own}, clear=True):
         return load_settings(**{name: words.get(name) for name in Settings.model_fields})
 
 

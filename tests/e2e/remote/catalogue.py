@@ -16,11 +16,11 @@ def serve(server: Origin, size: int = 2) -> None:
             asset["href"] = asset["href"].replace("https://data.test/", server.url("/"))
 
     def search(handler: Handler) -> None:
-        asked = json.loads(server.asked[-1].body)
-        found = [item for item in items if fits(item, asked)]
-        start = int(asked.get("token", 0))
-        page = {"type": "FeatureCollection", "features": found[start : start + size], "links": []}
-        if start + size < len(found):
+        query = json.loads(server.asked[-1].body)
+        matches = [item for item in items if fits(item, query)]
+        start = int(query.get("token", 0))
+        page = {"type": "FeatureCollection", "features": matches[start : start + size], "links": []}
+        if start + size < len(matches):
             body = {"token": str(start + size)}
             following = {"rel": "next", "href": server.url("/stac/search"), "method": "POST"}
             page["links"] = [{**following, "body": body, "merge": True}]

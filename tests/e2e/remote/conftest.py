@@ -41,34 +41,40 @@ class Resolver:
             answers = self.names[host]
             addresses = answers[min(self.lookups[host], len(answers)) - 1]
         return [
-            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port))
-            for one in addresses
+            (
+                socket.AF_INET6 if ":" in address else socket.AF_INET,
+                socket.SOCK_STREAM,
+                6,
+                "",
+                (address, port),
+            )
+            for address in addresses
         ]
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Path]]:
     folder = tmp_path_factory.mktemp("origin")
-    with origin(folder) as made:
-        yield made, folder / "ca.pem"
+    with origin(folder) as server:
+        yield server, folder / "ca.pem"
 
 
 @pytest.fixture
 def server(shared_server: tuple[Origin, Path]) -> Origin:
-    made = shared_server[0]
-    made.files = {"x.tif": DATA, "empty": b""}
-    made.etags.clear()
-    made.asked.clear()
-    made.special.clear()
-    made.latency, made.sent = 0.0, 0
-    return made
+    shared = shared_server[0]
+    shared.files = {"x.tif": DATA, "empty": b""}
+    shared.etags.clear()
+    shared.asked.clear()
+    shared.special.clear()
+    shared.latency, shared.sent = 0.0, 0
+    return shared
 
 
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
-    made = Resolver({name: [["127.0.0.1"]] for name in NAMES})
-    monkeypatch.setattr(socket, "getaddrinfo", made)
-    return made
+    fake = Resolver({name: [["127.0.0.1"]] for name in NAMES})
+    monkeypatch.setattr(socket, "getaddrinfo", fake)
+    return fake
 
 
 Make = Callable[..., RemoteGateway]
@@ -85,8 +91,8 @@ def make(
 
         def made(*sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any) -> RemoteGateway:
             rows = [
-                {"networks": ["127.0.0.0/8"], **({"at": one} if isinstance(one, str) else one)}
-                for one in sources or (f"data.test:{server.port}",)
+                {"networks": ["127.0.0.0/8"], **({"at": source} if isinstance(source, str) else source)}
+                for source in sources or (f"data.test:{server.port}",)
             ]
             values = {
                 "source": rows, "ca": str(shared_server[1]), "silence_seconds": 30, "answer_seconds": 60,

@@ -46,7 +46,7 @@ class Origin:
         return f"https://{host}:{self.port}{path}"
 
     def paths(self) -> list[str]:
-        return [one.path for one in self.asked]
+        return [request.path for request in self.asked]
 
 
 class Handler(serving.Handler):
@@ -76,9 +76,9 @@ class Handler(serving.Handler):
         return getattr(self, f"mode_{mode}")(data)
 
     def range(self, size: int) -> tuple[int, int]:
-        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
-        assert found is not None
-        return int(found[1]), min(int(found[2]) + 1, size)
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
+        assert match is not None
+        return int(match[1]), min(int(match[2]) + 1, size)
 
     def etag(self) -> str:
         return self.origin.etags.get(self.path.split("/", 2)[2].partition("?")[0], '"v1"')
@@ -200,7 +200,7 @@ class Handler(serving.Handler):
 
     def mode_429twice(self, data: bytes) -> None:
         """Two answers that the server is busy, then the correct one."""
-        if sum(one.path == self.path for one in self.origin.asked) % 3:
+        if sum(request.path == self.path for request in self.origin.asked) % 3:
             return self.answer(429)
         return self.mode_ok(data)
 
@@ -230,7 +230,7 @@ def origin(folder: Path) -> Iterator[Origin]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(self_signed(folder, *NAMES)[1])
     server = _Server(handler, context)
-    handler.origin = made = Origin(server.server_address[1])
+    handler.origin = running = Origin(server.server_address[1])
     with serving.serving(server):
-        yield made
-        made.released.set()
+        yield running
+        running.released.set()

@@ -33,8 +33,8 @@ def share(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def place(share: str) -> Place:
     parent = Path(FILE_SYSTEMS[share].place)
-    made = Place.made(Path(tempfile.mkdtemp(dir=parent, prefix="ö maps ")))
-    return replace(made, state=_STATE)
+    created = Place.made(Path(tempfile.mkdtemp(dir=parent, prefix="ö maps ")))
+    return replace(created, state=_STATE)
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ def elsewhere(share: str, workspace: Path) -> Path:
 
 def contents(workspace: Path) -> set[bytes]:
     """The contents of the files in the workspace and its undo store."""
-    kept = (workspace / RESERVED / "undo").rglob("*")
-    return {*tree(workspace).values(), *(one.read_bytes() for one in kept if one.is_file())}
+    stored = (workspace / RESERVED / "undo").rglob("*")
+    return {*tree(workspace).values(), *(path.read_bytes() for path in stored if path.is_file())}
 
 
 def test_new_outputs_are_published_and_undone(workspace):
@@ -109,7 +109,7 @@ def test_outputs_differing_only_in_case_lose_no_file(workspace):
         staging.collect()
         with contextlib.suppress(SandboxError):
             staging.publish(
-                "call-0001", [Publication(*one) for one in outputs.items()], [place(area, "old.tif")]
+                "call-0001", [Publication(*pair) for pair in outputs.items()], [place(area, "old.tif")]
             )
     both = {"A.tif": b"one.tif", "a.tif": b"two.tif"}
     assert tree(workspace) in (both, {"old.tif": b"old"})
@@ -129,7 +129,7 @@ def test_only_folders_of_dead_servers_are_removed(workspace, elsewhere):
     assert area_at(elsewhere).recover() == ()
     assert leftovers(elsewhere) == ["staging-2"]
     dead._locked.close()
-    assert [one.staging_id for one in area_at(elsewhere).recover()] == ["staging-2"]
+    assert [recovery.staging_id for recovery in area_at(elsewhere).recover()] == ["staging-2"]
     assert leftovers(elsewhere) == []
 
 
@@ -174,8 +174,8 @@ def test_files_from_another_machine_are_collected_completely(workspace, elsewher
             if number == 4:
                 break
         (out / "1.tif").write_bytes(b"longer")
-        found = {one.name: one.size for one in staging.collect()}
-        assert found == {"1.tif": 6, "2.tif": 2, "3.tif": 3, "4.tif": 4, "cube.zarr": 0}
+        sizes = {output.name: output.size for output in staging.collect()}
+        assert sizes == {"1.tif": 6, "2.tif": 2, "3.tif": 3, "4.tif": 4, "cube.zarr": 0}
 
 
 def test_a_name_that_another_machine_took_meanwhile_stays(workspace, elsewhere):

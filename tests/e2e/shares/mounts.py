@@ -108,8 +108,8 @@ chmod 1777 /mnt/overlay
 # everybody, and ignores chmod
 _WSL = "--chmod-ignore --chown-ignore --force-user={user} --force-group={user} --perms=0777"
 FILE_SYSTEMS: Final = {
-    one.name: one
-    for one in (
+    file_system.name: file_system
+    for file_system in (
         _disk("ext4", "/usr/sbin/mkfs.ext4 -q", "mount -t ext4 {device} {place}"),
         _disk("xfs", "{tools}/sbin/mkfs.xfs -q", "mount -t xfs {device} {place}"),
         _disk("btrfs", "{tools}/sbin/mkfs.btrfs -q", "mount -t btrfs {device} {place}"),
@@ -143,14 +143,18 @@ def tools() -> Path:
 def mounted(names: Iterable[str]) -> str:
     """Commands that mount these file systems. They contain the fields `tools`, `out` and `user`."""
     chosen = [FILE_SYSTEMS[name] for name in names]
-    places = " ".join(place for one in chosen for place in (one.place, one.other, f"/mnt/of-{one.name}"))
+    places = " ".join(
+        place
+        for file_system in chosen
+        for place in (file_system.place, file_system.other, f"/mnt/of-{file_system.name}")
+    )
     return "\n".join(
         (
             'retry() {{ for i in $(seq 300); do "$@" && return; sleep 0.2; done; }}',
             "mount -t devtmpfs devtmpfs /dev",
             f"mkdir -p /mnt/image {places}",
-            f"for one in image {' '.join(f'of-{one.name}' for one in chosen)}; do mount -t tmpfs -o mode=1777 tmpfs /mnt/$one; done",
-            *(one.commands for one in chosen),
+            f"for one in image {' '.join(f'of-{file_system.name}' for file_system in chosen)}; do mount -t tmpfs -o mode=1777 tmpfs /mnt/$one; done",
+            *(file_system.commands for file_system in chosen),
             f'for one in {" ".join(names)}; do grep " /mnt/$one " /proc/mounts | tail -1 >>{{out}}/mounts; done',
         )
     )

@@ -63,9 +63,9 @@ def template(image: Any) -> SandboxTemplate:
 def ask(runner: Runner, template: SandboxTemplate, folder: Folder, cancel: Cancellation) -> Iterator[Ask]:
     """`ask("raster", "info", "/vsihost/1/a.tif", answerer=..., limits=..., **job)`: one job that names remote data."""
 
-    def one(*words: str, answerer: Any = None, **given: Any) -> SandboxResult:
-        limits = given.pop("limits", template.limits)
-        job = {**EMPTY, "preview_pixels": 0, "program": "gdal", "options": words, "remote": True, **given}
+    def one(*words: str, answerer: Any = None, **options: Any) -> SandboxResult:
+        limits = options.pop("limits", template.limits)
+        job = {**EMPTY, "preview_pixels": 0, "program": "gdal", "options": words, "remote": True, **options}
         wanted = replace(template, limits=limits)
         return runner.run(Job("call-0001", wanted, job, answerer=answerer or folder), cancel)
 

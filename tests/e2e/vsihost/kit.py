@@ -25,11 +25,11 @@ class Folder:
 
     @property
     def reads(self) -> list[Question]:
-        return [one for one in self.asked if one.op is Op.READ]
+        return [question for question in self.asked if question.op is Op.READ]
 
     @property
     def bytes_read(self) -> int:
-        return sum(length for one in self.reads for _, length in one.ranges)
+        return sum(length for question in self.reads for _, length in question.ranges)
 
     def answer(self, question: Question) -> Answer:
         self.asked.append(question)
@@ -40,7 +40,7 @@ class Folder:
         if number != "1" or ".." in below.split("/") or not path.exists():
             return NOT_THERE
         if question.op is Op.LIST:
-            return Answer(Status.OK, "\n".join(sorted(one.name for one in path.iterdir())).encode())
+            return Answer(Status.OK, "\n".join(sorted(entry.name for entry in path.iterdir())).encode())
         if path.is_dir():
             return Answer(Status.OK, pack_look(Kind.DIRECTORY, 0, 0))
         if self.latency:
@@ -48,11 +48,11 @@ class Folder:
         with path.open("rb") as file:
             if question.op is Op.LOOK:
                 return Answer(Status.OK, pack_look(Kind.FILE, path.stat().st_size, 0, file.read(FIRST_BYTES)))
-            found = []
+            parts = []
             for offset, length in question.ranges:
                 file.seek(offset)
-                found.append(file.read(length))
-            return Answer(Status.OK, b"".join(found))
+                parts.append(file.read(length))
+            return Answer(Status.OK, b"".join(parts))
 
     def close(self) -> None:
         self.closed.set()

@@ -34,8 +34,8 @@ def ann(http_server: Hosted) -> str:
 @pytest.fixture(scope="module")
 def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
     """A user who may read and write, with file transfers."""
-    with Sender(http_server, ann) as made:
-        yield made
+    with Sender(http_server, ann) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")

@@ -83,12 +83,12 @@ def arriving(place: Place) -> list[str]:
 
 def tree(place: Place) -> dict[str, bytes | None]:
     """Everything in a workspace, with the contents of files, and the files of uploads in progress."""
-    found: dict[str, bytes | None] = dict.fromkeys(arriving(place))
+    contents: dict[str, bytes | None] = dict.fromkeys(arriving(place))
     for path in sorted(place.workspace.rglob("*")):
         relative = path.relative_to(place.workspace)
         if relative.parts[0] != ".gdal-mcp":
-            found[str(relative)] = path.read_bytes() if path.is_file() and not path.is_symlink() else None
-    return found
+            contents[str(relative)] = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+    return contents
 
 
 def outside(place: Place) -> Path:

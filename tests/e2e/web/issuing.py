@@ -29,11 +29,11 @@ class Signer:
 
     def __post_init__(self) -> None:
         if self.key is None:
-            made = {
+            makers = {
                 "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
                 "EdDSA": ed25519.Ed25519PrivateKey.generate,
             }
-            self.key = made.get(self.algorithm, _rsa)()
+            self.key = makers.get(self.algorithm, _rsa)()
 
     @property
     def public(self) -> dict[str, Any]:
@@ -63,8 +63,8 @@ class Issuer:
         """Valid claims; a None in `more` removes a claim."""
         now = int(time.time())
         who = {"iss": self.name, "sub": "ann", "client_id": "a-client"}
-        whole = {**who, "aud": resource, "scope": READ, "iat": now, "exp": now + 300, **more}
-        return {name: value for name, value in whole.items() if value is not None}
+        complete = {**who, "aud": resource, "scope": READ, "iat": now, "exp": now + 300, **more}
+        return {name: value for name, value in complete.items() if value is not None}
 
     def token(self, resource: str, **more: Any) -> str:
         return self.signer.sign(self.claims(resource, **more))
@@ -83,18 +83,18 @@ class Site:
 @contextmanager
 def site() -> Iterator[Site]:
     """A web server on loopback."""
-    made = Site()
+    new_site = Site()
 
     class Documents(Handler):
         def respond(self) -> None:
-            made.asked.append(self.path)
-            if self.path in made.redirects:
-                self.answer(302, Location=made.redirects[self.path])
+            new_site.asked.append(self.path)
+            if self.path in new_site.redirects:
+                self.answer(302, Location=new_site.redirects[self.path])
             else:
-                body = json.dumps(made.documents.get(self.path, {})).encode()
-                self.answer(200 if self.path in made.documents else 404, body)
+                body = json.dumps(new_site.documents.get(self.path, {})).encode()
+                self.answer(200 if self.path in new_site.documents else 404, body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Documents)
-    made.base = f"http://127.0.0.1:{server.server_port}"
+    new_site.base = f"http://127.0.0.1:{server.server_port}"
     with serving(server):
-        yield made
+        yield new_site

@@ -75,15 +75,15 @@ class Raw:
         return {"url": self.hosted.url, "headers": self._headers(method, params or {}), "content": content}
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        made = {**ACCEPT, **bearer(self.token)}
+        headers = {**ACCEPT, **bearer(self.token)}
         if self.era == ERAS[1]:
             version = params.get("_meta", {}).get(f"{META}protocolVersion", self.era)
-            made |= {"MCP-Protocol-Version": version, "Mcp-Method": method}
+            headers |= {"MCP-Protocol-Version": version, "Mcp-Method": method}
             if method in NAMED:
-                made["Mcp-Name"] = str(params[NAMED[method]])
+                headers["Mcp-Name"] = str(params[NAMED[method]])
         elif self.session:
-            made |= {"MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": self.session}
-        return {**made, **self.headers}
+            headers |= {"MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": self.session}
+        return {**headers, **self.headers}
 
     def _enveloped(self, params: Mapping[str, Any] | None) -> dict[str, Any]:
         taken = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
@@ -93,9 +93,9 @@ class Raw:
 def reply(answer: httpx2.Response) -> dict[str, Any]:
     """The response in the body of an answer, JSON or a stream."""
     if not answer.headers["content-type"].startswith("text/event-stream"):
-        found: dict[str, Any] = answer.json()
-        return found
+        message: dict[str, Any] = answer.json()
+        return message
     data = [line[5:] for line in answer.text.splitlines() if line.startswith("data:")]
-    rows = [json.loads(one) for one in data if one.strip()]
-    [found] = [row for row in rows if "id" in row and "method" not in row]
-    return found
+    rows = [json.loads(text) for text in data if text.strip()]
+    [message] = [row for row in rows if "id" in row and "method" not in row]
+    return message

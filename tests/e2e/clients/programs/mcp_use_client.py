@@ -39,12 +39,14 @@ def transport(setup):
 @asynccontextmanager
 async def connect(setup):
     client = McpUse(setup)
-    made = MCPClient.from_dict({"mcpServers": {"gdal": transport(setup)}}, elicitation_callback=client.elicit)
-    client.session = await made.create_session("gdal")
+    mcp_client = MCPClient.from_dict(
+        {"mcpServers": {"gdal": transport(setup)}}, elicitation_callback=client.elicit
+    )
+    client.session = await mcp_client.create_session("gdal")
     try:
         yield client
     finally:
-        await made.close_all_sessions()
+        await mcp_client.close_all_sessions()
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ class Setup:
     """The server to start, or its address and headers, and the data for the steps."""
 
     def __init__(self, words):
-        given = json.loads(words)
-        self.command, self.environment = given["command"], given["environment"]
-        self.workspace, self.state = Path(given["workspace"]), Path(given["state"])
-        self.approve, self.long = given["approve"], given["long"]
-        self.url, self.headers = given["url"], given["headers"]
+        setup = json.loads(words)
+        self.command, self.environment = setup["command"], setup["environment"]
+        self.workspace, self.state = Path(setup["workspace"]), Path(setup["state"])
+        self.approve, self.long = setup["approve"], setup["long"]
+        self.url, self.headers = setup["url"], setup["headers"]
 
     def audited(self):
         path = self.state / "audit.jsonl"
@@ -159,14 +159,14 @@ async def run(connect, setup, found):
 
 
 def main(connect):
-    found = {}
+    results = {}
     try:
-        asyncio.run(run(connect, Setup(sys.argv[1]), found))
+        asyncio.run(run(connect, Setup(sys.argv[1]), results))
     # a library may fail when it closes, if the answer of a cancelled call arrives then; no step tests that
     except BaseException:  # printed, and re-raised if a step has no result
         traceback.print_exc()
-        if len(found) < len(STEPS):
+        if len(results) < len(STEPS):
             raise
-    print(json.dumps(found))
+    print(json.dumps(results))
     sys.stdout.flush()
     os._exit(0)  # some libraries leave threads behind
